@@ -1,0 +1,1 @@
+"""From a corpus to tensors: the prepared dataset, the token store, the plan of an epoch, the loader."""

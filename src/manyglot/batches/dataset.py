@@ -1,0 +1,66 @@
+"""A prepared dataset: the folder that `manyglot prepare` writes and that training and evaluation read.
+
+dataset.json   format, languages, pivot, counts, what was dropped and why
+subwords.model the SentencePiece model
+text/          train.de, dev.de, test.de, …: what was read, line-aligned
+store/         train and dev as numbers
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from manyglot.batches.store import TokenStore
+from manyglot.corpus.languages import Direction, Languages, supervised_directions, zero_shot_directions
+from manyglot.corpus.rows import Split
+from manyglot.corpus.textfiles import read_aligned
+from manyglot.errors import FolderError
+from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+FORMAT = 1
+
+
+class Dataset:
+    """An open prepared folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.card = _read_card(folder)
+        self.languages = Languages(self.card["languages"])
+        self.pivot: str | None = self.card["pivot"]
+        self.vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), self.languages)
+
+    @property
+    def supervised(self) -> list[Direction]:
+        """The directions to train on."""
+        return supervised_directions(self.languages, self.pivot)
+
+    @property
+    def zero_shot(self) -> list[Direction]:
+        """The directions never trained on."""
+        return zero_shot_directions(self.languages, self.pivot)
+
+    def store(self, split: Split) -> TokenStore:
+        """The numbers of a split."""
+        return TokenStore(self.folder / "store" / split, self.languages)
+
+    def rows(self, split: Split) -> list[dict[str, str]]:
+        """The text of a split."""
+        return list(read_aligned({code: self.folder / "text" / f"{split}.{code}" for code in self.languages}))
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    try:
+        card: dict[str, Any] = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise FolderError(f"{folder} is not a prepared dataset. Run `manyglot prepare` first.") from None
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{folder}/dataset.json cannot be read ({error}). Run `manyglot prepare` again.") from None
+    if card.get("format") != FORMAT:
+        raise FolderError(
+            f"{folder} has dataset format {card.get('format')} and this manyglot reads {FORMAT}. Prepare it again."
+        )
+    return card

@@ -1,0 +1,111 @@
+"""From a corpus to a prepared dataset: write the text, learn the subwords, store the numbers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from manyglot.batches.dataset import FORMAT, Dataset
+from manyglot.batches.store import write_sentences
+from manyglot.corpus.cleaning import CleaningSettings, clean
+from manyglot.corpus.languages import Languages
+from manyglot.corpus.rows import Corpus, Split
+from manyglot.corpus.textfiles import read_lines, write_aligned
+from manyglot.errors import CorpusError, FolderError
+from manyglot.progress import bar, say
+from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+
+def prepare(
+    folder: Path, corpus: Corpus, pivot: str | None, vocabulary: VocabularySettings, cleaning: CleaningSettings
+) -> Dataset:
+    """Write the dataset of a corpus; a folder that was prepared from the same corpus and settings is used as it is.
+
+    Everything is written beside the folder first and moved at the end, so a half-built dataset never looks whole.
+    """
+    origin = {
+        "corpus": corpus.fingerprint(),
+        "pivot": pivot,
+        "vocabulary": vocabulary.model_dump(),
+        "cleaning": cleaning.model_dump(),
+    }
+    if folder.exists():
+        return _reuse(folder, origin)
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise FolderError(f"Cannot create {folder}: {error.strerror}. Choose another `data` folder.") from None
+    languages = Languages(corpus.languages)
+    card = {"format": FORMAT, "languages": list(languages), "pivot": pivot, "origin": origin}
+    card |= _build(unfinished, corpus, languages, vocabulary, cleaning)
+    (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    _check_directions(Dataset(unfinished))
+    unfinished.rename(folder)
+    return Dataset(folder)
+
+
+def _reuse(folder: Path, origin: Mapping[str, Any]) -> Dataset:
+    dataset = Dataset(folder)
+    changed = [key for key in origin if dataset.card["origin"].get(key) != origin[key]]
+    if changed:
+        raise FolderError(
+            f"{folder} was prepared from something else ({', '.join(changed)} changed). "
+            f"Delete it or choose another `data` folder."
+        )
+    say(f"{folder} is already prepared from the same corpus and settings; using it.")
+    return dataset
+
+
+def _build(
+    folder: Path, corpus: Corpus, languages: Languages, settings: VocabularySettings, cleaning: CleaningSettings
+) -> dict[str, Any]:
+    """Fill the folder; return the counts for its card."""
+    rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
+    if rows[Split.TRAIN] == 0:
+        raise CorpusError("The corpus has no training text.")
+    say(f"Read {rows[Split.TRAIN]:,} training rows in {len(languages)} languages; learning {settings.size:,} subwords.")
+    subwords = train_subwords(_sentences(folder, languages), settings)
+    subwords.save(folder / "subwords.model")
+    vocabulary = Vocabulary(subwords, languages)
+    dropped = {
+        split: _write_store(folder, vocabulary, split, cleaning)
+        for split in (Split.TRAIN, Split.DEV)  # test text is scored as text
+    }
+    return {"rows": rows, "dropped": dropped}
+
+
+def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
+    for code in languages:
+        yield from (line for line in read_lines(folder / "text" / f"{Split.TRAIN}.{code}") if line)
+
+
+def _write_store(
+    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings
+) -> dict[str, Counter[str]]:
+    """Tokenise a split; return how many sentences of each language were left out, by reason."""
+    dropped: dict[str, Counter[str]] = {}
+    with bar(f"tokenising {split}", total=len(vocabulary.languages)) as progress:
+        for code in vocabulary.languages:
+            subwords = vocabulary.encode(list(read_lines(folder / "text" / f"{split}.{code}")))
+            counts: Counter[str] = Counter()
+            kept = list(clean(enumerate(subwords), cleaning, counts))
+            write_sentences(folder / "store" / split, code, kept, len(vocabulary))
+            if counts:
+                dropped[code] = counts
+            progress.advance(note=code)
+    return dropped
+
+
+def _check_directions(dataset: Dataset) -> None:
+    """Refuse a direction without text; without a pivot some pairs may lack it, but not all."""
+    store = dataset.store(Split.TRAIN)
+    empty = [d for d in dataset.supervised if len(store.pairs(d)[0]) == 0]
+    if empty and (dataset.pivot is not None or len(empty) == len(dataset.supervised)):
+        raise CorpusError(f"There is no training text for {empty[0]}. Add some, or leave the language out.")

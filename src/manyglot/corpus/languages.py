@@ -1,0 +1,91 @@
+"""Languages and directions: sorted codes with explicit ids, and errors that name the known ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import permutations
+from typing import NamedTuple
+
+from babel import Locale
+
+from manyglot.errors import LanguageError, suggest
+
+_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+
+
+class Direction(NamedTuple):
+    """From one language into another."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}→{self.target}"
+
+
+class Languages:
+    """The languages of a corpus or a model: sorted by code, numbered from 0, without repetition."""
+
+    def __init__(self, codes: Iterable[str]) -> None:
+        self.codes = tuple(sorted(set(codes)))
+        for code in self.codes:
+            check_code(code)
+        self._ids = {code: i for i, code in enumerate(self.codes)}
+
+    def id(self, code: str) -> int:
+        """Return the number of a language, or say which ones are known."""
+        if code not in self._ids:
+            raise LanguageError(f"Unknown language '{code}'. {suggest(code, self.codes)}")
+        return self._ids[code]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.codes)
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Languages) and self.codes == other.codes
+
+    def __hash__(self) -> int:
+        return hash(self.codes)
+
+    def __repr__(self) -> str:
+        return f"Languages({', '.join(self.codes)})"
+
+
+def check_code(code: str) -> str:
+    """Refuse what does not look like a language code (`de`, `deu`, `pt-br`, `sr-Latn`)."""
+    if not _CODE.fullmatch(code):
+        raise LanguageError(f"'{code}' is not a language code such as de, deu or pt-br.")
+    return code
+
+
+@cache
+def name_of(code: str) -> str:
+    """The English name of a language, or its code where CLDR has none (private codes, say)."""
+    names = Locale("en").languages
+    primary, _, variant = code.replace("-", "_").partition("_")
+    name = str(names.get(primary, primary))
+    return f"{name} ({variant})" if variant else name
+
+
+def supervised_directions(languages: Languages, pivot: str | None) -> list[Direction]:
+    """The directions a model is trained on: to and from the pivot, or all pairs without one."""
+    if pivot is not None:
+        languages.id(pivot)
+    return [d for d in _all_directions(languages) if pivot is None or pivot in d]
+
+
+def zero_shot_directions(languages: Languages, pivot: str | None) -> list[Direction]:
+    """The directions a model never sees in training."""
+    return [d for d in _all_directions(languages) if pivot is not None and pivot not in d]
+
+
+def _all_directions(languages: Languages) -> list[Direction]:
+    return [Direction(*pair) for pair in permutations(languages, 2)]

@@ -1,0 +1,25 @@
+"""Temperature sampling over directions: how often each is seen in an epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_GROWTH = 1.5
+"""An epoch is at most this many times the corpus, as in the paper's experiments."""
+
+
+def epoch_counts(sizes: npt.NDArray[np.int64], temperature: float | None) -> npt.NDArray[np.int64]:
+    """How many sentence pairs of each direction make an epoch, p_i ∝ n_i^(1/T).
+
+    The largest direction keeps its size and the others are raised towards it, as far as the whole stays within
+    `MAX_GROWTH` times the corpus. A direction with text is seen at least once. Without a temperature every pair is
+    seen once.
+    """
+    if temperature is None:
+        return sizes.copy()
+    weights = sizes ** (1 / temperature)
+    wanted = weights / weights.max() * sizes.max()
+    total = min(wanted.sum(), MAX_GROWTH * sizes.sum())
+    counts = np.rint(wanted / wanted.sum() * total).astype(np.int64)
+    return np.where(sizes > 0, np.maximum(counts, 1), 0)

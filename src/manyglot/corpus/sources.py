@@ -1,0 +1,42 @@
+"""Which corpora there are. A new one is a file with its settings and its reader, and a line here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from manyglot.corpus.languages import Languages
+from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
+from manyglot.corpus.pairs import PairsCorpus, PairsSettings
+from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
+from manyglot.corpus.rows import Corpus
+from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
+from manyglot.errors import CorpusError
+
+CorpusSettings = Annotated[
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | PairsSettings, Field(discriminator="kind")
+]
+
+
+def open_corpus(settings: CorpusSettings) -> Corpus:
+    """Open the corpus that the settings describe; two languages are the least."""
+    corpus: Corpus
+    match settings:
+        case PhrasebookSettings():
+            corpus = Phrasebook(settings)
+        case SyntheticSettings():
+            corpus = SyntheticCorpus(settings)
+        case MultiwaySettings():
+            corpus = MultiwayCorpus(settings)
+        case PairsSettings():
+            corpus = PairsCorpus(settings)
+    languages = Languages(corpus.languages)
+    if len(languages) < 2:
+        raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
+    if settings.pivot is not None and settings.pivot not in languages:
+        raise CorpusError(
+            f"corpus.pivot: '{settings.pivot}' is not a language of the corpus ({', '.join(languages)}). "
+            f"Name one of them, or null to train on all pairs."
+        )
+    return corpus

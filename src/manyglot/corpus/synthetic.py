@@ -1,0 +1,186 @@
+"""A synthetic family of languages: seeded lexicons and grammars with known typology, learnt in a minute.
+
+A sentence is a meaning (who does what to whom) that each language writes with its own words, word order and affixes.
+The languages of one family descend from one lexicon by sound changes, so that relatives look alike. The grammar of a
+language is its ground truth: what probing should find, and what a good translation must get right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from manyglot.corpus.rows import Row, Split, take_split
+from manyglot.settings import Settings
+
+WORD_ORDERS = ("SVO", "SOV", "VSO")
+CONSONANTS = "ptkbdgmnszlrfvh"
+VOWELS = "aeiou"
+NUM_NOUNS, NUM_VERBS, NUM_ADJECTIVES = 30, 15, 10
+
+
+class SyntheticSettings(Settings):
+    """Synthetic languages with a known grammar, for tests and tutorials."""
+
+    kind: Literal["synthetic"] = "synthetic"
+    """Which corpus: synthetic languages."""
+    num_languages: int = Field(6, ge=2, le=520)
+    """How many languages; they are named by the private codes qaa, qab, …"""
+    num_families: int = Field(2, ge=1)
+    """Languages of one family share their roots, changed by sound laws."""
+    pivot: str | None = "qaa"
+    """Train to and from this language only; null trains on all pairs."""
+    train_rows: int = 2000
+    """Sentences for training; each is in all languages."""
+    dev_rows: int = 100
+    """Sentences for watching the training."""
+    test_rows: int = 100
+    """Sentences for evaluation."""
+    seed: int = 1
+    """Another seed gives other languages and sentences."""
+
+    def sizes(self) -> dict[Split, int]:
+        """The number of rows of each split."""
+        return {Split.TRAIN: self.train_rows, Split.DEV: self.dev_rows, Split.TEST: self.test_rows}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The typology of a language."""
+
+    word_order: str
+    adjective_first: bool
+    plural_prefix: bool
+    object_marked: bool
+
+    def features(self) -> dict[str, bool]:
+        """The grammar as binary features, in the manner of typological databases."""
+        orders = {f"order_{order}": self.word_order == order for order in WORD_ORDERS}
+        return orders | {k: v for k, v in asdict(self).items() if isinstance(v, bool)}
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """A noun, perhaps described, one or many."""
+
+    noun: int
+    adjective: int | None
+    plural: bool
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A meaning: a subject does something to an object."""
+
+    subject: NounPhrase
+    verb: int
+    object: NounPhrase
+
+
+@dataclass(frozen=True)
+class SyntheticLanguage:
+    """A grammar with words: writes clauses."""
+
+    code: str
+    family: int
+    grammar: Grammar
+    nouns: tuple[str, ...]
+    verbs: tuple[str, ...]
+    adjectives: tuple[str, ...]
+    plural_affix: str
+    object_affix: str
+
+    def write(self, clause: Clause) -> str:
+        """Write a meaning in this language."""
+        parts = {
+            "S": self._noun_phrase(clause.subject, ""),
+            "V": [self.verbs[clause.verb]],
+            "O": self._noun_phrase(clause.object, self.object_affix if self.grammar.object_marked else ""),
+        }
+        return " ".join(word for role in self.grammar.word_order for word in parts[role])
+
+    def _noun_phrase(self, phrase: NounPhrase, case: str) -> list[str]:
+        noun = self.nouns[phrase.noun]
+        if phrase.plural:
+            noun = self.plural_affix + noun if self.grammar.plural_prefix else noun + self.plural_affix
+        words = [noun + case]
+        if phrase.adjective is not None:
+            words.insert(0 if self.grammar.adjective_first else 1, self.adjectives[phrase.adjective])
+        return words
+
+
+class SyntheticCorpus:
+    """Rows of the same clause in every language."""
+
+    def __init__(self, settings: SyntheticSettings) -> None:
+        self.settings = settings
+        self.family = make_languages(settings)
+        self.languages = tuple(language.code for language in self.family)
+
+    def rows(self, split: Split) -> Iterator[Row]:
+        """Write the clauses of a split; no clause is in two splits."""
+        for clause in take_split(_distinct_clauses(self.settings.seed), split, self.settings.sizes()):
+            yield {language.code: language.write(clause) for language in self.family}
+
+    def fingerprint(self) -> str:
+        """The settings say everything."""
+        return f"synthetic {self.settings.model_dump_json()}"
+
+
+def make_languages(settings: SyntheticSettings) -> tuple[SyntheticLanguage, ...]:
+    """Draw the languages: each family has one proto-lexicon, each language its own sound changes and grammar."""
+    rng = random.Random(f"languages {settings.seed}")
+    num_words = NUM_NOUNS + NUM_VERBS + NUM_ADJECTIVES
+    proto_lexicons = [_draw_words(rng, num_words) for _ in range(settings.num_families)]
+    codes = ("q" + a + b for a, b in itertools.product("abcdefghijklmnopqrst", "abcdefghijklmnopqrstuvwxyz"))
+    return tuple(
+        _draw_language(rng, code, i % settings.num_families, proto_lexicons[i % settings.num_families])
+        for i, code in zip(range(settings.num_languages), codes, strict=False)
+    )
+
+
+def _draw_language(rng: random.Random, code: str, family: int, proto_lexicon: Sequence[str]) -> SyntheticLanguage:
+    shift = str.maketrans(VOWELS + CONSONANTS, _shuffled(rng, VOWELS) + _shuffled(rng, CONSONANTS))
+    words = [word.translate(shift) for word in proto_lexicon]
+    affixes = _draw_words(rng, 2, syllables=1)
+    return SyntheticLanguage(
+        code=code,
+        family=family,
+        grammar=Grammar(rng.choice(WORD_ORDERS), *(rng.random() < 0.5 for _ in range(3))),
+        nouns=tuple(words[:NUM_NOUNS]),
+        verbs=tuple(words[NUM_NOUNS : NUM_NOUNS + NUM_VERBS]),
+        adjectives=tuple(words[NUM_NOUNS + NUM_VERBS :]),
+        plural_affix=affixes[0],
+        object_affix=affixes[1],
+    )
+
+
+def _draw_words(rng: random.Random, count: int, syllables: int = 2) -> list[str]:
+    words: dict[str, None] = {}  # a dict keeps the order of drawing, a set would not be reproducible
+    while len(words) < count:
+        words["".join(rng.choice(CONSONANTS) + rng.choice(VOWELS) for _ in range(syllables))] = None
+    return list(words)
+
+
+def _shuffled(rng: random.Random, letters: str) -> str:
+    return "".join(rng.sample(letters, len(letters)))
+
+
+def _distinct_clauses(seed: int) -> Iterator[Clause]:
+    rng = random.Random(f"clauses {seed}")
+    seen: set[Clause] = set()
+    while True:
+        clause = Clause(_draw_noun_phrase(rng), rng.randrange(NUM_VERBS), _draw_noun_phrase(rng))
+        if clause not in seen:
+            seen.add(clause)
+            yield clause
+
+
+def _draw_noun_phrase(rng: random.Random) -> NounPhrase:
+    adjective = rng.randrange(NUM_ADJECTIVES) if rng.random() < 0.5 else None
+    return NounPhrase(rng.randrange(NUM_NOUNS), adjective, rng.random() < 0.5)

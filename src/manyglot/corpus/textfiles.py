@@ -1,0 +1,69 @@
+"""Text files of a corpus, one sentence a line: opened strictly, with errors that name the file and the line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import zip_longest
+from pathlib import Path
+
+from manyglot.corpus.rows import Row
+from manyglot.errors import CorpusError
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file without their ends; anything else is refused with its line number.
+
+    Only a newline ends a line: the Unicode separators that Python also splits at occur inside real sentences.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    raise CorpusError(f"{path}, line {number} is not UTF-8. Convert the file first.") from None
+    except OSError as error:
+        raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
+    """Read files whose line i is the same sentence; an empty line means that language has none there."""
+    with ExitStack() as stack:
+        readers = {code: read_lines(path) for code, path in paths.items()}
+        for reader in readers.values():
+            stack.callback(reader.close)  # type: ignore[attr-defined]
+        for number, lines in enumerate(zip_longest(*readers.values()), start=1):
+            row = dict(zip(readers, lines, strict=True))
+            ended = [str(paths[code]) for code, line in row.items() if line is None]
+            if ended:
+                raise CorpusError(
+                    f"{ended[0]} ends before line {number} and other files of its split go on. "
+                    f"All files of a split need the same number of lines."
+                )
+            yield {code: line.strip() for code, line in row.items() if line.strip()}
+
+
+def write_aligned(folder: Path, split: str, codes: Iterable[str], rows: Iterable[Row]) -> int:
+    """Write rows as `split.code` files, an empty line where a language has no sentence; return the number of rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with ExitStack() as stack:
+        files = {
+            c: stack.enter_context((folder / f"{split}.{c}").open("w", encoding="utf-8", newline="\n")) for c in codes
+        }
+        for row in rows:
+            count += 1
+            for code, file in files.items():
+                file.write(" ".join(row.get(code, "").splitlines()) + "\n")
+    return count
+
+
+def fingerprint_files(paths: Iterable[Path]) -> str:
+    """A digest of names, sizes and times of change: cheap, and different when a file was edited."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        stat = path.stat()
+        digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,33 @@
+"""Mistakes that a user can mend. Each is shown as one line that names what is wrong and what to do; exit code 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ManyglotError(Exception):
+    """The root: whatever derives from it is the user's to mend, anything else is a bug of ours."""
+
+
+class SettingsError(ManyglotError):
+    """A YAML file or an override says something that is not a setting or not allowed."""
+
+
+class CorpusError(ManyglotError):
+    """Text that cannot be read or that does not make a corpus."""
+
+
+class LanguageError(ManyglotError):
+    """A language that the corpus or the model does not know."""
+
+
+class FolderError(ManyglotError):
+    """A folder that is missing, damaged, of another format, or in the way."""
+
+
+def suggest(wrong: str, known: Iterable[str]) -> str:
+    """Name the nearest of the known words (" Did you mean 'x'?"), or all of them when none is near."""
+    known = list(known)
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    return f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."

@@ -1,0 +1,109 @@
+"""What every stage's settings have in common: frozen, typed, documented, and strict about unknown keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from manyglot.errors import SettingsError, suggest
+
+
+class Settings(BaseModel):
+    """Base of all settings; the string under a field is its documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def parse(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
+    """Read plain values into settings; a mistake becomes one line that names the setting.
+
+    `where` is the name of the setting that holds these values, for the message.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise SettingsError(_explain(kind, dict(first), where)) from None
+
+
+def documented_fields(kind: type[Settings]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, default, documentation) of every field, for the reference page."""
+    for name, field in kind.model_fields.items():
+        default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))
+        yield name, default, field.description or ""
+
+
+def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
+    location: tuple[str | int, ...] = error["loc"]
+    name = ".".join(str(part) for part in (where, *_spoken(kind, location)) if part != "")
+    match error["type"]:
+        case "extra_forbidden":
+            known = _fields_at(kind, location[:-1])
+            return f"{name} is not a setting. {suggest(str(location[-1]), known)}"
+        case "missing":
+            return f"{name} is required and not given."
+        case "union_tag_invalid":
+            context = error["ctx"]
+            tag = context["discriminator"].strip("'")
+            known_tags = context["expected_tags"].replace("'", "").split(", ")
+            return f"{name}.{tag}: {context['tag']!r} is not known. {suggest(context['tag'], known_tags)}"
+        case "union_tag_not_found":
+            return f"{name} needs '{error['ctx']['discriminator'].strip(chr(39))}'."
+        case "value_error":
+            return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+        case _:
+            return f"{name}: {_lower_first(error['msg'])}, got {error['input']!r}."
+
+
+def _spoken(kind: type[Settings], location: tuple[str | int, ...]) -> Iterator[str | int]:
+    """The location as the user wrote it: pydantic also puts the tag of a union into the path."""
+    annotation: Any = kind
+    for part in location:
+        members = _members(annotation)
+        tagged = [m for m in members if part in _tags(m)]
+        if isinstance(part, str) and tagged and not any(part in m.model_fields for m in members):
+            annotation = tagged[0]
+            continue
+        yield part
+        annotation = _step(annotation, part)
+
+
+def _fields_at(kind: type[Settings], location: tuple[str | int, ...]) -> list[str]:
+    annotation: Any = kind
+    for part in location:
+        tagged = [m for m in _members(annotation) if part in _tags(m)]
+        annotation = tagged[0] if tagged else _step(annotation, part)
+    return [name for member in _members(annotation) for name in member.model_fields]
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    if isinstance(part, int):
+        return next((a for a in get_args(annotation) if a is not Ellipsis), None)
+    for member in _members(annotation):
+        if part in member.model_fields:
+            return member.model_fields[part].annotation
+    return None
+
+
+def _members(annotation: Any) -> list[type[Settings]]:
+    """The settings classes an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType) or get_origin(annotation) is not None:
+        return [m for a in get_args(annotation) for m in _members(a)]
+    return []
+
+
+def _tags(member: type[Settings]) -> tuple[Any, ...]:
+    """The values of a class's literal fields: the tags by which a union is told apart."""
+    return tuple(v for f in member.model_fields.values() for v in get_args(f.annotation) if isinstance(v, str))
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,1 @@
+"""From text to numbers and back: subwords, special symbols, language tags."""

@@ -1,0 +1,106 @@
+"""Subwords by SentencePiece; the only file that knows the library."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+from pydantic import Field
+
+from manyglot.errors import FolderError, SettingsError
+from manyglot.settings import Settings
+
+PAD, EOS, UNK = 0, 1, 2
+
+
+class VocabularySettings(Settings):
+    """How the subwords are learnt."""
+
+    size: int = Field(64_000, ge=64)
+    """Number of subwords, special symbols included and language tags not."""
+    character_coverage: float = Field(1.0, gt=0, le=1)
+    """Share of the characters that get a subword; the rest becomes <unk>."""
+    split_digits: bool = False
+    """Make every digit a subword of its own, so that numbers can be copied digit by digit."""
+    byte_fallback: bool = False
+    """Spell unknown characters by their bytes instead of <unk>."""
+
+
+class Subwords:
+    """A trained SentencePiece model: text to ids and back."""
+
+    def __init__(self, serialized: bytes) -> None:
+        self.serialized = serialized
+        self._processor = sentencepiece.SentencePieceProcessor()
+        self._processor.LoadFromSerializedProto(serialized)
+        symbols = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
+        if symbols != (PAD, EOS, UNK):
+            raise FolderError(
+                f"This SentencePiece model numbers <pad>, </s>, <unk> as {symbols}; they must be {(PAD, EOS, UNK)}."
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> Subwords:
+        """Read a SentencePiece model file."""
+        try:
+            return cls(path.read_bytes())
+        except OSError as error:
+            raise FolderError(f"Cannot read the subword model {path}: {error.strerror}.") from None
+        except RuntimeError:
+            raise FolderError(f"{path} is not a SentencePiece model, or it is damaged.") from None
+
+    def save(self, path: Path) -> None:
+        """Write the SentencePiece model file."""
+        path.write_bytes(self.serialized)
+
+    def __len__(self) -> int:
+        return int(self._processor.GetPieceSize())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences into subword ids, without special symbols."""
+        ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
+        return ids
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join subword ids into sentences."""
+        return [str(self._processor.DecodeIds(list(each))) for each in ids]
+
+
+def train_subwords(texts: Iterable[str], settings: VocabularySettings, seed: int = 1) -> Subwords:
+    """Learn BPE subwords from text, without changing the text first (identity normalisation)."""
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=settings.size,
+            character_coverage=settings.character_coverage,
+            normalization_rule_name="identity",
+            split_digits=settings.split_digits,
+            byte_fallback=settings.byte_fallback,
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNK,
+            bos_id=-1,
+            max_sentence_length=65_536,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise SettingsError(_explain(str(error), settings)) from None
+    return Subwords(model.getvalue())
+
+
+def _explain(message: str, settings: VocabularySettings) -> str:
+    if limit := re.search(r"<= (\d+)", message):
+        return f"vocabulary.size: this text gives at most {limit[1]} subwords, {settings.size} were asked for."
+    if "required_chars" in message or "too small" in message.lower():
+        return (
+            f"vocabulary.size: {settings.size} is fewer than the characters of the text. "
+            f"Ask for more, or lower vocabulary.character_coverage."
+        )
+    return f"vocabulary: SentencePiece could not learn subwords: {message}"
