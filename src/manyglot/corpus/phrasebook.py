@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -129,7 +130,7 @@ def _measure(rng: random.Random) -> Phrase:
 
 
 def _money(rng: random.Random) -> Phrase:
-    number, currency = _number(rng), rng.choice(_currencies())
+    number, currency = _number(rng), _weighted(rng, _currencies())
     return lambda writer: writer.money(number, currency)
 
 
@@ -145,8 +146,11 @@ def _duration(rng: random.Random) -> Phrase:
 
 def _names(rng: random.Random) -> Phrase:
     """A list of countries, of languages or of currencies, with 'and' or 'or'."""
-    table, codes = rng.choice((("country", _countries()), ("tongue", _tongues()), ("currency", _currencies())))
-    chosen = rng.sample(codes, rng.randint(2, 4))
+    table, weights = rng.choice((("country", _countries()), ("tongue", _tongues()), ("currency", _currencies())))
+    chosen: dict[str, None] = {}  # a dict keeps the order of drawing
+    num_names = rng.randint(2, 4)
+    while len(chosen) < num_names:
+        chosen[_weighted(rng, weights)] = None
     style = rng.choice(("standard", "or"))
     return lambda writer: writer.listing([getattr(writer, table)(code) for code in chosen], style)
 
@@ -160,22 +164,31 @@ def _small_number(rng: random.Random) -> int:
     return int(10 ** rng.uniform(0, 3.3))
 
 
-@cache
-def _countries() -> list[str]:
-    return [code for code in _keys(get_global("territory_currencies")) if len(code) == 2]
+def _weighted(rng: random.Random, weights: Mapping[str, int]) -> str:
+    return rng.choices(list(weights), weights=list(weights.values()))[0]
 
 
 @cache
-def _tongues() -> list[str]:
-    return [code for code in _keys(babel.Locale("en").languages) if len(code) == 2]
+def _countries() -> dict[str, int]:
+    """Countries, weighted by the number of languages spoken there."""
+    return {code: len(tongues) for code, tongues in sorted(_spoken().items()) if code.isalpha()}
 
 
 @cache
-def _currencies() -> list[str]:
-    """The currencies in use today."""
+def _tongues() -> dict[str, int]:
+    """Languages with a code of two letters, weighted by the number of countries where they are spoken."""
+    counts = Counter(code for tongues in _spoken().values() for code in tongues if len(code) == 2)
+    return dict(sorted(counts.items()))
+
+
+@cache
+def _currencies() -> dict[str, int]:
+    """The currencies in use today, weighted by the number of countries that use them."""
     history = get_global("territory_currencies").values()
-    return sorted({code for entries in history for code, _, end, tender in entries if tender and end is None})
+    counts = Counter(code for entries in history for code, _, end, tender in entries if tender and end is None)
+    return dict(sorted(counts.items()))
 
 
-def _keys(table: Any) -> list[str]:
-    return sorted(str(key) for key in table if str(key).isalpha())
+def _spoken() -> Mapping[str, Mapping[str, Any]]:
+    spoken: Any = get_global("territory_languages")
+    return spoken  # type: ignore[no-any-return]

@@ -13,19 +13,24 @@ from manyglot.errors import CorpusError
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends; anything else is refused with its line number.
+    """Yield the lines of a UTF-8 file without their ends."""
+    try:
+        with path.open("rb") as file:
+            yield from decode_lines(file, str(path))
+    except OSError as error:
+        raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decode lines of UTF-8; anything else is refused with its line number.
 
     Only a newline ends a line: the Unicode separators that Python also splits at occur inside real sentences.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise CorpusError(f"{path}, line {number} is not UTF-8. Convert the file first.") from None
-    except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the text first.") from None
 
 
 def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:

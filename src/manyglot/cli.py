@@ -1,0 +1,192 @@
+"""The commands. Each parses its arguments, calls the library and prints; results on stdout, the rest on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import manyglot
+from manyglot.errors import ManyglotError
+from manyglot.progress import say
+
+# The library is imported inside the commands: `manyglot --help` answers at once, without loading torch.
+
+app = typer.Typer(
+    help="Massively multilingual machine translation that goes into the right language.\n\n"
+    "Start with `manyglot demo`. With your own text: write a YAML file (see examples/), then prepare, train, "
+    "translate and evaluate.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+ConfigFile = Annotated[Path, typer.Argument(help="The experiment's YAML file.", show_default=False)]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder, such as runs/mine/model.", show_default=False)]
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. training.max_steps=500.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"manyglot {manyglot.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("demo-run"),
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Train and score a small model of 14 languages.
+
+    Prepares the built-in phrasebook, trains on two CPU cores for some minutes, translates supervised and zero-shot
+    directions, and ends with scores, a few translations and a report.
+    """
+    from manyglot import workflow
+    from manyglot.reports.tables import pick_examples, print_averages, print_examples
+
+    evaluation, report = workflow.demo(output, overrides)
+    if as_json:
+        return _print_json({"averages": evaluation.averages(), "report": str(report)})
+    print_averages(evaluation)
+    print_examples(pick_examples(evaluation.examples, 6))
+    print(f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | manyglot translate {output}/run/model --to sw")
+
+
+@app.command()
+def prepare(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+    """Turn a corpus into prepared data.
+
+    Reads the text that the YAML file names, learns subwords and writes the `data` folder.
+    """
+    from manyglot import workflow
+    from manyglot.config import read_experiment
+
+    dataset = workflow.prepare(read_experiment(config, overrides))
+    if as_json:
+        return _print_json({"data": str(dataset.folder), **dataset.card})
+    print(f"{dataset.folder}: {dataset.card['rows']['train']:,} training rows in {len(dataset.languages)} languages")
+    for split, languages in dataset.card["dropped"].items():
+        for code, reasons in languages.items():
+            print(f"left out of {split}.{code}: " + ", ".join(f"{n:,} {reason}" for reason, n in reasons.items()))
+    say(f"Next: manyglot train {config}")
+
+
+@app.command()
+def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+    """Train a model, or go on with a stopped run.
+
+    Reads the `data` folder and writes the `run` folder: checkpoints, a log and, in the end, the model folder.
+    """
+    from manyglot import workflow
+    from manyglot.config import read_experiment
+
+    experiment = read_experiment(config, overrides)
+    model = workflow.train(experiment)
+    if as_json:
+        return _print_json({"model": str(model), "steps": experiment.training.max_steps})
+    print(model)
+    say(f"Next: manyglot evaluate {model} --data {experiment.data} --zero-shot")
+
+
+@app.command()
+def translate(
+    model: ModelFolder,
+    to: Annotated[str, typer.Option(help="The target language, such as de.", show_default=False)],
+    file: Annotated[Path | None, typer.Argument(help="Text, a sentence a line; stdin if not given.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy and fast.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Translate text, a sentence a line.
+
+    The text may be in any of the model's languages, mixed too; an empty line stays empty.
+    """
+    from manyglot import workflow
+
+    for source, output in workflow.translate(model, to, file, beam):
+        print(json.dumps({"source": source, "target": to, "output": output}, ensure_ascii=False) if as_json else output)
+
+
+@app.command()
+def evaluate(
+    model: ModelFolder,
+    data: Annotated[Path, typer.Option(help="The prepared data to translate.", show_default=False)],
+    zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also the directions never trained on.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Folder for the results and the report.")] = None,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Score a model in every direction.
+
+    Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot.
+    """
+    from manyglot import workflow
+    from manyglot.reports.tables import print_averages
+
+    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides)
+    if as_json:
+        return _print_json(evaluation.as_json())
+    print_averages(evaluation)
+    if output:
+        print(f"Report: {output / 'report.html'}")
+
+
+@app.command()
+def describe(
+    what: Annotated[Path, typer.Argument(help="An experiment's YAML file or a model folder.", show_default=False)],
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show a model's shape and parameters.
+
+    Layers, guidance, languages and the number of parameters by part.
+    """
+    from manyglot import workflow
+    from manyglot.reports.tables import print_description
+
+    description = workflow.describe(what, overrides)
+    if as_json:
+        return _print_json(description)
+    print_description(description)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's mistake is one line on stderr and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+    except ManyglotError as error:
+        say(f"manyglot: {error}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        say("manyglot: interrupted. A training goes on from its last checkpoint when the same command is run again.")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, `head` say, has enough
+        sys.stdout = None
+    except Exception as error:
+        # Typer's own mistakes (an unknown option, say) are recognised by their method: their class moved between
+        # versions of typer.
+        if not hasattr(error, "format_message"):
+            raise
+        say(f"manyglot: {' '.join(error.format_message().split())} Try 'manyglot --help'.")
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""Translating: beam search, its greedy reference, and the Translator that people use."""

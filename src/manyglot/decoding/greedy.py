@@ -1,0 +1,40 @@
+"""Greedy search without a cache, one sentence at a time: the plain twin that beam search is tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subwords import EOS, PAD, UNK
+from manyglot.vocabulary.vocabulary import Tags
+
+
+@torch.inference_mode()
+def greedy(
+    model: Transformer, source_S: Tensor, language: int, tags: Sequence[Tags], settings: DecodingSettings
+) -> Hypothesis:
+    """Take the best word at each step until the end."""
+    tag = tags[language]
+    lang_B = torch.tensor([language], device=source_S.device)
+    forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
+    prefix = [EOS, *tag.target]
+    ids, score = list(prefix), 0.0
+    limit = len(prefix) + settings.limit(len(source_S))
+    while True:
+        input_BT = torch.tensor([ids], device=source_S.device)
+        logprob_TV = model.log_probabilities(model.hidden(source_S[None], input_BT, lang_B))[0]
+        if ids == prefix and tag.predicted:
+            score += sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
+        logprob_V = logprob_TV[-1]
+        logprob_V[forbidden] = -torch.inf
+        word = EOS if len(ids) == limit else int(logprob_V.argmax())
+        score += float(logprob_V[word])
+        if word == EOS:
+            words = tuple(ids[len(prefix) :])
+            length = len(words) + 1 + (len(tag.target) if tag.predicted else 0)
+            return Hypothesis(words, score / length**settings.length_penalty)
+        ids.append(word)

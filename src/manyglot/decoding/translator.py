@@ -1,0 +1,91 @@
+"""The Translator: text in, text out, in any of the model's languages; tags are its business, not the caller's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyglot.batches.batch import tag_sources
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.beam import BeamSearch, DecodingSettings
+from manyglot.devices import find_device
+from manyglot.errors import ManyglotError
+from manyglot.model.folder import load_model
+from manyglot.model.transformer import Transformer
+from manyglot.progress import Bar
+from manyglot.settings import parse
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+
+class Translator:
+    """Translates with a trained model.
+
+    `config` is the resolved experiment the model was trained with.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        vocabulary: Vocabulary,
+        settings: DecodingSettings,
+        device: torch.device,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.vocabulary, self.settings, self.device, self.config = vocabulary, settings, device, config or {}
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], device: str = "auto") -> Translator:
+        """Open a model folder."""
+        model, vocabulary, config = load_model(Path(folder))
+        settings = parse(DecodingSettings, config.get("decoding", {}), where="decoding")
+        return cls(model, vocabulary, settings, find_device(device), config)
+
+    @property
+    def languages(self) -> Languages:
+        """The languages the model can translate into."""
+        return self.vocabulary.languages
+
+    def with_settings(self, **changes: Any) -> Translator:
+        """The same model with other decoding settings, for example `beam=1`."""
+        settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
+        return Translator(self.model, self.vocabulary, settings, self.device, self.config)
+
+    def translate(self, texts: Sequence[str], to: str | Sequence[str], progress: Bar | None = None) -> list[str]:
+        """Translate sentences into one language, or each into its own when `to` is a list.
+
+        An empty line stays empty; order and number are those of the input.
+        """
+        if isinstance(texts, str):
+            raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
+        targets = [to] * len(texts) if isinstance(to, str) else list(to)
+        if len(targets) != len(texts):
+            raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
+        languages = [self.languages.id(code) for code in targets]
+        sources = self.vocabulary.encode([" ".join(text.split()) for text in texts])
+        outputs = [""] * len(texts)
+        search = BeamSearch(self.model, self.model.tags(), self.settings)
+        for rows in self._batches(sources):
+            source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
+            found = search.search(source_BS.to(self.device), [languages[i] for i in rows])
+            for i, text in zip(rows, self.vocabulary.decode([hypotheses[0].ids for hypotheses in found]), strict=True):
+                outputs[i] = text
+            if progress is not None:
+                progress.advance(len(rows))
+        return outputs
+
+    def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Sentences that are not empty, longest first, in batches that keep the budget."""
+        rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
+        batch: list[int] = []
+        for i in rows:
+            if batch and (len(batch) + 1) * len(sources[batch[0]]) > self.settings.max_tokens:
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch

@@ -1,0 +1,1 @@
+"""How good translations are, direction by direction, and whether they are in the right language."""

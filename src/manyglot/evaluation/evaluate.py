@@ -1,0 +1,166 @@
+"""Evaluation of a model on many directions: translate everything at once, then score direction by direction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pydantic import Field
+
+from manyglot.corpus.languages import Direction
+from manyglot.decoding.translator import Translator
+from manyglot.errors import CorpusError
+from manyglot.evaluation.identify import Identifier, IdentifierName, language_accuracy
+from manyglot.evaluation.scores import score
+from manyglot.progress import bar
+from manyglot.settings import Settings
+
+
+class EvaluationSettings(Settings):
+    """What is translated and how its language is told."""
+
+    max_sentences: int | None = Field(None, ge=1)
+    """Use at most this many test sentences of a direction; null uses all."""
+    identifier: IdentifierName = "py3langid"
+    """What tells the language of a translation: py3langid, or a profile learnt from the training text (for languages
+    that no tool knows, and for very short text)."""
+
+
+@dataclass(frozen=True)
+class DirectionResult:
+    """How well one direction is translated."""
+
+    source: str
+    target: str
+    zero_shot: bool
+    num_sentences: int
+    bleu: float
+    chrf: float
+    language_accuracy: float | None
+    """Percent of the translations that are in the target language."""
+    reference_accuracy: float | None
+    """The same of the references: what the identifier can see at best."""
+    bleu_signature: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """One translation, as a reader wants to see it."""
+
+    source: str
+    target: str
+    zero_shot: bool
+    text: str
+    output: str
+    reference: str
+    identified: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All directions of a run, with their averages."""
+
+    directions: list[DirectionResult]
+    examples: list[Example]
+    identifier: str
+    chrf_signature: str
+    pivot: str | None
+
+    def averages(self) -> dict[str, dict[str, Any]]:
+        """Plain means over directions, in the groups of the paper's tables."""
+        groups = {
+            f"{self.pivot}→xx": [d for d in self.directions if d.source == self.pivot],
+            f"xx→{self.pivot}": [d for d in self.directions if d.target == self.pivot],
+            "supervised": [d for d in self.directions if not d.zero_shot],
+            "zero-shot": [d for d in self.directions if d.zero_shot],
+        }
+        return {name: _average(members) for name, members in groups.items() if members}
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, averages included."""
+        return {"averages": self.averages(), **asdict(self)}
+
+
+def evaluate(
+    translator: Translator,
+    rows: Sequence[Mapping[str, str]],
+    supervised: Sequence[Direction],
+    zero_shot: Sequence[Direction],
+    identifier: Identifier,
+    settings: EvaluationSettings,
+    pivot: str | None = None,
+) -> Evaluation:
+    """Translate and score the test rows in the given directions; those without any row are refused."""
+    directions = [*supervised, *zero_shot]
+    tests = {d: [row for row in rows if d.source in row and d.target in row] for d in directions}
+    tests = {d: test[: settings.max_sentences] for d, test in tests.items()}
+    empty = [d for d, test in tests.items() if not test]
+    if empty:
+        raise CorpusError(f"There is no test text for {', '.join(map(str, empty))}.")
+    outputs = _translate(translator, tests)
+    results, examples, chrf_signature = [], [], ""
+    for direction, test in tests.items():
+        references = [row[direction.target] for row in test]
+        quality = score(outputs[direction], references, direction.target)
+        chrf_signature = quality.chrf_signature
+        results.append(
+            DirectionResult(
+                source=direction.source,
+                target=direction.target,
+                zero_shot=direction in zero_shot,
+                num_sentences=len(test),
+                bleu=quality.bleu,
+                chrf=quality.chrf,
+                language_accuracy=language_accuracy(identifier, outputs[direction], direction.target),
+                reference_accuracy=language_accuracy(identifier, references, direction.target),
+                bleu_signature=quality.bleu_signature,
+            )
+        )
+        examples += [
+            Example(
+                *direction,
+                direction in zero_shot,
+                row[direction.source],
+                output,
+                reference,
+                identifier.identify(output),
+            )
+            for row, output, reference in zip(test, outputs[direction], references, strict=True)
+        ]
+    return Evaluation(results, examples, identifier.name, chrf_signature, pivot)
+
+
+def _translate(
+    translator: Translator, tests: Mapping[Direction, Sequence[Mapping[str, str]]]
+) -> dict[Direction, list[str]]:
+    """All directions in one call, so that batches mix target languages and waste nothing."""
+    texts = [row[direction.source] for direction, test in tests.items() for row in test]
+    targets = [direction.target for direction, test in tests.items() for _ in test]
+    with bar(f"translating {len(tests)} directions", total=len(texts)) as progress:
+        outputs = iter(translator.translate(texts, targets, progress))
+    return {direction: [next(outputs) for _ in test] for direction, test in tests.items()}
+
+
+def _average(members: Iterable[DirectionResult]) -> dict[str, Any]:
+    members = list(members)
+    return {
+        "num_directions": len(members),
+        "bleu": fmean(d.bleu for d in members),
+        "chrf": fmean(d.chrf for d in members),
+        "language_accuracy": _mean(d.language_accuracy for d in members),
+        "reference_accuracy": _mean(d.reference_accuracy for d in members),
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

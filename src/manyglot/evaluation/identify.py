@@ -1,0 +1,102 @@
+"""Which language a sentence is in: by a general tool, or by profiles of the corpus's own languages.
+
+A general tool knows many languages but errs on short text ("90 liter" is German, Swedish, Indonesian …) and knows no
+synthetic or rare language. A profile is learnt from the training text, so it fits the corpus and knows only its
+languages. Whichever is used, its accuracy on the references is reported beside the translations': no model can be
+seen to do better than that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+
+from manyglot.corpus.languages import Languages
+from manyglot.errors import ManyglotError
+
+IdentifierName = Literal["py3langid", "profile"]
+MAX_NGRAM = 4
+SMOOTHING = 0.1
+
+
+class Identifier(Protocol):
+    """Tells the language of a sentence."""
+
+    name: str
+
+    def label(self, code: str) -> str | None:
+        """What this identifier calls a language; None if it cannot tell it, and then its accuracy is not measured."""
+
+    def identify(self, text: str) -> str:
+        """The label of the likeliest language."""
+
+
+class Py3Langid:
+    """The general tool py3langid, restricted to the given languages."""
+
+    def __init__(self, languages: Languages) -> None:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
+
+        self.name = "py3langid, restricted to the languages of the data"
+        self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+        known = {str(label) for label in self._identifier.nb_classes}
+        self._labels = {code: primary for code in languages if (primary := _primary(code)) in known}
+        if not self._labels:
+            raise ManyglotError("py3langid knows none of the languages. Set evaluation.identifier to profile.")
+        self._identifier.set_languages(sorted(set(self._labels.values())))
+
+    def label(self, code: str) -> str | None:
+        """The code without region or script."""
+        return self._labels.get(code)
+
+    def identify(self, text: str) -> str:
+        """Ask the tool."""
+        return str(self._identifier.classify(text)[0])
+
+
+class Profile:
+    """Naive Bayes over character n-grams (all digits alike), learnt from sentences of each language."""
+
+    name = "character n-gram profiles of the training text"
+
+    def __init__(self, sentences: Mapping[str, Sequence[str]]) -> None:
+        self._codes = list(sentences)
+        counts = [Counter(g for sentence in texts for g in _ngrams(sentence)) for texts in sentences.values()]
+        self._index = {gram: i for i, gram in enumerate(sorted(set().union(*counts)))}
+        table = np.full((len(self._index), len(self._codes)), SMOOTHING)
+        for column, counter in enumerate(counts):
+            for gram, count in counter.items():
+                table[self._index[gram], column] += count
+        self._logprob = np.log(table / table.sum(axis=0))
+
+    def label(self, code: str) -> str | None:
+        """The code itself."""
+        return code if code in self._codes else None
+
+    def identify(self, text: str) -> str:
+        """The language whose profile makes the sentence likeliest; a sentence without known n-grams is in none."""
+        found = [self._index[gram] for gram in _ngrams(text) if gram in self._index]
+        if not found:
+            return ""
+        return self._codes[int(self._logprob[found].sum(axis=0).argmax())]
+
+
+def language_accuracy(identifier: Identifier, texts: Sequence[str], code: str) -> float | None:
+    """The share of sentences, in percent, that are in a language; None if the identifier cannot tell it."""
+    label = identifier.label(code)
+    if label is None or not texts:
+        return None
+    return 100 * sum(identifier.identify(text) == label for text in texts) / len(texts)
+
+
+def _ngrams(text: str) -> Iterator[str]:
+    padded = "".join("0" if c.isdigit() else c for c in f" {text} ")
+    for n in range(1, MAX_NGRAM + 1):
+        yield from (padded[i : i + n] for i in range(len(padded) - n + 1))
+
+
+def _primary(code: str) -> str:
+    return code.replace("_", "-").split("-")[0]

@@ -1,0 +1,71 @@
+"""Multi-head attention with the two hooks of guidance inside: `project` and `merge`.
+
+Shape letters: B sentences, T query positions, S key positions, D model width, H heads, K width of a head.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyglot.model.cache import KeyValues
+from manyglot.model.guidance.base import Guidance, Site, Target
+
+
+class Attention(nn.Module):
+    """softmax(q k^T / sqrt(K)) v in H heads, each head a block of neighbouring columns."""
+
+    def __init__(self, site: Site, width: int, num_heads: int) -> None:
+        super().__init__()
+        self.site, self.num_heads = site, num_heads
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+        for projection in (self.query, self.key, self.value):
+            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.output.weight)
+        for projection in (self.query, self.key, self.value, self.output):
+            nn.init.zeros_(projection.bias)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        memory_BSD: Tensor | None,
+        mask: Tensor | None,
+        guidance: Guidance,
+        target: Target,
+        cache: KeyValues | None = None,
+    ) -> Tensor:
+        """Attend from x to the memory, or to x itself when there is none.
+
+        The mask is true where attention is allowed; without one, self-attention sees the positions before it only. With
+        a cache, self-attention adds its new positions and cross-attention reads the memory once.
+        """
+        term_BTD = guidance.project(self.site, x_BTD, target)
+        q_BHTK = self._heads(_add(self.query(x_BTD), term_BTD))
+        if memory_BSD is None:
+            k_BHSK, v_BHSK = self._keys_and_values(x_BTD, term_BTD)
+            if cache is not None:
+                k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
+        elif cache is not None and cache.key_BHSK is not None and cache.value_BHSK is not None:
+            k_BHSK, v_BHSK = cache.key_BHSK, cache.value_BHSK
+        else:
+            k_BHSK, v_BHSK = self._keys_and_values(memory_BSD, guidance.project(self.site, memory_BSD, target))
+            if cache is not None:
+                cache.append(k_BHSK, v_BHSK)
+        # A single new position sees all the cached ones; several see those before them, which is the causal mask
+        # only when nothing is cached yet.
+        causal = mask is None and q_BHTK.shape[2] > 1
+        assert not causal or q_BHTK.shape[2] == k_BHSK.shape[2], "several positions at once need an empty cache"
+        z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
+        z_BTD = z_BHTK.transpose(1, 2).flatten(2)
+        return _add(self.output(z_BTD), guidance.merge(self.site, z_BTD, target))
+
+    def _keys_and_values(self, x_BSD: Tensor, term_BSD: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self._heads(_add(self.key(x_BSD), term_BSD)), self._heads(_add(self.value(x_BSD), term_BSD))
+
+    def _heads(self, x_BTD: Tensor) -> Tensor:
+        batch, length, width = x_BTD.shape
+        return x_BTD.view(batch, length, self.num_heads, width // self.num_heads).transpose(1, 2)
+
+
+def _add(x: Tensor, term: Tensor | None) -> Tensor:
+    return x if term is None else x + term

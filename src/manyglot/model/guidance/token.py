@@ -1,0 +1,50 @@
+"""Language tokens: the target language as a symbol before the source or the target sentence.
+
+On the source side the encoder reads `<tag> x1 … xn </s>`. On the target side the decoder reads `</s> <tag> y1 …`: the
+tag follows the symbol that starts every target, and it is forced when translating.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import model_validator
+
+from manyglot.model.guidance.base import Dimensions, Guidance, MethodSettings
+from manyglot.vocabulary.vocabulary import Tags
+
+
+class TokenSettings(MethodSettings):
+    """A tag of the target language in the sequence (Token_src, Token_tgt)."""
+
+    method: Literal["token"] = "token"
+    """The name of the method."""
+    side: Literal["source", "target"] = "source"
+    """Which sentence carries the tag."""
+    mode: Literal["faithful", "clean"] = "faithful"
+    """On the target side. faithful: the tag is predicted, in the loss, and counted in the score of a translation, as in
+    the paper; clean: neither."""
+
+    @model_validator(mode="after")
+    def _clean_needs_target(self) -> TokenSettings:
+        if self.mode == "clean" and self.side == "source":
+            raise ValueError("mode: clean is for side: target; a source tag is never predicted.")
+        return self
+
+
+class Token(Guidance):
+    """Puts the tag into the sequence; the model itself stays a plain Transformer."""
+
+    settings_type: ClassVar = TokenSettings
+
+    def __init__(self, settings: TokenSettings, dimensions: Dimensions) -> None:
+        super().__init__(settings, dimensions)
+        self.settings = settings
+        self.first_tag = dimensions.first_tag
+
+    def tag(self, language: int) -> Tags:
+        """The tag on its side."""
+        tag = (self.first_tag + language,)
+        if self.settings.side == "source":
+            return Tags(source=tag)
+        return Tags(target=tag, predicted=self.settings.mode == "faithful")

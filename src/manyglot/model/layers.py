@@ -1,0 +1,140 @@
+"""Encoder and decoder layers: sub-layers with residual and norm, and the hooks `enter` and `leave` around them.
+
+Shape letters: B sentences, T target positions, S source positions, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from manyglot.model.attention import Attention
+from manyglot.model.cache import LayerCache
+from manyglot.model.guidance.base import Guidance, Site, Target
+from manyglot.settings import Settings
+
+
+class ModelSettings(Settings):
+    """The size and shape of the Transformer; the defaults are the paper's base model."""
+
+    width: int = Field(512, ge=2)
+    """Width of the embeddings and the hidden states (d)."""
+    ffn_width: int = Field(2048, ge=1)
+    """Width inside the feed-forward sub-layers."""
+    num_heads: int = Field(8, ge=1)
+    """Attention heads; they share the width."""
+    num_encoder_layers: int = Field(6, ge=1)
+    """Depth of the encoder."""
+    num_decoder_layers: int = Field(6, ge=1)
+    """Depth of the decoder."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """On the embeddings and on what each sub-layer adds."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer norm after the residual (the paper) or before the sub-layer (easier to train when deep)."""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> ModelSettings:
+        if self.width % self.num_heads or self.width % 2:
+            raise ValueError(f"width {self.width} must be even and a multiple of num_heads {self.num_heads}.")
+        return self
+
+
+class SubLayer(nn.Module):
+    """Residual and norm around a function: LN(x + f(x)) in a post-norm model, x + f(LN(x)) in a pre-norm one."""
+
+    def __init__(self, site: Site, settings: ModelSettings) -> None:
+        super().__init__()
+        self.site, self.post_norm = site, settings.norm == "post"
+        self.norm = nn.LayerNorm(settings.width)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(
+        self, x_BTD: Tensor, function: Callable[[Tensor], Tensor], guidance: Guidance, target: Target
+    ) -> Tensor:
+        """Apply the function between the hooks."""
+        x_BTD = guidance.enter(self.site, x_BTD, target)
+        if self.post_norm:
+            x_BTD = self.norm(x_BTD + self.dropout(function(x_BTD)))
+        else:
+            x_BTD = x_BTD + self.dropout(function(self.norm(x_BTD)))
+        return guidance.leave(self.site, x_BTD, target)
+
+
+class FeedForward(nn.Module):
+    """relu(x W1 + b1) W2 + b2."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.inner = nn.Linear(settings.width, settings.ffn_width)
+        self.outer = nn.Linear(settings.ffn_width, settings.width)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """Each position on its own."""
+        y_BTD: Tensor = self.outer(F.relu(self.inner(x_BTD)))
+        return y_BTD
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.attention = Attention(Site.ENC_SELF, settings.width, settings.num_heads)
+        self.attention_sublayer = SubLayer(Site.ENC_SELF, settings)
+        self.ffn = FeedForward(settings)
+        self.ffn_sublayer = SubLayer(Site.ENC_FFN, settings)
+
+    def forward(self, x_BSD: Tensor, mask: Tensor, guidance: Guidance, target: Target) -> Tensor:
+        """One layer up."""
+
+        def attend(x: Tensor) -> Tensor:
+            y: Tensor = self.attention(x, None, mask, guidance, target)
+            return y
+
+        x_BSD = self.attention_sublayer(x_BSD, attend, guidance, target)
+        x_BSD = self.ffn_sublayer(x_BSD, self.ffn, guidance, target)
+        return x_BSD
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, cross-attention and feed-forward."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.self_attention = Attention(Site.DEC_SELF, settings.width, settings.num_heads)
+        self.self_sublayer = SubLayer(Site.DEC_SELF, settings)
+        self.cross_attention = Attention(Site.DEC_CROSS, settings.width, settings.num_heads)
+        self.cross_sublayer = SubLayer(Site.DEC_CROSS, settings)
+        self.ffn = FeedForward(settings)
+        self.ffn_sublayer = SubLayer(Site.DEC_FFN, settings)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        memory_BSD: Tensor,
+        mask: Tensor,
+        guidance: Guidance,
+        target: Target,
+        cache: LayerCache | None,
+    ) -> Tensor:
+        """One layer up; the mask is the memory's."""
+
+        def attend_self(x: Tensor) -> Tensor:
+            y: Tensor = self.self_attention(x, None, None, guidance, target, cache and cache.self_attention)
+            return y
+
+        def attend_cross(x: Tensor) -> Tensor:
+            y: Tensor = self.cross_attention(x, memory_BSD, mask, guidance, target, cache and cache.cross_attention)
+            return y
+
+        x_BTD = self.self_sublayer(x_BTD, attend_self, guidance, target)
+        x_BTD = self.cross_sublayer(x_BTD, attend_cross, guidance, target)
+        x_BTD = self.ffn_sublayer(x_BTD, self.ffn, guidance, target)
+        return x_BTD

@@ -1,0 +1,148 @@
+"""The paper's Transformer: one embedding table for encoder, decoder and output, sinusoidal positions, a layer norm on
+the embeddings, post-norm layers (or pre-norm), and guidance owned here and passed down.
+
+Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyglot.model.cache import DecoderCache
+from manyglot.model.guidance import build_guidance
+from manyglot.model.guidance.base import Dimensions, MethodSettings, Site, Target
+from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
+from manyglot.vocabulary.subwords import PAD
+from manyglot.vocabulary.vocabulary import Tags
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the encoder made of the source sentences."""
+
+    memory_BSD: Tensor
+    mask_B11S: Tensor
+    """True where there is a token."""
+
+    def select(self, rows_B: Tensor) -> Memory:
+        """The memory of some sentences, in the given order and number."""
+        return Memory(self.memory_BSD[rows_B], self.mask_B11S[rows_B])
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and guidance."""
+
+    def __init__(
+        self, settings: ModelSettings, guidance: Sequence[MethodSettings], num_subwords: int, num_languages: int
+    ) -> None:
+        super().__init__()
+        self.settings, self.num_languages = settings, num_languages
+        self.dimensions = Dimensions(
+            width=settings.width,
+            num_heads=settings.num_heads,
+            num_encoder_layers=settings.num_encoder_layers,
+            num_decoder_layers=settings.num_decoder_layers,
+            num_languages=num_languages,
+            first_tag=num_subwords,
+        )
+        self.embedding = nn.Embedding(num_subwords + num_languages, settings.width, padding_idx=PAD)
+        nn.init.normal_(self.embedding.weight, std=settings.width**-0.5)
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+        self.encoder_norm = nn.LayerNorm(settings.width)
+        self.decoder_norm = nn.LayerNorm(settings.width)
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.num_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.num_decoder_layers))
+        # A pre-norm stack ends without a norm, so it gets one; a post-norm stack has it in its last sub-layer.
+        final = settings.norm == "pre"
+        self.encoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
+        self.decoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
+        self.dropout = nn.Dropout(settings.dropout)
+        self.guidance = build_guidance(guidance, self.dimensions)
+
+    def tags(self) -> list[Tags]:
+        """The symbols of each target language, by language id; whoever builds sequences puts them in."""
+        return [self.guidance.tag(language) for language in range(self.num_languages)]
+
+    def target(self, lang_B: Tensor) -> Target:
+        """The target languages in the form that the hooks take."""
+        return Target(lang_B, self.embedding(self.dimensions.first_tag + lang_B))
+
+    def encode(self, source_BS: Tensor, target: Target) -> Memory:
+        """Read the source sentences."""
+        mask_B11S = (source_BS != PAD)[:, None, None, :]
+        x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, mask_B11S, self.guidance, target)
+        x_BSD = self.encoder_final_norm(x_BSD)
+        return Memory(self.guidance.enter(Site.MEMORY, x_BSD, target), mask_B11S)
+
+    def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
+        """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
+        x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache else 0)
+        for i, layer in enumerate(self.decoder):
+            layer_cache = cache.layers[i] if cache else None
+            x_BTD = layer(x_BTD, memory.memory_BSD, memory.mask_B11S, self.guidance, target, layer_cache)
+        if cache:
+            cache.length += input_BT.shape[1]
+        hidden_BTD: Tensor = self.decoder_final_norm(x_BTD)
+        return hidden_BTD
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of all symbols, by the shared embeddings."""
+        return F.linear(hidden, self.embedding.weight)
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """log softmax of the logits, in float32 at least whatever the model computes in."""
+        logits = self.logits(hidden)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+
+    def hidden(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor) -> Tensor:
+        """From token ids to the decoder's hidden states, all positions at once."""
+        target = self.target(lang_B)
+        return self.decode(input_BT, self.encode(source_BS, target), target)
+
+    def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor) -> Tensor:
+        """Logits of the next token at every target position."""
+        return self.logits(self.hidden(source_BS, input_BT, lang_B))
+
+    def new_cache(self) -> DecoderCache:
+        """An empty cache for step-by-step decoding."""
+        return DecoderCache(len(self.decoder))
+
+    def num_parameters(self) -> dict[str, int]:
+        """Trainable parameters by part."""
+        parts = {name: sum(p.numel() for p in child.parameters()) for name, child in self.named_children()}
+        return {name: count for name, count in parts.items() if count}
+
+    def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
+        """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
+        length, width = ids_BT.shape[1], self.settings.width
+        table_TD = _positions(
+            _round_up(start + length), width, self.embedding.weight.device, self.embedding.weight.dtype
+        )
+        positions_TD = table_TD[start : start + length]
+        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * math.sqrt(width) + positions_TD))
+        return x_BTD
+
+
+def _round_up(length: int) -> int:
+    """The next power of two, so that few tables are made."""
+    return max(256, 1 << (length - 1).bit_length())
+
+
+@lru_cache(maxsize=16)
+def _positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Sinusoidal positions: sines in the first half of the columns, cosines in the second."""
+    with torch.inference_mode(False):  # a table first made while translating serves training too
+        half = width // 2
+        frequency = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10_000) / max(half - 1, 1)))
+        angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+        return torch.cat([angle.sin(), angle.cos()], dim=1).to(device, dtype)

@@ -1,0 +1,84 @@
+"""Tables and examples for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from manyglot.evaluation.evaluate import Evaluation, Example
+
+
+def print_averages(evaluation: Evaluation) -> None:
+    """The averages by group of directions, with the signatures of the scores."""
+    table = Table(title=None)
+    for heading in ("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of references"):
+        table.add_column(heading, justify="left" if heading == "directions" else "right")
+    for name, row in evaluation.averages().items():
+        table.add_row(
+            name,
+            str(row["num_directions"]),
+            f"{row['bleu']:.1f}",
+            f"{row['chrf']:.1f}",
+            percent(row["language_accuracy"]),
+            percent(row["reference_accuracy"]),
+        )
+    console = _console()
+    console.print(table)
+    for signature in sorted({d.bleu_signature for d in evaluation.directions}):
+        console.print(f"BLEU {signature}", highlight=False)
+    console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
+    console.print(f"LangAcc: {evaluation.identifier}", highlight=False)
+    unknown = sorted({d.target for d in evaluation.directions if d.language_accuracy is None})
+    if unknown:
+        console.print(f"LangAcc leaves out languages the identifier does not know: {', '.join(unknown)}")
+
+
+def print_examples(examples: Iterable[Example]) -> None:
+    """Source, output and reference under one another."""
+    console = _console()
+    for example in examples:
+        kind = "zero-shot" if example.zero_shot else "supervised"
+        console.print(Text(f"{example.source}→{example.target} ({kind})", style="bold"))
+        for label, text in (("source", example.text), ("output", example.output), ("reference", example.reference)):
+            console.print(Text(f"  {label:<9} {text}"))
+
+
+def print_description(description: Mapping[str, Any]) -> None:
+    """A model: its shape, its languages, its parameters by part."""
+    console = _console()
+    for key in ("model", "guidance", "languages", "vocabulary"):
+        console.print(f"{key:<11} {description[key]}", highlight=False)
+    table = Table()
+    table.add_column("part")
+    table.add_column("parameters", justify="right")
+    for part, count in description["parameters"].items():
+        table.add_row(part, f"{count:,}")
+    table.add_section()
+    table.add_row("all", f"{description['num_parameters']:,}")
+    console.print(table)
+
+
+def percent(value: float | None) -> str:
+    """A share for a table; a dash where it could not be measured."""
+    return "–" if value is None else f"{value:.1f}%"
+
+
+def pick_examples(examples: Sequence[Example], number: int) -> list[Example]:
+    """A few to look at: half supervised and half zero-shot, the longest sources, no target language twice in a half."""
+    picked: list[Example] = []
+    for zero_shot in (False, True):
+        group = sorted((e for e in examples if e.zero_shot == zero_shot), key=lambda e: (-len(e.text), e.source))
+        targets: dict[str, Example] = {}
+        for example in group:
+            if len(targets) < number // 2 and example.text not in {e.text for e in targets.values()}:
+                targets.setdefault(example.target, example)
+        picked += targets.values()
+    return picked
+
+
+def _console() -> Console:
+    return Console(soft_wrap=True)

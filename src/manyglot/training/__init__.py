@@ -1,0 +1,1 @@
+"""Learning: the loss, the learning rate, the loop, and checkpoints to resume from."""

@@ -1,0 +1,90 @@
+"""Checkpoints: all that a run needs to go on exactly where it was; safetensors and JSON only.
+
+A checkpoint is written beside its place and moved there when it is whole, so what is there can be used.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from manyglot.batches.loader import Place
+from manyglot.errors import FolderError
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is. Random numbers are a function of seed and step, so no generator needs restoring."""
+
+    step: int = 0
+    place: Place = field(default_factory=Place)
+
+
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, keep: int
+) -> None:
+    """Write the checkpoint of a step and remove all but the last `keep`."""
+    place = folder / f"step-{progress.step:08d}"
+    unfinished = place.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True)
+        save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
+        save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
+        (unfinished / "progress.json").write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        unfinished.rename(place)
+    except (OSError, SafetensorError) as error:
+        raise FolderError(f"Cannot write the checkpoint {place}: {error}. Earlier checkpoints are intact.") from None
+    for old in _checkpoints(folder)[:-keep]:
+        shutil.rmtree(old)
+
+
+def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Restore the newest checkpoint, or return the beginning when there is none."""
+    found = _checkpoints(folder)
+    if not found:
+        return Progress()
+    try:
+        values = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
+        model.load_state_dict(load_file(found[-1] / "model.safetensors"))
+        _restore_optimizer(model, optimizer, load_file(found[-1] / "optimizer.safetensors"))
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise FolderError(
+            f"The checkpoint {found[-1]} is damaged ({error}). Delete it to use the one before."
+        ) from None
+    return Progress(values["step"], Place(**values["place"]))
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step-*") if path.suffix != ".unfinished")
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state under the names of its parameters: `exp_avg/encoder.0.…`."""
+    return {
+        f"{part}/{name}": value
+        for name, parameter in model.named_parameters()
+        for part, value in optimizer.state[parameter].items()
+    }
+
+
+def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        part, _, name = key.partition("/")
+        # The step counter stays where the optimizer put it; moments live with their parameter.
+        optimizer.state[parameters[name]][part] = value if part == "step" else value.to(parameters[name].device)
+
+
+def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}

@@ -1,0 +1,201 @@
+"""The training loop: batches in, a trained model and a log out; interrupted runs go on exactly where they were."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field
+
+from manyglot.batches.batch import Batch
+from manyglot.batches.loader import Loader, Place
+from manyglot.devices import Precision, autocast, find_device
+from manyglot.errors import ManyglotError
+from manyglot.model.transformer import Transformer
+from manyglot.progress import bar, say
+from manyglot.settings import Settings
+from manyglot.training.checkpoint import Progress, load_latest, save_checkpoint
+from manyglot.training.loss import batch_loss
+from manyglot.training.schedule import inverse_square_root
+
+Validate = Callable[[Transformer], Mapping[str, float]]
+"""Measures a model; the loop logs what it returns."""
+
+
+class TrainingSettings(Settings):
+    """How the model learns; the defaults are the paper's."""
+
+    max_steps: int = Field(100_000, ge=1)
+    """Stop after this many updates."""
+    accumulation: int = Field(1, ge=1)
+    """Batches whose gradients make one update: the real batch is this many times batches.max_tokens."""
+    learning_rate: float = Field(5e-4, gt=0)
+    """The peak, reached at the end of the warm-up; then it falls with the inverse square root of the step."""
+    warmup_steps: int = Field(4000, ge=0)
+    """Updates over which the learning rate rises."""
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Share of the probability given to all symbols alike."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's two decay rates."""
+    eps: float = Field(1e-8, gt=0)
+    """Adam's epsilon."""
+    weight_decay: float = Field(1e-4, ge=0)
+    """Decoupled weight decay (not in the paper's text, but in its code)."""
+    clip_norm: float | None = Field(None, gt=0)
+    """Scale gradients down to this norm; null does not, as in the paper."""
+    precision: Precision = "auto"
+    """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1."""
+    validate_every: int = Field(1000, ge=1)
+    """Updates between two measurements on the dev split."""
+    checkpoint_every: int = Field(1000, ge=1)
+    """Updates between two checkpoints."""
+    keep_checkpoints: int = Field(2, ge=1)
+    """How many of the last checkpoints to keep."""
+    log_every: int = Field(50, ge=1)
+    """Updates between two lines of the log."""
+
+
+@dataclass
+class _Window:
+    """Sums since the last line of the log."""
+
+    loss: float = 0.0
+    nll: float = 0.0
+    tokens: int = 0
+    since: float = 0.0
+
+
+def train(
+    model: Transformer, loader: Loader, settings: TrainingSettings, run: Path, seed: int, validate: Validate
+) -> Progress:
+    """Train until `max_steps`, from the last checkpoint of the run if it has one."""
+    device = find_device(settings.device)
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
+    )
+    progress = load_latest(run / "checkpoints", model, optimizer)
+    if progress.step:
+        say(f"Going on from step {progress.step:,}.")
+    log = _Log(run / "log.jsonl", progress.step)
+    window = _Window(since=time.monotonic())
+    updates = _updates(loader, progress.place, settings.accumulation)
+    with bar("training", settings.max_steps, done=progress.step) as display:
+        while progress.step < settings.max_steps:
+            batches, place = next(updates)
+            progress = Progress(progress.step + 1, place)
+            _update(model, optimizer, batches, settings, seed, progress.step, device, window)
+            display.advance(note=log.note)
+            if progress.step % settings.log_every == 0 or progress.step == settings.max_steps:
+                log.training(progress, optimizer.param_groups[0]["lr"], window)
+                window = _Window(since=time.monotonic())
+            if progress.step % settings.validate_every == 0 or progress.step == settings.max_steps:
+                paused = time.monotonic()
+                log.write({"step": progress.step, **_measure(model, validate)})
+                window.since += time.monotonic() - paused
+            if progress.step % settings.checkpoint_every == 0 or progress.step == settings.max_steps:
+                save_checkpoint(run / "checkpoints", model, optimizer, progress, settings.keep_checkpoints)
+    return progress
+
+
+def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Validate:
+    """A measurement: the mean negative log-likelihood of a token of the dev split."""
+
+    def validate(model: Transformer) -> dict[str, float]:
+        total, tokens = 0.0, 0
+        for batch in loader.epoch():
+            with autocast(device, precision):
+                total += batch_loss(model, batch.to(device), 0.0).nll.item()
+            tokens += batch.num_tokens
+        return {"dev_nll": total / tokens}
+
+    return validate
+
+
+def _measure(model: Transformer, validate: Validate) -> Mapping[str, float]:
+    model.eval()
+    with torch.inference_mode():
+        measured = validate(model)
+    model.train()
+    return measured
+
+
+def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Batch], Place]]:
+    """The batches of each update, with the place after them."""
+    batches = loader.batches(place)
+    while True:
+        taken = list(itertools.islice(batches, accumulation))
+        yield [batch for batch, _ in taken], taken[-1][1]
+
+
+def _update(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    batches: list[Batch],
+    settings: TrainingSettings,
+    seed: int,
+    step: int,
+    device: torch.device,
+    window: _Window,
+) -> None:
+    """One step of the optimizer: the mean loss of a token over all the batches."""
+    torch.manual_seed(seed * 1_000_003 + step)  # dropout is a function of seed and step: resuming needs no state
+    tokens = sum(batch.num_tokens for batch in batches)
+    for batch in batches:
+        with autocast(device, settings.precision):
+            loss = batch_loss(model, batch.to(device), settings.label_smoothing)
+        (loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
+        window.loss += loss.smoothed.item()
+        window.nll += loss.nll.item()
+    window.tokens += tokens
+    if not torch.isfinite(torch.tensor(window.loss)):
+        raise ManyglotError(f"The loss is not a number at step {step}. Lower training.learning_rate, or set clip_norm.")
+    if settings.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    for group in optimizer.param_groups:
+        group["lr"] = inverse_square_root(step, settings.learning_rate, settings.warmup_steps)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+class _Log:
+    """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path, self.note = path, ""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [line for line in read_log(path) if line["step"] <= step]
+        path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+    def training(self, progress: Progress, learning_rate: float, window: _Window) -> None:
+        """Log the mean loss since the last line, and show it."""
+        speed = window.tokens / (time.monotonic() - window.since)
+        self.note = f"loss {window.loss / window.tokens:.3f}, {speed:,.0f} tokens/s"
+        self.write(
+            {
+                "step": progress.step,
+                "epoch": progress.place.epoch,
+                "loss": window.loss / window.tokens,
+                "nll": window.nll / window.tokens,
+                "learning_rate": learning_rate,
+                "tokens_per_second": speed,
+            }
+        )
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append a line."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log, none if there is no log."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []

@@ -1,0 +1,206 @@
+"""The road from end to end, one function for each command: prepare, train, translate, evaluate, describe.
+
+The command line only parses arguments and prints; whoever writes Python calls these. Beside `cli.py` and `config.py`
+this is the one file that sees all stages.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader
+from manyglot.batches.prepare import prepare as prepare_dataset
+from manyglot.config import Experiment, apply_override, read_experiment
+from manyglot.corpus.languages import Languages
+from manyglot.corpus.rows import Split
+from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.textfiles import decode_lines, read_lines
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.translator import Translator
+from manyglot.devices import find_device
+from manyglot.errors import FolderError, LanguageError
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
+from manyglot.evaluation.evaluate import evaluate as evaluate_directions
+from manyglot.evaluation.identify import Identifier, IdentifierName, Profile, Py3Langid
+from manyglot.model.folder import save_model
+from manyglot.model.transformer import Transformer
+from manyglot.progress import say
+from manyglot.reports.page import write_report
+from manyglot.settings import Settings, parse
+from manyglot.training.loop import dev_loss, read_log
+from manyglot.training.loop import train as train_model
+
+PROFILE_SENTENCES = 2000
+"""Training sentences of a language that are enough for its profile."""
+LINES_AT_ONCE = 1024
+"""Lines translated together: enough to sort by length, few enough to see progress."""
+
+
+def prepare(experiment: Experiment) -> Dataset:
+    """Read the corpus and write the dataset folder."""
+    corpus = open_corpus(experiment.corpus)
+    return prepare_dataset(experiment.data, corpus, experiment.corpus.pivot, experiment.vocabulary, experiment.cleaning)
+
+
+def train(experiment: Experiment) -> Path:
+    """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
+    dataset = Dataset(experiment.data)
+    model_folder = experiment.run / "model"
+    _claim_run(experiment)
+    if model_folder.exists():
+        say(f"{experiment.run} is already trained to the end; its model is {model_folder}.")
+        return model_folder
+    model = new_model(experiment, dataset)
+    tags, settings = model.tags(), experiment.training
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
+    dev_batches = experiment.batches.model_copy(update={"temperature": None})
+    dev_loader = Loader(dataset.store(Split.DEV), dataset.supervised, dev_batches, tags, experiment.seed)
+    validate = dev_loss(dev_loader, find_device(settings.device), settings.precision)
+    train_model(model, loader, settings, experiment.run, experiment.seed, validate)
+    save_model(model_folder, model, dataset.vocabulary, experiment.resolved())
+    return model_folder
+
+
+def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
+    """An untrained model for a dataset, the same for the same seed."""
+    torch.manual_seed(experiment.seed)
+    vocabulary = dataset.vocabulary
+    return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
+
+
+def translate(model_folder: Path, to: str, file: Path | None, beam: int | None) -> Iterator[tuple[str, str]]:
+    """Yield (sentence, translation) for the lines of a file or of stdin, a block at a time."""
+    translator = Translator.load(model_folder)
+    translator.languages.id(to)  # a wrong language is refused before the first line is read
+    if beam is not None:
+        translator = translator.with_settings(beam=beam)
+    lines = decode_lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    while block := list(islice(lines, LINES_AT_ONCE)):
+        yield from zip(block, translator.translate(block, to), strict=True)
+
+
+def evaluate(
+    model_folder: Path, data: Path, zero_shot: bool = False, output: Path | None = None, overrides: Iterable[str] = ()
+) -> Evaluation:
+    """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
+
+    With an output folder, the results are written there with a report. Settings are those the model was trained with;
+    `overrides` change those of `decoding` and `evaluation`.
+    """
+    if output is not None and output.exists():
+        raise FolderError(f"{output} exists. Choose another output folder, or delete it.")
+    translator, dataset = Translator.load(model_folder), Dataset(data)
+    for code in dataset.languages:
+        if code not in translator.languages:
+            raise LanguageError(f"The model does not know '{code}', a language of {data}.")
+    values = {key: dict(translator.config.get(key, {})) for key in ("decoding", "evaluation")}
+    for override in overrides:
+        apply_override(values, override)
+    judged = parse(_JudgedBy, values)
+    evaluation = evaluate_directions(
+        translator.with_settings(**judged.decoding.model_dump()),
+        dataset.rows(Split.TEST),
+        dataset.supervised,
+        dataset.zero_shot if zero_shot else [],
+        make_identifier(judged.evaluation.identifier, dataset),
+        judged.evaluation,
+        dataset.pivot,
+    )
+    if output is not None:
+        evaluation.save(output / "results.json")
+        log = read_log(model_folder.parent / "log.jsonl")
+        write_report(output, f"manyglot: {model_folder}", evaluation, log, translator.config)
+    return evaluation
+
+
+class _JudgedBy(Settings):
+    """The settings that matter when a trained model is evaluated."""
+
+    decoding: DecodingSettings = DecodingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+
+def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]:
+    """The whole road with the built-in corpus, in minutes; return the scores and the path of the report.
+
+    What an earlier, interrupted demo has done is used again.
+    """
+    config = Path(__file__).with_name("demo.yaml")
+    experiment = read_experiment(config, [f"data={output}/data", f"run={output}/run", *overrides])
+    prepare(experiment)
+    model_folder = train(experiment)
+    evaluation = evaluate(model_folder, experiment.data, zero_shot=True)
+    evaluation.save(output / "results.json")
+    log = read_log(experiment.run / "log.jsonl")
+    report = write_report(output, "manyglot demo: a phrasebook", evaluation, log, experiment.resolved())
+    return evaluation, report
+
+
+def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Layers, guidance, languages and parameters of an experiment's model or of a trained one."""
+    if what.is_dir():
+        translator = Translator.load(what, device="cpu")
+        model, vocabulary, config = translator.model, translator.vocabulary, translator.config
+        languages, num_subwords = translator.languages, len(vocabulary.subwords)
+    else:
+        experiment = read_experiment(what, overrides)
+        languages, num_subwords = Languages(open_corpus(experiment.corpus).languages), experiment.vocabulary.size
+        with torch.device("meta"):
+            model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
+        config = experiment.resolved()
+    parameters = model.num_parameters()
+    return {
+        "model": config["model"],
+        "guidance": config["guidance"],
+        "languages": list(languages),
+        "vocabulary": num_subwords + len(languages),
+        "parameters": parameters,
+        "num_parameters": sum(parameters.values()),
+    }
+
+
+def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
+    """What tells languages apart."""
+    if name == "py3langid":
+        return Py3Langid(dataset.languages)
+    rows = dataset.rows(Split.TRAIN)[:PROFILE_SENTENCES]
+    return Profile({code: [row[code] for row in rows if code in row] for code in dataset.languages})
+
+
+def _claim_run(experiment: Experiment) -> None:
+    """Write the settings into the run's folder, or check that they are the ones it was started with."""
+    path = experiment.run / "config.yaml"
+    if path.exists():
+        changed = _differences(yaml.safe_load(path.read_text("utf-8")), experiment.resolved())
+        if changed:
+            raise FolderError(
+                f"{experiment.run} holds a run with other settings ({', '.join(changed)}). "
+                f"Set `run` to another folder, or delete this one."
+            )
+        return
+    if experiment.run.exists() and any(experiment.run.iterdir()):
+        raise FolderError(f"{experiment.run} exists and holds something else. Set `run` to another folder.")
+    try:
+        experiment.run.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True), "utf-8")
+    except OSError as error:
+        raise FolderError(f"Cannot write to {experiment.run}: {error.strerror}. Set `run` to another folder.") from None
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
+    found = []
+    for key in sorted(old.keys() | new.keys()):
+        a, b, name = old.get(key), new.get(key), f"{where}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += _differences(a, b, f"{name}.")
+        elif a != b:
+            found.append(name)
+    return found
