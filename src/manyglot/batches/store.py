@@ -73,7 +73,7 @@ def _load(folder: Path, code: str) -> SentenceStore:
             np.load(folder / f"{code}.{part}.npy", mmap_mode="r", allow_pickle=False)
             for part in ("tokens", "offsets", "rows")
         ]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise FolderError(
             f"The prepared data in {folder} is damaged ({error}). Run `manyglot prepare` again."
         ) from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +66,15 @@ class TrainingSettings(Settings):
 
 
 @dataclass
-class _Window:
-    """Sums since the last line of the log."""
+class Sums:
+    """Sums over target tokens: of an update, or of all updates since the last line of the log."""
 
     loss: float = 0.0
     nll: float = 0.0
     tokens: int = 0
-    since: float = 0.0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.loss + other.loss, self.nll + other.nll, self.tokens + other.tokens)
 
 
 def train(
@@ -86,24 +90,45 @@ def train(
     if progress.step:
         say(f"Going on from step {progress.step:,}.")
     log = _Log(run / "log.jsonl", progress.step)
-    window = _Window(since=time.monotonic())
     updates = _updates(loader, progress.place, settings.accumulation)
     with bar("training", settings.max_steps, done=progress.step) as display:
         while progress.step < settings.max_steps:
             batches, place = next(updates)
             progress = Progress(progress.step + 1, place)
-            _update(model, optimizer, batches, settings, seed, progress.step, device, window)
-            display.advance(note=log.note)
-            if progress.step % settings.log_every == 0 or progress.step == settings.max_steps:
-                log.training(progress, optimizer.param_groups[0]["lr"], window)
-                window = _Window(since=time.monotonic())
-            if progress.step % settings.validate_every == 0 or progress.step == settings.max_steps:
-                paused = time.monotonic()
-                log.write({"step": progress.step, **_measure(model, validate)})
-                window.since += time.monotonic() - paused
-            if progress.step % settings.checkpoint_every == 0 or progress.step == settings.max_steps:
+            torch.manual_seed(seed * 1_000_003 + progress.step)  # dropout depends on seed and step, not on history
+            log.add(accumulate(model, batches, settings, device), progress.step)
+            step_optimizer(model, optimizer, settings, progress.step)
+            if _due(progress.step, settings.log_every, settings):
+                log.training(progress, optimizer.param_groups[0]["lr"])
+            if _due(progress.step, settings.validate_every, settings):
+                with log.paused():
+                    log.write({"step": progress.step, **_measure(model, validate)})
+            if _due(progress.step, settings.checkpoint_every, settings):
                 save_checkpoint(run / "checkpoints", model, optimizer, progress, settings.keep_checkpoints)
+            display.advance(note=log.note)
     return progress
+
+
+def accumulate(model: Transformer, batches: Sequence[Batch], settings: TrainingSettings, device: torch.device) -> Sums:
+    """Add the gradients of the mean loss of a token over all the batches of an update."""
+    tokens = sum(batch.num_tokens for batch in batches)
+    sums = Sums(tokens=tokens)
+    for batch in batches:
+        with autocast(device, settings.precision):
+            loss = batch_loss(model, batch.to(device), settings.label_smoothing)
+        (loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
+        sums += Sums(loss.smoothed.item(), loss.nll.item())
+    return sums
+
+
+def step_optimizer(model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings, step: int) -> None:
+    """Move the weights by the gathered gradients, and forget the gradients."""
+    if settings.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    for group in optimizer.param_groups:
+        group["lr"] = inverse_square_root(step, settings.learning_rate, settings.warmup_steps)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
 
 
 def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Validate:
@@ -136,34 +161,8 @@ def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[
         yield [batch for batch, _ in taken], taken[-1][1]
 
 
-def _update(
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
-    batches: list[Batch],
-    settings: TrainingSettings,
-    seed: int,
-    step: int,
-    device: torch.device,
-    window: _Window,
-) -> None:
-    """One step of the optimizer: the mean loss of a token over all the batches."""
-    torch.manual_seed(seed * 1_000_003 + step)  # dropout is a function of seed and step: resuming needs no state
-    tokens = sum(batch.num_tokens for batch in batches)
-    for batch in batches:
-        with autocast(device, settings.precision):
-            loss = batch_loss(model, batch.to(device), settings.label_smoothing)
-        (loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
-        window.loss += loss.smoothed.item()
-        window.nll += loss.nll.item()
-    window.tokens += tokens
-    if not torch.isfinite(torch.tensor(window.loss)):
-        raise ManyglotError(f"The loss is not a number at step {step}. Lower training.learning_rate, or set clip_norm.")
-    if settings.clip_norm is not None:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
-    for group in optimizer.param_groups:
-        group["lr"] = inverse_square_root(step, settings.learning_rate, settings.warmup_steps)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+def _due(step: int, every: int, settings: TrainingSettings) -> bool:
+    return step % every == 0 or step == settings.max_steps
 
 
 class _Log:
@@ -174,21 +173,39 @@ class _Log:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in read_log(path) if line["step"] <= step]
         path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        self.sums, self.since = Sums(), time.monotonic()
 
-    def training(self, progress: Progress, learning_rate: float, window: _Window) -> None:
-        """Log the mean loss since the last line, and show it."""
-        speed = window.tokens / (time.monotonic() - window.since)
-        self.note = f"loss {window.loss / window.tokens:.3f}, {speed:,.0f} tokens/s"
+    def add(self, sums: Sums, step: int) -> None:
+        """Count an update; a loss that is not a number ends the run."""
+        if not math.isfinite(sums.loss):
+            raise ManyglotError(
+                f"The loss is not a number at step {step}. Lower training.learning_rate, or set training.clip_norm."
+            )
+        self.sums += sums
+
+    def training(self, progress: Progress, learning_rate: float) -> None:
+        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
+        loss, nll = self.sums.loss / self.sums.tokens, self.sums.nll / self.sums.tokens
+        speed = self.sums.tokens / (time.monotonic() - self.since)
+        self.note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
         self.write(
             {
                 "step": progress.step,
                 "epoch": progress.place.epoch,
-                "loss": window.loss / window.tokens,
-                "nll": window.nll / window.tokens,
+                "loss": loss,
+                "nll": nll,
                 "learning_rate": learning_rate,
                 "tokens_per_second": speed,
             }
         )
+        self.sums, self.since = Sums(), time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out time that is not training."""
+        start = time.monotonic()
+        yield
+        self.since += time.monotonic() - start
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line."""

@@ -97,7 +97,7 @@ def train_subwords(texts: Iterable[str], settings: VocabularySettings, seed: int
 
 def _explain(message: str, settings: VocabularySettings) -> str:
     if limit := re.search(r"<= (\d+)", message):
-        return f"vocabulary.size: this text gives at most {limit[1]} subwords, {settings.size} were asked for."
+        return f"vocabulary.size: {settings.size} is too many; this text gives at most {limit[1]} subwords."
     if "required_chars" in message or "too small" in message.lower():
         return (
             f"vocabulary.size: {settings.size} is fewer than the characters of the text. "

@@ -1,0 +1,65 @@
+"""Write docs/settings.md, the reference of all settings, from the settings themselves. Run it after changing one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from manyglot.config import Experiment
+from manyglot.corpus.sources import CorpusSettings
+from manyglot.model.guidance import METHODS
+from manyglot.settings import Settings, documented_fields
+
+PAGE = Path(__file__).with_name("settings.md")
+INTRODUCTION = """# Settings
+
+One YAML file describes an experiment. What is not given has the default below; the defaults are the paper's. A key that
+is not a setting is refused. `extends: other.yaml` builds on another file: settings within settings are merged, lists are
+replaced. On the command line, `--set training.max_steps=500` overrides a setting; the value is YAML. Relative paths are
+relative to the folder in which the command runs, except that of `extends`, which is relative to its file.
+
+This page is written by `docs/make_settings.py`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([INTRODUCTION, *_sections()])
+
+
+def _sections() -> Iterator[str]:
+    parts = {name: f.annotation for name, f in Experiment.model_fields.items() if _is_settings(f.annotation)}
+    own = [row for row in documented_fields(Experiment) if row[0] not in {*parts, "corpus", "guidance"}]
+    yield _table("The experiment", "", own)
+    for kind in get_args(get_args(CorpusSettings)[0]):
+        yield _section(f"`corpus` of kind {kind.model_fields['kind'].default}", kind)
+    for name, kind in parts.items():
+        if name == "training":  # guidance stands beside the model
+            for method in METHODS:
+                chosen = method.settings_type
+                yield _section(f"`guidance`, a list of methods: {chosen.model_fields['method'].default}", chosen)
+        yield _section(f"`{name}`", kind)
+
+
+def _is_settings(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Settings)
+
+
+def _section(title: str, kind: type[Settings]) -> str:
+    return _table(title, (kind.__doc__ or "").strip(), documented_fields(kind))
+
+
+def _table(title: str, text: str, rows: object) -> str:
+    lines = [f"## {title}", ""] + ([text, ""] if text else []) + ["| setting | default | meaning |", "|---|---|---|"]
+    for name, default, meaning in rows:  # type: ignore[attr-defined]
+        lines.append(f"| `{name}` | {_shown(default)} | {' '.join(meaning.split())} |")
+    return "\n".join([*lines, ""])
+
+
+def _shown(default: str) -> str:
+    return default if default == "required" else f"`{'null' if default == 'None' else default}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,14 @@
+"""The whole road in Python: prepare, train, evaluate; what the commands do, as functions."""
+
+import sys
+from pathlib import Path
+
+from manyglot import workflow
+from manyglot.config import read_experiment
+
+experiment = read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides=sys.argv[1:])
+workflow.prepare(experiment)
+model = workflow.train(experiment)
+evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
+for group, scores in evaluation.averages().items():
+    print(f"{group}: BLEU {scores['bleu']:.1f}, {scores['language_accuracy']:.0f}% in the right language")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from manyglot import workflow
+from manyglot.batches.dataset import Dataset
+from manyglot.corpus.rows import Split
+from manyglot.errors import CorpusError, FolderError
+from tests.conftest import tiny_experiment
+
+MULTIWAY = {"vocabulary": {"size": 64}}
+
+
+def write_text(folder: Path, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_dataset_holds_what_the_corpus_has(dataset: Dataset) -> None:
+    assert list(dataset.languages) == ["qaa", "qab", "qac"]
+    assert [len(dataset.rows(split)) for split in (Split.TRAIN, Split.DEV, Split.TEST)] == [60, 8, 8]
+    assert len(dataset.supervised) == 4
+    assert len(dataset.zero_shot) == 2
+    stored = dataset.store(Split.TRAIN)["qab"]
+    texts = dataset.vocabulary.decode([stored[i].tolist() for i in range(len(stored))])
+    assert texts == [row["qab"] for row in dataset.rows(Split.TRAIN)]
+
+
+def test_preparing_again_uses_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = tiny_experiment(tmp_path)
+    workflow.prepare(experiment)
+    before = {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")}
+    workflow.prepare(experiment)
+    assert "already prepared" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")} == before
+
+
+def test_other_settings_or_other_text_are_not_taken_for_the_same(tmp_path: Path) -> None:
+    workflow.prepare(tiny_experiment(tmp_path))
+    with pytest.raises(FolderError, match=r"prepared from something else \(vocabulary changed\)"):
+        workflow.prepare(tiny_experiment(tmp_path, vocabulary={"size": 130}))
+    with pytest.raises(FolderError, match=r"\(corpus changed\)"):
+        workflow.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
+
+
+def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    experiment.data.mkdir()
+    (experiment.data / "thesis.txt").write_text("years of work")
+    with pytest.raises(FolderError, match="is not a prepared dataset"):
+        workflow.prepare(experiment)
+    assert (experiment.data / "thesis.txt").read_text() == "years of work"
+
+
+def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text", train_en="a b\nc\n", train_de="x\n")  # misaligned: fails while reading
+    experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
+    with pytest.raises(CorpusError):
+        workflow.prepare(experiment)
+    assert not experiment.data.exists()
+    write_text(text, train_de="x\ny z\n")
+    with pytest.raises(Exception, match=r"vocabulary\.size"):  # so little text has no 64 subwords
+        workflow.prepare(experiment)
+    assert not experiment.data.exists()
+
+
+def test_long_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
+    sentences = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
+    text = write_text(tmp_path / "text", train_en=sentences, train_de=sentences.replace("word7 ", "x " * 60))
+    experiment = tiny_experiment(
+        tmp_path, corpus={"kind": "multiway", "path": text}, cleaning={"max_subwords": 50}, **MULTIWAY
+    )
+    dataset = workflow.prepare(experiment)
+    assert dataset.card["dropped"]["train"] == {"de": {"too long": 1}}
+    assert len(dataset.store(Split.TRAIN).pairs(dataset.supervised[0])[0]) == 49
+
+
+def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:
+    lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
+    text = write_text(tmp_path / "text", train_en=lines, train_de=lines, train_fr="\n" * 50)
+    experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
+    with pytest.raises(CorpusError, match="no training text for en→fr"):
+        workflow.prepare(experiment)
+
+
+def test_empty_training_files_are_refused(tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text", train_en="", train_de="")
+    experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
+    with pytest.raises(CorpusError, match="no training text"):
+        workflow.prepare(experiment)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    experiment = tiny_experiment(tmp_path, data=tmp_path / "file" / "data")
+    with pytest.raises(FolderError, match=r"Cannot create .*data: Not a directory"):
+        workflow.prepare(experiment)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(FolderError, match="Permission denied"):
+        workflow.prepare(tiny_experiment(tmp_path, data=tmp_path / "locked" / "data"))
+
+
+def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="Run `manyglot prepare` first"):
+        Dataset(tmp_path)
+    (tmp_path / "dataset.json").write_text('{"format": 99}')
+    with pytest.raises(FolderError, match="dataset format 99"):
+        Dataset(tmp_path)
+    (tmp_path / "dataset.json").write_text("{")
+    with pytest.raises(FolderError, match="cannot be read"):
+        Dataset(tmp_path)

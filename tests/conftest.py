@@ -1,0 +1,82 @@
+"""What many tests need: a small prepared dataset, small models, random batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+from manyglot import workflow
+from manyglot.batches.batch import Batch, collate
+from manyglot.batches.dataset import Dataset
+from manyglot.config import Experiment
+from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.layers import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.settings import parse
+
+settings.register_profile("manyglot", deadline=None, derandomize=True)
+settings.load_profile("manyglot")
+torch.set_num_threads(2)
+
+NUM_SUBWORDS, NUM_LANGUAGES = 40, 3
+
+
+def tiny_experiment(folder: Path, **changes: object) -> Experiment:
+    """A synthetic experiment that takes seconds."""
+    values: dict[str, object] = {
+        "data": folder / "data",
+        "run": folder / "run",
+        "corpus": {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "dev_rows": 8, "test_rows": 8},
+        "vocabulary": {"size": 120},
+        "batches": {"max_tokens": 300},
+        "model": {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1},
+        "training": {"max_steps": 6, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1},
+        "decoding": {"beam": 2, "max_length": 20},
+        "evaluation": {"identifier": "profile"},
+    }
+    return parse(Experiment, values | changes)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """An experiment that has been prepared and trained for a few steps."""
+    experiment = tiny_experiment(tmp_path_factory.mktemp("trained"))
+    workflow.prepare(experiment)
+    workflow.train(experiment)
+    return experiment
+
+
+@pytest.fixture(scope="session")
+def dataset(trained: Experiment) -> Dataset:
+    return Dataset(trained.data)
+
+
+def tiny_model(guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0) -> Transformer:
+    """A random model in float64 and evaluation mode, with logits far enough apart to be interesting."""
+    torch.manual_seed(seed)
+    sizes = parse(
+        ModelSettings,
+        {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2, "norm": norm},
+    )
+    model = Transformer(sizes, guidance, NUM_SUBWORDS, NUM_LANGUAGES).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+        model.embedding.weight *= 2
+    return model
+
+
+def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
+    """Sentences of unequal lengths into mixed languages, tagged as the model asks."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def sentences() -> list[list[int]]:
+        lengths = torch.randint(1, 8, (size,), generator=rng).tolist()
+        return [torch.randint(3, NUM_SUBWORDS, (n,), generator=rng).tolist() for n in lengths]
+
+    languages = torch.randint(0, NUM_LANGUAGES, (size,), generator=rng).tolist()
+    return collate(sentences(), sentences(), languages, model.tags())

@@ -1,0 +1,112 @@
+"""The readers of people's own text: line-aligned folders and Moses pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from manyglot.corpus.multiway import MultiwaySettings
+from manyglot.corpus.pairs import PairsSettings
+from manyglot.corpus.rows import Corpus, Split
+from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.textfiles import read_lines, write_aligned
+from manyglot.errors import ManyglotError
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1).replace("_", ".")).write_text(text, encoding="utf-8")
+    return folder
+
+
+def multiway(folder: Path, **settings: object) -> Corpus:
+    return open_corpus(MultiwaySettings(path=folder, **settings))  # type: ignore[arg-type]
+
+
+def pairs(folder: Path, **settings: object) -> Corpus:
+    return open_corpus(PairsSettings(path=folder, **settings))  # type: ignore[arg-type]
+
+
+def test_a_multiway_folder_is_read_row_by_row(tmp_path: Path) -> None:
+    corpus = multiway(write(tmp_path, train_en="a\nb\n", train_de="x\n\n", train_fr="\nz", dev_en="c\n"))
+    assert corpus.languages == ("de", "en", "fr")
+    assert list(corpus.rows(Split.TRAIN)) == [{"de": "x", "en": "a"}, {"en": "b", "fr": "z"}]
+    assert list(corpus.rows(Split.DEV)) == [{"en": "c"}]
+    assert list(corpus.rows(Split.TEST)) == []
+
+
+def test_languages_can_be_chosen(tmp_path: Path) -> None:
+    write(tmp_path, train_en="a\n", train_de="x\n", train_fr="z\n")
+    assert multiway(tmp_path, languages=("fr", "en")).languages == ("fr", "en")
+
+
+def test_pairs_are_read_one_after_the_other(tmp_path: Path) -> None:
+    for name, text in {
+        "train.de-en.de": "x\n", "train.de-en.en": "a\n", "train.en-fr.en": "b\n", "train.en-fr.fr": "z\n",
+        "dev.de-en.de": "y\n", "dev.de-en.en": "c\n", "notes.txt": "not ours",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    corpus = pairs(tmp_path)
+    assert corpus.languages == ("de", "en", "fr")
+    assert list(corpus.rows(Split.TRAIN)) == [{"de": "x", "en": "a"}, {"en": "b", "fr": "z"}]
+    assert list(corpus.rows(Split.DEV)) == [{"de": "y", "en": "c"}]
+    assert pairs(tmp_path, languages=("de", "en")).languages == ("de", "en")
+
+
+def test_the_fingerprint_changes_with_the_text(tmp_path: Path) -> None:
+    corpus = multiway(write(tmp_path, train_en="a\n", train_de="x\n"))
+    before = corpus.fingerprint()
+    assert corpus.fingerprint() == before
+    write(tmp_path, train_de="longer\n")
+    assert corpus.fingerprint() != before
+
+
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("one\u2028line\x0bstill\r\ntwo".encode())
+    assert list(read_lines(path)) == ["one\u2028line\x0bstill", "two"]
+
+
+def test_what_is_written_is_read_back_line_for_line(tmp_path: Path) -> None:
+    rows = [{"en": "a\u2028b", "de": "x\ny"}, {"de": "z"}]
+    assert write_aligned(tmp_path, "train", ["de", "en"], rows) == 2
+    assert list(read_lines(tmp_path / "train.en")) == ["a b", ""]
+    assert list(multiway(tmp_path).rows(Split.TRAIN)) == [{"de": "x y", "en": "a b"}, {"de": "z"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "message"),
+    [
+        ({}, {}, "holds no training text"),
+        ({"train_en": "a\n"}, {}, "at least two languages; this one has en"),
+        ({"train_en": "a\n", "train_de": "x\n"}, {"languages": ("en", "dee")}, "has no train.dee. Did you mean 'de'"),
+        ({"train_fr": "a\n", "train_de": "x\n"}, {}, "corpus.pivot: 'en' is not a language of the corpus"),
+        ({"train_en": "a\n", "train_de": "x\n", "train_Backup": ""}, {}, "'Backup' is not a language code"),
+    ],
+)
+def test_a_folder_that_makes_no_corpus_is_refused(
+    tmp_path: Path, files: dict[str, str], settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ManyglotError, match=message):
+        multiway(write(tmp_path, **files), **settings)
+
+
+def test_bad_files_are_named_with_the_line(tmp_path: Path) -> None:
+    corpus = multiway(write(tmp_path, train_en="a\nb\n", train_de="x\n"))
+    with pytest.raises(ManyglotError, match=r"train\.de ends before line 2"):
+        list(corpus.rows(Split.TRAIN))
+    (tmp_path / "train.de").write_bytes(b"x\n\xff\n")
+    with pytest.raises(ManyglotError, match=r"train\.de, line 2 is not UTF-8"):
+        list(corpus.rows(Split.TRAIN))
+
+
+def test_a_missing_folder_and_an_odd_pair(tmp_path: Path) -> None:
+    for kind in (multiway, pairs):
+        with pytest.raises(ManyglotError, match="is not a folder"):
+            kind(tmp_path / "nowhere")
+    with pytest.raises(ManyglotError, match="no training pairs"):
+        pairs(tmp_path)
+    (tmp_path / "train.de-en.de").write_text("x\n")
+    with pytest.raises(ManyglotError, match=r"train\.de-en needs two files and has 1"):
+        pairs(tmp_path)

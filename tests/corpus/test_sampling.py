@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manyglot.corpus.sampling import MAX_GROWTH, epoch_counts
+
+SIZES = st.lists(st.integers(1, 100_000), min_size=1, max_size=60).map(np.array)
+
+
+@given(SIZES)
+def test_without_a_temperature_every_pair_is_seen_once(sizes: np.ndarray) -> None:
+    assert epoch_counts(sizes, None).tolist() == sizes.tolist()
+
+
+@given(SIZES, st.floats(1, 100))
+def test_an_epoch_is_bounded_and_leaves_no_direction_out(sizes: np.ndarray, temperature: float) -> None:
+    counts = epoch_counts(sizes, temperature)
+    assert (counts >= 1).all()
+    assert counts.sum() <= MAX_GROWTH * sizes.sum() + len(sizes)
+
+
+@given(st.floats(1, 20))
+def test_counts_are_proportional_to_the_root_of_the_sizes(temperature: float) -> None:
+    sizes = np.array([1_000_000, 100_000, 10_000])
+    counts = epoch_counts(sizes, temperature)
+    np.testing.assert_allclose(
+        counts / counts.sum(), sizes ** (1 / temperature) / (sizes ** (1 / temperature)).sum(), rtol=1e-3
+    )
+
+
+def test_a_temperature_of_one_keeps_the_proportions() -> None:
+    sizes = np.array([400, 100, 7])
+    assert epoch_counts(sizes, 1.0).tolist() == sizes.tolist()

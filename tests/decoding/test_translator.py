@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+import manyglot
+from manyglot.config import Experiment
+from manyglot.corpus.rows import Split
+from manyglot.decoding.translator import Translator
+from manyglot.errors import ManyglotError
+
+
+@pytest.fixture(scope="module")
+def translator(trained: Experiment) -> Translator:
+    return manyglot.load(trained.run / "model")
+
+
+@pytest.fixture(scope="module")
+def sentences(trained: Experiment) -> list[str]:
+    from manyglot.batches.dataset import Dataset
+
+    return [row["qaa"] for row in Dataset(trained.data).rows(Split.TRAIN)][:12]
+
+
+def test_order_and_number_are_those_of_the_input(translator: Translator, sentences: list[str]) -> None:
+    together = translator.translate(sentences, to="qab")
+    assert together == [translator.translate([sentence], to="qab")[0] for sentence in sentences]
+
+
+def test_empty_lines_stay_empty(translator: Translator, sentences: list[str]) -> None:
+    outputs = translator.translate(["", sentences[0], "   ", "\t"], to="qab")
+    assert outputs == ["", translator.translate([sentences[0]], to="qab")[0], "", ""]
+    assert translator.translate([], to="qab") == []
+
+
+def test_each_sentence_may_have_its_own_target(translator: Translator, sentences: list[str]) -> None:
+    targets = ["qaa", "qab", "qac"] * 4
+    mixed = translator.translate(sentences, to=targets)
+    for i, (sentence, target) in enumerate(zip(sentences, targets, strict=True)):
+        assert mixed[i] == translator.translate([sentence], to=target)[0]
+
+
+def test_small_batches_change_nothing(translator: Translator, sentences: list[str]) -> None:
+    assert translator.with_settings(max_tokens=1).translate(sentences, "qac") == translator.translate(sentences, "qac")
+
+
+def test_mistakes_are_explained(translator: Translator) -> None:
+    with pytest.raises(ManyglotError, match=r"Unknown language 'qaz'\. Did you mean"):
+        translator.translate(["x"], to="qaz")
+    with pytest.raises(ManyglotError, match="takes a list of sentences"):
+        translator.translate("x", to="qab")
+    with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
+        translator.translate(["x", "y"], to=["qab"])
+    with pytest.raises(ManyglotError, match=r"decoding\.beem is not a setting\. Did you mean 'beam'"):
+        translator.with_settings(beem=3)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from manyglot import workflow
+from manyglot.config import Experiment
+from manyglot.corpus.languages import Direction
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, evaluate
+from manyglot.evaluation.identify import Profile
+
+ROWS = [
+    {
+        "de": f"der Hund sieht {n} Katzen am Fluss",
+        "en": f"the dog sees {n} cats by the river",
+        "fr": f"le chien voit {n} chats",
+    }
+    for n in range(4)
+]
+PROFILE = Profile({code: [row[code] for row in ROWS] for code in ("de", "en", "fr")})
+
+
+class Oracle:
+    """Translates perfectly, except into French, where it answers in English."""
+
+    def translate(self, texts: list[str], to: list[str], progress: object = None) -> list[str]:
+        by_text = {text: row for row in ROWS for text in row.values()}
+        return [by_text[text]["en" if code == "fr" else code] for text, code in zip(texts, to, strict=True)]
+
+
+def run(rows: list[dict[str, str]], **settings: object) -> Evaluation:
+    supervised = [Direction("de", "en"), Direction("en", "de"), Direction("en", "fr")]
+    zero_shot = [Direction("de", "fr"), Direction("fr", "de")]
+    return evaluate(Oracle(), rows, supervised, zero_shot, PROFILE, EvaluationSettings(**settings), "en")  # type: ignore[arg-type]
+
+
+def test_scores_and_languages_are_those_of_their_direction() -> None:
+    results = {(d.source, d.target): d for d in run(ROWS).directions}
+    assert results["de", "en"].bleu == pytest.approx(100)
+    assert results["de", "en"].language_accuracy == 100
+    assert results["de", "fr"].bleu < 30
+    assert results["de", "fr"].language_accuracy == 0
+    assert results["de", "fr"].reference_accuracy == 100
+    assert [d.zero_shot for d in results.values()] == [False, False, False, True, True]
+
+
+def test_averages_are_the_paper_s_groups() -> None:
+    averages = run(ROWS).averages()
+    assert {name: row["num_directions"] for name, row in averages.items()} == {
+        "en→xx": 2, "xx→en": 1, "supervised": 3, "zero-shot": 2,
+    }  # fmt: skip
+    assert averages["zero-shot"]["language_accuracy"] == 50
+
+
+def test_examples_say_in_which_language_the_output_is() -> None:
+    examples = [e for e in run(ROWS).examples if (e.source, e.target) == ("de", "fr")]
+    assert len(examples) == 4
+    assert examples[0].identified == "en"
+    assert (examples[0].text, examples[0].reference) == (ROWS[0]["de"], ROWS[0]["fr"])
+
+
+def test_rows_without_a_language_are_not_counted_and_a_direction_without_rows_is_refused() -> None:
+    assert run([*ROWS, {"de": "x"}]).directions[0].num_sentences == 4
+    assert run(ROWS, max_sentences=2).directions[0].num_sentences == 2
+    with pytest.raises(ManyglotError, match=r"no test text for en→fr, de→fr, fr→de\."):
+        run([{"de": row["de"], "en": row["en"]} for row in ROWS])
+
+
+def test_results_are_written_with_a_report(trained: Experiment, tmp_path: Path) -> None:
+    output = tmp_path / "results"
+    evaluation = workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
+    saved = json.loads((output / "results.json").read_text("utf-8"))
+    assert len(saved["directions"]) == len(evaluation.directions) == 6
+    assert saved["averages"].keys() == {"qaa→xx", "xx→qaa", "supervised", "zero-shot"}
+    assert (output / "report.html").exists()
+    with pytest.raises(ManyglotError, match="exists"):
+        workflow.evaluate(trained.run / "model", trained.data, output=output)
+
+
+def test_only_supervised_directions_unless_asked(trained: Experiment) -> None:
+    evaluation = workflow.evaluate(
+        trained.run / "model", trained.data, overrides=["decoding.beam=1", "evaluation.max_sentences=3"]
+    )
+    assert {d.zero_shot for d in evaluation.directions} == {False}
+    assert {d.num_sentences for d in evaluation.directions} == {3}
+    with pytest.raises(ManyglotError, match=r"decoding.bem is not a setting"):
+        workflow.evaluate(trained.run / "model", trained.data, overrides=["decoding.bem=1"])

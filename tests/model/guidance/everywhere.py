@@ -1,0 +1,46 @@
+"""A method that acts at every site through every hook, so that the seam itself is under test."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from manyglot.model.guidance.base import Dimensions, Guidance, MethodSettings, Site, Target
+from manyglot.vocabulary.vocabulary import Tags
+
+
+class EverywhereSettings(MethodSettings):
+    method: Literal["everywhere"] = "everywhere"
+
+
+class Everywhere(Guidance):
+    """One vector and one matrix per language, used in all hooks, different at each site."""
+
+    settings_type: ClassVar = EverywhereSettings
+
+    def __init__(self, settings: EverywhereSettings, dimensions: Dimensions) -> None:
+        super().__init__(settings, dimensions)
+        self.vector_LD = nn.Parameter(0.3 * torch.randn(dimensions.num_languages, dimensions.width))
+        self.matrix_LDD = nn.Parameter(0.1 * torch.randn(dimensions.num_languages, dimensions.width, dimensions.width))
+        self.first_tag = dimensions.first_tag
+
+    def tag(self, language: int) -> Tags:
+        return Tags(source=(self.first_tag + language,), target=(self.first_tag + language,))
+
+    def enter(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+        return x_BTD + self._weight(site) * self.vector_LD[target.lang_B][:, None]
+
+    def project(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor | None:
+        return self._weight(site) * x_BTD @ self.matrix_LDD[target.lang_B]
+
+    def merge(self, site: Site, z_BTD: Tensor, target: Target) -> Tensor | None:
+        return z_BTD @ self.matrix_LDD[target.lang_B].mT
+
+    def leave(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+        return x_BTD + self._weight(site) * x_BTD @ self.matrix_LDD[target.lang_B]
+
+    @staticmethod
+    def _weight(site: Site) -> float:
+        return 1 + list(Site).index(site) / 10

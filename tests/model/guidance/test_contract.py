@@ -1,0 +1,132 @@
+"""What every guidance method must keep, alone and combined; a new method in METHODS is tested here without a line."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+from manyglot.batches.batch import Batch
+from manyglot.corpus.languages import Languages
+from manyglot.model import guidance
+from manyglot.model.folder import load_model, save_model
+from manyglot.model.guidance import METHODS, method_name, read_method
+from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
+from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
+from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
+
+COMBINATIONS: dict[str, list[MethodSettings]] = {
+    **{method_name(method): [method.settings_type()] for method in METHODS},  # type: ignore[call-arg]
+    "token on the target side": [read_method({"method": "token", "side": "target"})],
+    "clean token": [read_method({"method": "token", "side": "target", "mode": "clean"})],
+    "all hooks": [EverywhereSettings()],
+    "two methods": [read_method({"method": "token"}), EverywhereSettings()],
+}
+
+
+@pytest.fixture(autouse=True)
+def _with_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guidance, "METHODS", (*METHODS, Everywhere))
+
+
+@pytest.fixture(params=COMBINATIONS)
+def settings(request: pytest.FixtureRequest) -> list[MethodSettings]:
+    return COMBINATIONS[request.param]
+
+
+@pytest.fixture(params=["post", "pre"])
+def model(request: pytest.FixtureRequest, settings: list[MethodSettings]) -> Transformer:
+    return tiny_model(settings, norm=request.param)
+
+
+def logits(model: Transformer, batch: Batch) -> torch.Tensor:
+    result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    return result
+
+
+def one(batch: Batch, row: int) -> Batch:
+    """A single sentence without padding."""
+    parts = [getattr(batch, field.name)[row : row + 1] for field in fields(batch)]
+    source, target = int((parts[0] != PAD).sum()), int((parts[1] != PAD).sum())
+    return Batch(parts[0][:, :source], parts[1][:, :target], parts[2][:, :target], parts[3])
+
+
+def test_shapes(model: Transformer) -> None:
+    batch = random_batch(model)
+    assert logits(model, batch).shape == (*batch.input_BT.shape, NUM_SUBWORDS + NUM_LANGUAGES)
+
+
+def test_mixing_languages_in_a_batch_changes_nothing(model: Transformer) -> None:
+    batch = random_batch(model, size=7)
+    assert len(set(batch.lang_B.tolist())) > 1
+    together_BTV = logits(model, batch)
+    for row in range(len(batch)):
+        alone = one(batch, row)
+        torch.testing.assert_close(together_BTV[row, : alone.input_BT.shape[1]], logits(model, alone)[0])
+
+
+def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> None:
+    batch = random_batch(model)
+    scored = batch.label_BT != PAD
+    logits(model, batch)[scored].square().sum().backward()
+    together = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    for row in range(len(batch)):
+        alone = one(batch, row)
+        logits(model, alone)[alone.label_BT != PAD].square().sum().backward()
+    assert together.keys() == {name for name, p in model.named_parameters() if p.grad is not None}
+    for name, parameter in model.named_parameters():
+        if name in together:
+            torch.testing.assert_close(together[name], parameter.grad)
+
+
+def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
+    batch = random_batch(model)
+    target = model.target(batch.lang_B)
+    memory, cache = model.encode(batch.source_BS, target), model.new_cache()
+    first = 2  # the start and a tag are read together, the words one by one
+    steps = [model.decode(batch.input_BT[:, :first], memory, target, cache)]
+    for i in range(first, batch.input_BT.shape[1]):
+        steps.append(model.decode(batch.input_BT[:, i : i + 1], memory, target, cache))
+    torch.testing.assert_close(model.logits(torch.cat(steps, dim=1)), logits(model, batch))
+
+
+def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
+    """Without its parameters' signal, a guided model is the plain one on the same sequences."""
+    batch = random_batch(model)
+    with torch.no_grad():
+        for parameter in model.guidance.parameters():
+            parameter.zero_()
+    plain = tiny_model((), norm=model.settings.norm)
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("guidance.")})
+    torch.testing.assert_close(logits(model, batch), logits(plain, batch))
+
+
+def test_the_target_language_is_told(model: Transformer) -> None:
+    """Another language, another output: through the sequence, through the hooks, or through both."""
+    outputs = []
+    for language in range(NUM_LANGUAGES):
+        tag = model.tags()[language]
+        source = torch.tensor([[*tag.source, 5, 6, 7, 1]])
+        outputs.append(model(source, torch.tensor([[1, *tag.target, 8]]), torch.tensor([language]))[0, -1])
+    assert not torch.allclose(outputs[0], outputs[1])
+    assert not torch.allclose(outputs[1], outputs[2])
+
+
+def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[MethodSettings], tmp_path: Path) -> None:
+    text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
+    vocabulary = Vocabulary(train_subwords(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
+    torch.manual_seed(3)
+    original = Transformer(model.settings, settings, len(vocabulary.subwords), 3).eval()
+    config = {"model": model.settings.model_dump(), "guidance": [each.model_dump() for each in settings]}
+    save_model(tmp_path / "model", original, vocabulary, config)
+    restored, restored_vocabulary, _ = load_model(tmp_path / "model")
+    assert restored_vocabulary.languages == vocabulary.languages
+    assert restored.state_dict().keys() == original.state_dict().keys()
+    batch = random_batch(original)
+    torch.testing.assert_close(logits(restored, batch), logits(original, batch), rtol=0, atol=0)

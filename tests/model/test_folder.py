@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from manyglot.config import Experiment
+from manyglot.errors import FolderError
+from manyglot.model.folder import load_model
+
+
+@pytest.fixture
+def folder(trained: Experiment, tmp_path: Path) -> Path:
+    shutil.copytree(trained.run / "model", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_the_folder_holds_what_it_promises(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"model.safetensors", "config.yaml", "languages.json", "subwords.model", "format.json"}
+    languages = json.loads((folder / "languages.json").read_text())["languages"]
+    assert [(entry["id"], entry["code"]) for entry in languages] == [(0, "qaa"), (1, "qab"), (2, "qac")]
+
+
+def test_a_newer_format_is_refused(folder: Path) -> None:
+    (folder / "format.json").write_text('{"format": 2}')
+    with pytest.raises(FolderError, match=r"has model format 2 and this manyglot reads up to 1. Upgrade manyglot"):
+        load_model(folder)
+
+
+def test_weights_that_do_not_fit_are_refused_before_they_are_loaded(folder: Path) -> None:
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["model"]["ffn_width"] = 10**9  # would be terabytes
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(FolderError, match=r"do not fit config.yaml: decoder.0.ffn.inner.bias is \[32\]"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.yaml", "languages.json", "subwords.model", "format.json"]
+)
+@pytest.mark.parametrize("damage", ["missing", "truncated", "nonsense"])
+def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage: str) -> None:
+    path = folder / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"\x00\xff[nonsense")
+    if (name, damage) == ("config.yaml", "truncated"):
+        pytest.skip("half a YAML file may still be one; the weights then do not fit or the model is the same")
+    with pytest.raises(FolderError) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="is not a manyglot model folder"):
+        load_model(tmp_path)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from manyglot.model.layers import ModelSettings
+from manyglot.model.transformer import Transformer
+from tests.conftest import random_batch, tiny_model
+
+
+def count(num_languages: int, **sizes: int) -> float:
+    with torch.device("meta"):
+        model = Transformer(ModelSettings(**sizes), [], 64_000, num_languages)  # type: ignore[arg-type]
+    return sum(model.num_parameters().values()) / 1e6
+
+
+def test_the_paper_s_parameter_counts() -> None:
+    assert count(59) == pytest.approx(76.9, abs=0.05)
+    assert count(100) == pytest.approx(76.96, abs=0.05)
+    assert count(100, num_encoder_layers=24, num_decoder_layers=24) == pytest.approx(209.4, abs=0.05)
+
+
+def test_parts_add_up_to_all_parameters() -> None:
+    model = tiny_model()
+    assert sum(model.num_parameters().values()) == sum(p.numel() for p in model.parameters())
+    assert set(model.num_parameters()) == {"embedding", "encoder_norm", "decoder_norm", "encoder", "decoder"}
+
+
+def test_the_embedding_is_the_paper_s() -> None:
+    """x = LN(sqrt(D) E[token] + position), sines and cosines of the position."""
+    model = tiny_model()
+    ids = torch.tensor([[5, 9]])
+    position = torch.tensor(
+        [
+            [math.sin(p / 10_000 ** (i / 7)) for i in range(8)] + [math.cos(p / 10_000 ** (i / 7)) for i in range(8)]
+            for p in (3, 4)
+        ],
+        dtype=torch.float64,
+    )
+    expected = model.encoder_norm(4 * model.embedding(ids) + position)
+    torch.testing.assert_close(model._embed(ids, model.encoder_norm, start=3), expected)
+
+
+def test_one_table_serves_encoder_decoder_and_output() -> None:
+    model = tiny_model()
+    assert [name for name, p in model.named_parameters() if p.shape[0] == len(model.embedding.weight)] == [
+        "embedding.weight"
+    ]
+    hidden = torch.randn(2, 16, dtype=torch.float64)
+    torch.testing.assert_close(model.logits(hidden), hidden @ model.embedding.weight.T)
+
+
+def test_post_and_pre_norm_are_what_they_say() -> None:
+    for norm in ("post", "pre"):
+        sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
+        model = tiny_model(norm=norm)
+        x = torch.randn(1, 2, 16, dtype=torch.float64)
+        got = sublayer(x, lambda y: 2 * y, model.guidance, model.target(torch.tensor([0])))
+        expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
+        torch.testing.assert_close(got, expected)
+
+
+def test_the_future_is_not_seen() -> None:
+    model = tiny_model()
+    batch = random_batch(model, size=3)
+    before = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    changed = batch.input_BT.clone()
+    changed[:, 2:] = 7
+    after = model(batch.source_BS, changed, batch.lang_B)
+    torch.testing.assert_close(before[:, :2], after[:, :2])
+
+
+def test_sentences_longer_than_any_table_work() -> None:
+    model = tiny_model()
+    source = torch.full((1, 700), 5)
+    assert model(source, torch.tensor([[1, 6]]), torch.tensor([0])).isfinite().all()
+
+
+def test_float32_and_bfloat16_give_log_probabilities_in_float32() -> None:
+    model = tiny_model().float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = model.hidden(torch.tensor([[5, 1]]), torch.tensor([[1]]), torch.tensor([0]))
+        assert model.log_probabilities(hidden).dtype == torch.float32
+    assert tiny_model().log_probabilities(torch.randn(2, 16, dtype=torch.float64)).dtype == torch.float64
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_computes_the_same() -> None:
+    model = tiny_model()
+    batch = random_batch(model)
+    expected = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    device = torch.device("cuda")
+    batch = batch.to(device)
+    torch.testing.assert_close(model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B).cpu(), expected)

@@ -1,0 +1,189 @@
+"""The commands as a user runs them: results on stdout, the rest on stderr, one line and exit code 2 for mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import manyglot
+from manyglot.cli import main
+from manyglot.config import Experiment
+
+COMMANDS = ("demo", "prepare", "train", "translate", "evaluate", "describe")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:
+    """Run a command in this process; return what it wrote to stdout and to stderr."""
+    try:
+        main([str(argument) for argument in arguments])
+        exit_code = 0
+    except SystemExit as stop:
+        exit_code = int(stop.code or 0)
+    written = capsys.readouterr()
+    assert exit_code == code, written.err
+    return written.out, written.err
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that is refused; return its one line."""
+    out, err = run(capsys, *arguments, code=2)
+    assert out == ""
+    assert err.startswith("manyglot: ")
+    assert err.count("\n") == 1, err
+    return err
+
+
+@pytest.fixture
+def config(trained: Experiment, tmp_path: Path) -> Path:
+    path = tmp_path / "experiment.yaml"
+    values = trained.resolved() | {"data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+    return stream
+
+
+def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = run(capsys, "prepare", config)
+    assert "60 training rows in 3 languages" in out
+    assert f"Next: manyglot train {config}" in err
+    out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
+    assert out.strip() == str(tmp_path / "run" / "model")
+    assert "Next: manyglot evaluate" in err
+    out, err = run(
+        capsys, "evaluate", out.strip(), "--data", tmp_path / "data", "--zero-shot", "--output", tmp_path / "scores"
+    )
+    assert "zero-shot" in out
+    assert "BLEU nrefs:1" in out
+    assert str(tmp_path / "scores" / "report.html") in out
+    assert "translating 6 directions" in err
+
+
+def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
+    assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
+    model = json.loads(run(capsys, "train", config, "--json")[0])["model"]
+    scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])
+    assert len(scores["directions"]) == 4
+    for what in (config, model):
+        description = json.loads(run(capsys, "describe", what, "--json")[0])
+        assert description["num_parameters"] == sum(description["parameters"].values())
+        assert description["languages"] == ["qaa", "qab", "qac"]
+
+
+def test_translate_reads_stdin_and_files(
+    trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "kihumi faku zezu\n\nduka\n"
+    (tmp_path / "in.txt").write_text(text)
+    stdin.write(text.encode())
+    stdin.seek(0)
+    model = trained.run / "model"
+    from_stdin, _ = run(capsys, "translate", model, "--to", "qab")
+    from_file, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab")
+    assert from_stdin == from_file
+    lines = from_file.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    as_json, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab", "--json", "--beam", "1")
+    assert [json.loads(line)["source"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
+
+
+def test_describe_prints_the_parts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "describe", config)
+    assert "embedding" in out
+    assert "token" in out
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    overview, _ = run(capsys)
+    assert overview == run(capsys, "--help")[0]
+    assert all(command in overview for command in COMMANDS)
+    assert "--install-completion" in overview
+    for command in COMMANDS:
+        assert "--help" in run(capsys, command, "--help")[0]
+    assert run(capsys, "--version")[0] == f"manyglot {manyglot.__version__}\n"
+
+
+def test_help_does_not_load_torch() -> None:
+    code = "import sys; from manyglot.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_mistakes_are_one_line_and_exit_code_2(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stdin: io.BytesIO
+) -> None:
+    model, data = trained.run / "model", trained.data
+    assert "Did you mean 'train'" in mistake(capsys, "trian", config)
+    assert "Missing argument" in mistake(capsys, "train")
+    assert "No such option" in mistake(capsys, "train", config, "--fast")
+    assert "There is no file" in mistake(capsys, "train", tmp_path / "none.yaml")
+    assert "Did you mean 'seed'" in mistake(capsys, "prepare", config, "--set", "sead=2")
+    assert "Run `manyglot prepare` first" in mistake(capsys, "train", config)
+    assert "not a manyglot model folder" in mistake(capsys, "translate", tmp_path, "--to", "qab")
+    assert "Unknown language 'de'. Known: qaa, qab, qac" in mistake(capsys, "translate", model, "--to", "de")
+    assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
+    assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
+    assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
+    stdin.write(b"fine\n\xff\xfe\n")
+    stdin.seek(0)
+    assert "stdin, line 2 is not UTF-8" in mistake(capsys, "translate", model, "--to", "qab")
+
+
+def test_an_unknown_language_of_the_data_is_named(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "prepare", config, "--set", "corpus.num_languages=4")
+    assert "The model does not know 'qad'" in mistake(
+        capsys, "evaluate", trained.run / "model", "--data", tmp_path / "data"
+    )
+
+
+def test_an_interruption_is_told_and_not_traced(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot import workflow
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "prepare", interrupted)
+    _, err = run(capsys, "prepare", config, code=130)
+    assert err.startswith("manyglot: interrupted")
+
+
+def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("faku\n" * 3000)
+    command = (
+        f"{sys.executable} -m manyglot translate {trained.run}/model {tmp_path}/in.txt --to qab --beam 1 | head -n 1"
+    )
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=os.environ)
+    assert result.stderr == ""
+    assert result.stdout.count("\n") == 1
+
+
+def test_the_demo_runs_end_to_end_and_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = ["corpus.train_rows=200", "corpus.test_rows=4", "corpus.dev_rows=4", "corpus.languages=[de,en,sw]"]
+    quick += ["vocabulary.size=500", "training.max_steps=3", "training.warmup_steps=1"]
+    arguments = ["demo", "--output", tmp_path / "demo", *(part for value in quick for part in ("--set", value))]
+    out, err = run(capsys, *arguments)
+    assert "zero-shot" in out
+    assert f"Report: {tmp_path / 'demo' / 'report.html'}" in out
+    assert (tmp_path / "demo" / "matrix.svg").exists()
+    assert "training 3/3 done" in err
+    again, err = run(capsys, *arguments, "--json")
+    assert "already prepared" in err
+    assert "already trained" in err
+    assert json.loads(again)["averages"]["zero-shot"]["num_directions"] == 2

@@ -1,0 +1,88 @@
+"""The examples run, and what the README shows is what they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from manyglot import workflow
+from manyglot.config import read_experiment
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+QUICK = ["training.max_steps=2", "corpus.train_rows=200", "corpus.test_rows=3", "corpus.dev_rows=3"]
+
+
+def run(script: str, *arguments: object) -> str:
+    command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
+@pytest.fixture(scope="module")
+def phrasebook_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phrasebook")
+    overrides = [
+        *QUICK,
+        "corpus.languages=[de,en,sw]",
+        "vocabulary.size=500",
+        f"data={folder}/data",
+        f"run={folder}/run",
+    ]
+    experiment = read_experiment(ROOT / "src" / "manyglot" / "demo.yaml", overrides)
+    workflow.prepare(experiment)
+    return workflow.train(experiment)
+
+
+def test_translate(phrasebook_model: Path) -> None:
+    assert run("translate.py", phrasebook_model).count("\n") == 2
+
+
+def test_many_targets(phrasebook_model: Path) -> None:
+    lines = run("many_targets.py", phrasebook_model).splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["de", "en", "sw"]
+
+
+def test_the_whole_road(tmp_path: Path) -> None:
+    printed = run("whole_road.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
+    assert "zero-shot: BLEU" in printed
+
+
+def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file as it stands, with a small model, on text laid out as it says."""
+    (tmp_path / "mytext").mkdir()
+    for code, words in {"en": "one two three four", "de": "eins zwei drei vier", "sw": "moja mbili tatu nne"}.items():
+        for split, number in (("train", 40), ("dev", 4), ("test", 4)):
+            lines = (" ".join(words.split()[(i * j) % 4] + str(i % 7) for j in range(1, 5)) for i in range(number))
+            (tmp_path / "mytext" / f"{split}.{code}").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    small = [
+        "vocabulary.size=64",
+        "model.width=16",
+        "model.ffn_width=16",
+        "training.max_steps=2",
+        "training.device=cpu",
+    ]
+    experiment = read_experiment(EXAMPLES / "own_text.yaml", small)
+    workflow.prepare(experiment)
+    model = workflow.train(experiment)
+    assert model == Path("runs/mytext/model")
+    assert len(workflow.evaluate(model, experiment.data, zero_shot=True).directions) == 6
+
+
+def test_the_readme_shows_the_examples_as_they_are() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = [
+        line for line in (EXAMPLES / "translate.py").read_text("utf-8").splitlines() if line.startswith("import many")
+    ]
+    assert shown[0] in readme
+    assert "examples/own_text.yaml" in readme
+
+
+def test_the_readme_tree_names_every_folder() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for folder in (ROOT / "src" / "manyglot").iterdir():
+        if folder.is_dir() and folder.name != "__pycache__":
+            assert f"{folder.name}/" in readme

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from manyglot import workflow
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader
+from manyglot.config import Experiment
+from manyglot.corpus.rows import Split
+from manyglot.errors import ManyglotError
+from manyglot.training import loop
+from manyglot.training.loop import read_log
+from manyglot.training.loss import batch_loss
+from tests.conftest import tiny_experiment
+
+SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+TRAINING = {"max_steps": 9, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 3, "log_every": 1}
+
+
+def prepared(folder: Path, **changes: object) -> Experiment:
+    experiment = tiny_experiment(folder, model={**SMALL, "dropout": 0.3}, **changes)
+    workflow.prepare(experiment)
+    return experiment
+
+
+def losses(experiment: Experiment) -> list[tuple[int, float]]:
+    return [(line["step"], line.get("loss", line.get("dev_nll"))) for line in read_log(experiment.run / "log.jsonl")]
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("crash_at", [3, 6, 9])
+def test_an_interrupted_run_ends_as_the_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int, accumulation: int
+) -> None:
+    """Bit for bit, dropout included: the weights, and every line of the log."""
+    training = {**TRAINING, "accumulation": accumulation}
+    whole, broken = (prepared(tmp_path / name, training=training) for name in ("whole", "broken"))
+    workflow.train(whole)
+
+    measure = loop._measure
+    calls = iter(range(3, 100, 3))
+
+    def fail_once(*arguments: object) -> object:
+        if next(calls) == crash_at:
+            raise KeyboardInterrupt
+        return measure(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_measure", fail_once)
+        with pytest.raises(KeyboardInterrupt):
+            workflow.train(broken)
+    workflow.train(broken)
+
+    expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (whole, broken))
+    assert expected.keys() == got.keys()
+    assert all(torch.equal(expected[name], got[name]) for name in expected)
+    assert losses(broken) == losses(whole)
+
+
+def test_training_learns_and_logs(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 40, "learning_rate": 0.01, "validate_every": 20})
+    workflow.train(experiment)
+    log = read_log(experiment.run / "log.jsonl")
+    training = [line for line in log if "loss" in line]
+    assert [line["step"] for line in training] == list(range(1, 41))
+    assert training[-1]["loss"] < training[0]["loss"] - 0.5
+    assert {"epoch", "nll", "learning_rate", "tokens_per_second"} <= training[0].keys()
+    assert [line["step"] for line in log if "dev_nll" in line] == [20, 40]
+
+
+def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
+    """Gradients of two batches, weighed by their tokens, are those of both in one."""
+    experiment = prepared(tmp_path)
+    dataset = Dataset(experiment.data)
+    model = workflow.new_model(experiment, dataset).double().eval()
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
+    one, two = islice(loader.epoch(), 2)
+    settings = experiment.training
+    loop.accumulate(model, [one, two], settings, torch.device("cpu"))
+    got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    total = sum(batch_loss(model, batch, settings.label_smoothing).smoothed for batch in (one, two))
+    (total / (one.num_tokens + two.num_tokens)).backward()  # type: ignore[union-attr]
+    assert got.keys() == {name for name, _ in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(got[name], parameter.grad)
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "checkpoint_every": 1, "keep_checkpoints": 2})
+    workflow.train(experiment)
+    kept = sorted(path.name for path in (experiment.run / "checkpoints").iterdir())
+    assert kept == ["step-00000008", "step-00000009"]
+
+
+def test_the_seed_decides_everything(tmp_path: Path) -> None:
+    runs = [prepared(tmp_path / str(i), seed=seed) for i, seed in enumerate((1, 1, 2))]
+    for run in runs:
+        workflow.train(run)
+    assert losses(runs[0]) == losses(runs[1]) != losses(runs[2])
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = prepared(tmp_path)
+    workflow.train(experiment)
+    before = losses(experiment)
+    workflow.train(experiment)
+    assert "already trained to the end" in capsys.readouterr().err
+    assert losses(experiment) == before
+
+
+def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path)
+    workflow.train(experiment)
+    with pytest.raises(ManyglotError, match=r"other settings \(seed, training.max_steps, "):
+        workflow.train(
+            tiny_experiment(
+                tmp_path,
+                model={**SMALL, "dropout": 0.3},
+                seed=5,
+                training={**TRAINING, "max_steps": 10, "checkpoint_every": 2},
+            )
+        )
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path)
+    experiment.run.mkdir()
+    (experiment.run / "thesis.txt").write_text("years of work")
+    with pytest.raises(ManyglotError, match="holds something else"):
+        workflow.train(experiment)
+    assert [path.name for path in experiment.run.iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = prepared(tmp_path, training=TRAINING)
+    monkeypatch.setattr(workflow, "save_model", lambda *_: None)
+    workflow.train(experiment)
+    (experiment.run / "checkpoints" / "step-00000009" / "optimizer.safetensors").write_bytes(b"oops")
+    with pytest.raises(ManyglotError, match=r"step-00000009 is damaged .* Delete it to use the one before"):
+        workflow.train(experiment)
+
+
+def test_training_without_prepared_data_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match="Run `manyglot prepare` first"):
+        workflow.train(tiny_experiment(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60, "learning_rate": 1e30, "warmup_steps": 0})
+    with pytest.raises(ManyglotError, match="The loss is not a number at step"):
+        workflow.train(experiment)
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "device": "cuda:77"})
+    with pytest.raises(ManyglotError, match="'cuda:77' is not on this machine"):
+        workflow.train(experiment)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_bfloat16_on_a_gpu_learns(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 40, "learning_rate": 0.01, "device": "cuda"})
+    workflow.train(experiment)
+    training = [line["loss"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
+    assert training[-1] < training[0] - 0.5
