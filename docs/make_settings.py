@@ -14,10 +14,10 @@ from manyglot.settings import Settings, documented_fields
 PAGE = Path(__file__).with_name("settings.md")
 INTRODUCTION = """# Settings
 
-One YAML file describes an experiment. What is not given has the default below; the defaults are the paper's. A key that
-is not a setting is refused. `extends: other.yaml` builds on another file: settings within settings are merged, lists are
-replaced. On the command line, `--set training.max_steps=500` overrides a setting; the value is YAML. Relative paths are
-relative to the folder in which the command runs, except that of `extends`, which is relative to its file.
+One YAML file describes an experiment. What is not given has the default below; the defaults are the paper's. A key
+that is not a setting is refused. `extends: other.yaml` builds on another file: settings within settings are merged,
+lists are replaced. On the command line, `--set training.max_steps=500` overrides a setting; the value is YAML. Relative
+paths are relative to the folder in which the command runs, except that of `extends`, which is relative to its file.
 
 This page is written by `docs/make_settings.py`.
 """

@@ -86,3 +86,11 @@ def test_the_readme_tree_names_every_folder() -> None:
     for folder in (ROOT / "src" / "manyglot").iterdir():
         if folder.is_dir() and folder.name != "__pycache__":
             assert f"{folder.name}/" in readme
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    source = (ROOT / "docs" / "make_settings.py").read_text("utf-8")
+    namespace: dict[str, object] = {"__file__": str(ROOT / "docs" / "make_settings.py"), "__name__": "make_settings"}
+    exec(compile(source, "make_settings.py", "exec"), namespace)
+    page = namespace["page"]()  # type: ignore[operator]
+    assert page == (ROOT / "docs" / "settings.md").read_text("utf-8"), "run python docs/make_settings.py"

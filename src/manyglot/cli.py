@@ -24,6 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+INTERRUPTED = 130
+"""The exit code of a program that was stopped by Ctrl-C."""
+
 ConfigFile = Annotated[Path, typer.Argument(help="The experiment's YAML file.", show_default=False)]
 ModelFolder = Annotated[Path, typer.Argument(help="A model folder, such as runs/mine/model.", show_default=False)]
 Overrides = Annotated[
@@ -141,7 +144,7 @@ def evaluate(
 
     evaluation = workflow.evaluate(model, data, zero_shot, output, overrides)
     if as_json:
-        return _print_json(evaluation.as_json())
+        return _print_json(evaluation.scores())
     print_averages(evaluation)
     if output:
         print(f"Report: {output / 'report.html'}")
@@ -174,13 +177,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        if code == INTERRUPTED:  # typer catches Ctrl-C itself
+            say("manyglot: interrupted. A training goes on from its last checkpoint when the command is run again.")
+            sys.exit(code)
     except ManyglotError as error:
         say(f"manyglot: {error}")
         sys.exit(2)
-    except KeyboardInterrupt:
-        say("manyglot: interrupted. A training goes on from its last checkpoint when the same command is run again.")
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output, `head` say, has enough
         sys.stdout = None
     except Exception as error:

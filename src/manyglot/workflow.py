@@ -18,6 +18,7 @@ import yaml
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
 from manyglot.batches.prepare import prepare as prepare_dataset
+from manyglot.batches.prepare import recipe
 from manyglot.config import Experiment, apply_override, read_experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
@@ -35,8 +36,9 @@ from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
-from manyglot.training.loop import dev_loss, read_log
+from manyglot.training.loop import Validate, dev_loss, read_log
 from manyglot.training.loop import train as train_model
+from manyglot.vocabulary.vocabulary import Tags
 
 PROFILE_SENTENCES = 2000
 """Training sentences of a language that are enough for its profile."""
@@ -53,6 +55,7 @@ def prepare(experiment: Experiment) -> Dataset:
 def train(experiment: Experiment) -> Path:
     """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
     dataset = Dataset(experiment.data)
+    dataset.check_origin(recipe(experiment.corpus.pivot, experiment.vocabulary, experiment.cleaning))
     model_folder = experiment.run / "model"
     _claim_run(experiment)
     if model_folder.exists():
@@ -61,12 +64,20 @@ def train(experiment: Experiment) -> Path:
     model = new_model(experiment, dataset)
     tags, settings = model.tags(), experiment.training
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
-    dev_batches = experiment.batches.model_copy(update={"temperature": None})
-    dev_loader = Loader(dataset.store(Split.DEV), dataset.supervised, dev_batches, tags, experiment.seed)
-    validate = dev_loss(dev_loader, find_device(settings.device), settings.precision)
+    validate = _validation(experiment, dataset, tags)
     train_model(model, loader, settings, experiment.run, experiment.seed, validate)
     save_model(model_folder, model, dataset.vocabulary, experiment.resolved())
     return model_folder
+
+
+def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
+    """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
+    if not dataset.card["rows"][Split.DEV]:
+        say("The corpus has no dev text: training without validation.")
+        return lambda model: {}
+    batches = experiment.batches.model_copy(update={"temperature": None})
+    loader = Loader(dataset.store(Split.DEV), dataset.supervised, batches, tags, experiment.seed)
+    return dev_loss(loader, find_device(experiment.training.device), experiment.training.precision)
 
 
 def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
@@ -171,8 +182,9 @@ def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
     """What tells languages apart."""
     if name == "py3langid":
         return Py3Langid(dataset.languages)
-    rows = dataset.rows(Split.TRAIN)[:PROFILE_SENTENCES]
-    return Profile({code: [row[code] for row in rows if code in row] for code in dataset.languages})
+    return Profile(
+        {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
+    )
 
 
 def _claim_run(experiment: Experiment) -> None:

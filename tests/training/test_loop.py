@@ -152,6 +152,21 @@ def test_training_without_prepared_data_says_what_to_do(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_data_prepared_with_other_settings_is_not_taken(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    with pytest.raises(ManyglotError, match=r"something else \(vocabulary changed\)"):
+        workflow.train(tiny_experiment(tmp_path, vocabulary={"size": 121}))
+
+
+def test_a_corpus_without_dev_text_is_trained_without_validation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = prepared(tmp_path, corpus={"kind": "synthetic", "train_rows": 60, "dev_rows": 0})
+    workflow.train(experiment)
+    assert "no dev text" in capsys.readouterr().err
+    assert all("dev_nll" not in line for line in read_log(experiment.run / "log.jsonl"))
+
+
 def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60, "learning_rate": 1e30, "warmup_steps": 0})
     with pytest.raises(ManyglotError, match="The loss is not a number at step"):

@@ -9,13 +9,14 @@ store/         train and dev as numbers
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from manyglot.batches.store import TokenStore
 from manyglot.corpus.languages import Direction, Languages, supervised_directions, zero_shot_directions
 from manyglot.corpus.rows import Split
-from manyglot.corpus.textfiles import read_aligned
+from manyglot.corpus.textfiles import read_aligned, read_lines
 from manyglot.errors import FolderError
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -33,6 +34,15 @@ class Dataset:
         self.pivot: str | None = self.card["pivot"]
         self.vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), self.languages)
 
+    def check_origin(self, origin: Mapping[str, Any]) -> None:
+        """Refuse a dataset that was prepared from something else than it is taken for."""
+        changed = [key for key in origin if self.card["origin"].get(key) != origin[key]]
+        if changed:
+            raise FolderError(
+                f"{self.folder} was prepared from something else ({', '.join(changed)} changed). "
+                f"Delete it and prepare again, or choose another `data` folder."
+            )
+
     @property
     def supervised(self) -> list[Direction]:
         """The directions to train on."""
@@ -46,6 +56,10 @@ class Dataset:
     def store(self, split: Split) -> TokenStore:
         """The numbers of a split."""
         return TokenStore(self.folder / "store" / split, self.languages)
+
+    def sentences(self, split: Split, code: str) -> Iterator[str]:
+        """The sentences of one language, without the rows it lacks."""
+        return (line for line in read_lines(self.folder / "text" / f"{split}.{code}") if line)
 
     def rows(self, split: Split) -> list[dict[str, str]]:
         """The text of a split."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,12 @@ def prepare(
 
     Everything is written beside the folder first and moved at the end, so a half-built dataset never looks whole.
     """
-    origin = {
-        "corpus": corpus.fingerprint(),
-        "pivot": pivot,
-        "vocabulary": vocabulary.model_dump(),
-        "cleaning": cleaning.model_dump(),
-    }
+    origin = {"corpus": corpus.fingerprint(), **recipe(pivot, vocabulary, cleaning)}
     if folder.exists():
-        return _reuse(folder, origin)
+        dataset = Dataset(folder)
+        dataset.check_origin(origin)
+        say(f"{folder} is already prepared from the same corpus and settings; using it.")
+        return dataset
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
@@ -51,16 +49,9 @@ def prepare(
     return Dataset(folder)
 
 
-def _reuse(folder: Path, origin: Mapping[str, Any]) -> Dataset:
-    dataset = Dataset(folder)
-    changed = [key for key in origin if dataset.card["origin"].get(key) != origin[key]]
-    if changed:
-        raise FolderError(
-            f"{folder} was prepared from something else ({', '.join(changed)} changed). "
-            f"Delete it or choose another `data` folder."
-        )
-    say(f"{folder} is already prepared from the same corpus and settings; using it.")
-    return dataset
+def recipe(pivot: str | None, vocabulary: VocabularySettings, cleaning: CleaningSettings) -> dict[str, Any]:
+    """The settings that decide what a corpus becomes."""
+    return {"pivot": pivot, "vocabulary": vocabulary.model_dump(), "cleaning": cleaning.model_dump()}
 
 
 def _build(

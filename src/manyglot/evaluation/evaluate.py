@@ -16,7 +16,7 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
 from manyglot.evaluation.identify import Identifier, IdentifierName, language_accuracy
 from manyglot.evaluation.scores import score
-from manyglot.progress import bar
+from manyglot.progress import bar, say
 from manyglot.settings import Settings
 
 
@@ -80,14 +80,17 @@ class Evaluation:
         }
         return {name: _average(members) for name, members in groups.items() if members}
 
-    def save(self, path: Path) -> None:
-        """Write everything as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    def scores(self) -> dict[str, Any]:
+        """Averages and directions as plain values, without the sentences."""
+        values = asdict(self)
+        del values["examples"]
+        return {"averages": self.averages(), **values}
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything, averages included."""
-        return {"averages": self.averages(), **asdict(self)}
+    def save(self, path: Path) -> None:
+        """Write the scores and all the sentences as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        values = {**self.scores(), "examples": [asdict(example) for example in self.examples]}
+        path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def evaluate(
@@ -99,13 +102,8 @@ def evaluate(
     settings: EvaluationSettings,
     pivot: str | None = None,
 ) -> Evaluation:
-    """Translate and score the test rows in the given directions; those without any row are refused."""
-    directions = [*supervised, *zero_shot]
-    tests = {d: [row for row in rows if d.source in row and d.target in row] for d in directions}
-    tests = {d: test[: settings.max_sentences] for d, test in tests.items()}
-    empty = [d for d, test in tests.items() if not test]
-    if empty:
-        raise CorpusError(f"There is no test text for {', '.join(map(str, empty))}.")
+    """Translate and score the test rows in the given directions; those without any row are left out and named."""
+    tests = _tests(rows, [*supervised, *zero_shot], settings.max_sentences)
     outputs = _translate(translator, tests)
     results, examples, chrf_signature = [], [], ""
     for direction, test in tests.items():
@@ -137,6 +135,19 @@ def evaluate(
             for row, output, reference in zip(test, outputs[direction], references, strict=True)
         ]
     return Evaluation(results, examples, identifier.name, chrf_signature, pivot)
+
+
+def _tests(
+    rows: Sequence[Mapping[str, str]], directions: Sequence[Direction], max_sentences: int | None
+) -> dict[Direction, Sequence[Mapping[str, str]]]:
+    """The rows of each direction."""
+    tests = {d: [row for row in rows if d.source in row and d.target in row][:max_sentences] for d in directions}
+    empty = [direction for direction, test in tests.items() if not test]
+    if len(empty) == len(directions):
+        raise CorpusError("There is no test text in any direction.")
+    if empty:
+        say(f"Left out, because there is no test text: {', '.join(map(str, empty))}.")
+    return {direction: test for direction, test in tests.items() if test}
 
 
 def _translate(

@@ -68,15 +68,12 @@ def percent(value: float | None) -> str:
 
 
 def pick_examples(examples: Sequence[Example], number: int) -> list[Example]:
-    """A few to look at: half supervised and half zero-shot, the longest sources, no target language twice in a half."""
-    picked: list[Example] = []
+    """An even sample to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
+    picked = []
     for zero_shot in (False, True):
-        group = sorted((e for e in examples if e.zero_shot == zero_shot), key=lambda e: (-len(e.text), e.source))
-        targets: dict[str, Example] = {}
-        for example in group:
-            if len(targets) < number // 2 and example.text not in {e.text for e in targets.values()}:
-                targets.setdefault(example.target, example)
-        picked += targets.values()
+        group = [example for example in examples if example.zero_shot == zero_shot]
+        count = min(number // 2, len(group))
+        picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
     return picked
 
 
