@@ -2,7 +2,7 @@
 
 Supervised directions must be near perfect. Zero-shot ones need not be: training to and from a pivot with a token drifts
 to the pivot on languages this easy to tell apart, which is what the other guidance methods are for. What must hold is
-that the evaluation says so: every zero-shot direction is scored, and wrong outputs are told by the language they are in.
+that the evaluation says so: every zero-shot direction is scored, and wrong outputs are told by their language.
 """
 
 from __future__ import annotations
