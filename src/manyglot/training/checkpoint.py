@@ -82,8 +82,7 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         part, _, name = key.partition("/")
-        # The step counter stays where the optimizer put it; moments live with their parameter.
-        optimizer.state[parameters[name]][part] = value if part == "step" else value.to(parameters[name].device)
+        optimizer.state[parameters[name]][part] = value.to(parameters[name].device)  # the step too: Adam is fused
 
 
 def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
