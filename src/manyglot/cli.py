@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def demo(
         return _print_json({"averages": evaluation.averages(), "report": str(report)})
     print_averages(evaluation)
     print_examples(pick_examples(evaluation.examples, 6))
-    print(f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | manyglot translate {output}/run/model --to sw")
+    print(f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | {_command()} translate {output}/run/model --to sw")
 
 
 @app.command()
@@ -88,7 +89,7 @@ def prepare(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = Fal
     for split, languages in dataset.card["dropped"].items():
         for code, reasons in languages.items():
             print(f"left out of {split}.{code}: " + ", ".join(f"{n:,} {reason}" for reason, n in reasons.items()))
-    say(f"Next: manyglot train {config}")
+    say(f"Next: {_command()} train {config}")
 
 
 @app.command()
@@ -105,7 +106,7 @@ def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False
     if as_json:
         return _print_json({"model": str(model), "steps": experiment.training.max_steps})
     print(model)
-    say(f"Next: manyglot evaluate {model} --data {experiment.data} --zero-shot")
+    say(f"Next: {_command()} evaluate {model} --data {experiment.data} --zero-shot")
 
 
 @app.command()
@@ -169,6 +170,11 @@ def describe(
     print_description(description)
 
 
+def _command() -> str:
+    """How the user can call us again: by name, or by the path it was called by if that is not on the PATH."""
+    return "manyglot" if shutil.which("manyglot") else sys.argv[0]
+
+
 def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
@@ -186,6 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output, `head` say, has enough
         sys.stdout = None
+    except OSError as error:  # no space, no permission: the machine's, and the user's to mend
+        say(f"manyglot: {error.filename or 'The system says'}: {error.strerror or error}.")
+        sys.exit(2)
     except Exception as error:
         # Typer's own mistakes (an unknown option, say) are recognised by their method: their class moved between
         # versions of typer.

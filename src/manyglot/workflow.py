@@ -31,6 +31,7 @@ from manyglot.errors import FolderError, LanguageError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import Identifier, IdentifierName, Profile, Py3Langid
+from manyglot.folders import written_whole
 from manyglot.model.folder import save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
@@ -126,9 +127,10 @@ def evaluate(
         dataset.pivot,
     )
     if output is not None:
-        evaluation.save(output / "results.json")
         log = read_log(model_folder.parent / "log.jsonl")
-        write_report(output, f"manyglot: {model_folder}", evaluation, log, translator.config)
+        with written_whole(output) as unfinished:
+            evaluation.save(unfinished / "results.json")
+            write_report(unfinished, f"manyglot: {model_folder}", evaluation, log, translator.config)
     return evaluation
 
 
@@ -172,7 +174,7 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         "model": config["model"],
         "guidance": config["guidance"],
         "languages": list(languages),
-        "vocabulary": num_subwords + len(languages),
+        "num_subwords": num_subwords,
         "parameters": parameters,
         "num_parameters": sum(parameters.values()),
     }

@@ -98,7 +98,7 @@ def test_empty_training_files_are_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     experiment = tiny_experiment(tmp_path, data=tmp_path / "file" / "data")
-    with pytest.raises(FolderError, match=r"Cannot create .*data: Not a directory"):
+    with pytest.raises(FolderError, match=r"Cannot write .*data: Not a directory"):
         workflow.prepare(experiment)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,8 @@ from manyglot.corpus.cleaning import CleaningSettings, clean
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.textfiles import read_lines, write_aligned
-from manyglot.errors import CorpusError, FolderError
+from manyglot.errors import CorpusError
+from manyglot.folders import written_whole
 from manyglot.progress import bar, say
 from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -24,28 +24,19 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 def prepare(
     folder: Path, corpus: Corpus, pivot: str | None, vocabulary: VocabularySettings, cleaning: CleaningSettings
 ) -> Dataset:
-    """Write the dataset of a corpus; a folder that was prepared from the same corpus and settings is used as it is.
-
-    Everything is written beside the folder first and moved at the end, so a half-built dataset never looks whole.
-    """
+    """Write the dataset of a corpus; a folder that was prepared from the same corpus and settings is used as it is."""
     origin = {"corpus": corpus.fingerprint(), **recipe(pivot, vocabulary, cleaning)}
     if folder.exists():
         dataset = Dataset(folder)
         dataset.check_origin(origin)
         say(f"{folder} is already prepared from the same corpus and settings; using it.")
         return dataset
-    unfinished = folder.with_name(folder.name + ".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        unfinished.mkdir(parents=True)
-    except OSError as error:
-        raise FolderError(f"Cannot create {folder}: {error.strerror}. Choose another `data` folder.") from None
     languages = Languages(corpus.languages)
     card = {"format": FORMAT, "languages": list(languages), "pivot": pivot, "origin": origin}
-    card |= _build(unfinished, corpus, languages, vocabulary, cleaning)
-    (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-    _check_directions(Dataset(unfinished))
-    unfinished.rename(folder)
+    with written_whole(folder) as unfinished:
+        card |= _build(unfinished, corpus, languages, vocabulary, cleaning)
+        (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        _check_directions(Dataset(unfinished))
     return Dataset(folder)
 
 

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 import manyglot
 from manyglot.corpus.languages import Languages, name_of
 from manyglot.errors import FolderError
+from manyglot.folders import written_whole
 from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -34,13 +35,15 @@ FORMAT = 1
 
 def save_model(folder: Path, model: Transformer, vocabulary: Vocabulary, config: Mapping[str, Any]) -> None:
     """Write a model folder; `config` is the resolved experiment, of which `model` and `guidance` rebuild the model."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({k: v.contiguous().cpu() for k, v in model.state_dict().items()}, folder / "model.safetensors")
+    weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
     languages = [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(vocabulary.languages)]
-    _write_json(folder / "languages.json", {"languages": languages})
-    (folder / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), "utf-8")
-    vocabulary.subwords.save(folder / "subwords.model")
-    _write_json(folder / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__})
+    settings = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+    with written_whole(folder) as unfinished:
+        save_file(weights, unfinished / "model.safetensors")
+        (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
+        vocabulary.subwords.save(unfinished / "subwords.model")
+        _write_json(unfinished / "languages.json", {"languages": languages})
+        _write_json(unfinished / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__})
 
 
 def load_model(folder: Path) -> tuple[Transformer, Vocabulary, dict[str, Any]]:

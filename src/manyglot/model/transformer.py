@@ -117,6 +117,11 @@ class Transformer(nn.Module):
         """An empty cache for step-by-step decoding."""
         return DecoderCache(len(self.decoder))
 
+    def representations(self) -> dict[str, Tensor]:
+        """What the guidance has learnt of each language, by method; row i belongs to language i."""
+        tag_LD = self.embedding.weight[self.dimensions.first_tag :]
+        return {name: value.detach().clone() for name, value in self.guidance.representations(tag_LD).items()}
+
     def num_parameters(self) -> dict[str, int]:
         """Trainable parameters by part."""
         parts = {name: sum(p.numel() for p in child.parameters()) for name, child in self.named_children()}

@@ -49,9 +49,17 @@ def print_examples(examples: Iterable[Example]) -> None:
 
 def print_description(description: Mapping[str, Any]) -> None:
     """A model: its shape, its languages, its parameters by part."""
+    shape, languages = description["model"], description["languages"]
+    lines = {
+        "layers": f"{shape['num_encoder_layers']} + {shape['num_decoder_layers']}, {shape['norm']}-norm",
+        "width": f"{shape['width']}, feed-forward {shape['ffn_width']}, {shape['num_heads']} heads",
+        "guidance": ", ".join(_method(each) for each in description["guidance"]) or "none",
+        "vocabulary": f"{description['num_subwords']:,} subwords + {len(languages)} language tags",
+        "languages": f"{len(languages)}: {' '.join(languages)}",
+    }
     console = _console()
-    for key in ("model", "guidance", "languages", "vocabulary"):
-        console.print(f"{key:<11} {description[key]}", highlight=False)
+    for key, value in lines.items():
+        console.print(f"{key:<11} {value}", highlight=False, markup=False)
     table = Table()
     table.add_column("part")
     table.add_column("parameters", justify="right")
@@ -60,6 +68,11 @@ def print_description(description: Mapping[str, Any]) -> None:
     table.add_section()
     table.add_row("all", f"{description['num_parameters']:,}")
     console.print(table)
+
+
+def _method(settings: Mapping[str, Any]) -> str:
+    details = ", ".join(f"{key} {value}" for key, value in settings.items() if key != "method")
+    return f"{settings['method']} ({details})" if details else str(settings["method"])
 
 
 def percent(value: float | None) -> str:

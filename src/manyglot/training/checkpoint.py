@@ -1,7 +1,4 @@
-"""Checkpoints: all that a run needs to go on exactly where it was; safetensors and JSON only.
-
-A checkpoint is written beside its place and moved there when it is whole, so what is there can be used.
-"""
+"""Checkpoints: all that a run needs to go on exactly where it was; safetensors and JSON only."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from torch import Tensor, nn
 
 from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
+from manyglot.folders import written_whole
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,10 @@ def save_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, keep: int
 ) -> None:
     """Write the checkpoint of a step and remove all but the last `keep`."""
-    place = folder / f"step-{progress.step:08d}"
-    unfinished = place.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        unfinished.mkdir(parents=True)
+    with written_whole(folder / f"step-{progress.step:08d}") as unfinished:
         save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
         save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
         (unfinished / "progress.json").write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
-        shutil.rmtree(place, ignore_errors=True)
-        unfinished.rename(place)
-    except (OSError, SafetensorError) as error:
-        raise FolderError(f"Cannot write the checkpoint {place}: {error}. Earlier checkpoints are intact.") from None
     for old in _checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
 

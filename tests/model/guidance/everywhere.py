@@ -41,6 +41,9 @@ class Everywhere(Guidance):
     def leave(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
         return x_BTD + self._weight(site) * x_BTD @ self.matrix_LDD[target.lang_B]
 
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        return {"everywhere": self.matrix_LDD}
+
     @staticmethod
     def _weight(site: Site) -> float:
         return 1 + list(Site).index(site) / 10

@@ -118,6 +118,15 @@ def test_the_target_language_is_told(model: Transformer) -> None:
     assert not torch.allclose(outputs[1], outputs[2])
 
 
+def test_representations_have_a_row_for_each_language_and_are_copies(model: Transformer) -> None:
+    found = model.representations()
+    assert found, "every method has learnt something of its languages"
+    for value in found.values():
+        assert value.shape[0] == NUM_LANGUAGES
+        value.zero_()
+    assert all(value.abs().sum() > 0 for value in model.representations().values())
+
+
 def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[MethodSettings], tmp_path: Path) -> None:
     text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
     vocabulary = Vocabulary(train_subwords(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))

@@ -96,6 +96,10 @@ class Guidance(nn.Module):
         """Change what leaves a sub-layer, after the residual and, in a post-norm model, the norm."""
         return x_BTD
 
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """What the method has learnt of each language, by name, languages first; the tags' embeddings are given."""
+        return {}
+
 
 class Combined(Guidance):
     """Several methods at once: changes are applied in the order of the list, terms are summed."""
@@ -132,6 +136,10 @@ class Combined(Guidance):
         for method in self._each():
             x_BTD = method.leave(site, x_BTD, target)
         return x_BTD
+
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """All of them."""
+        return {name: value for method in self._each() for name, value in method.representations(tag_LD).items()}
 
 
 def _sum(terms: Iterable[Tensor | None]) -> Tensor | None:

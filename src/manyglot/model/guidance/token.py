@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from pydantic import model_validator
+from torch import Tensor
 
 from manyglot.model.guidance.base import Dimensions, Guidance, MethodSettings
 from manyglot.vocabulary.vocabulary import Tags
@@ -48,3 +49,7 @@ class Token(Guidance):
         if self.settings.side == "source":
             return Tags(source=tag)
         return Tags(target=tag, predicted=self.settings.mode == "faithful")
+
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """The embeddings of the tags."""
+        return {"token": tag_LD}

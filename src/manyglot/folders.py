@@ -1,0 +1,31 @@
+"""Folders that are written whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from manyglot.errors import FolderError
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write to, and move it to its place at the end: what is there can always be used.
+
+    Nothing is overwritten. A failure leaves nothing behind, and what a killed program left is cleared away.
+    """
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    if folder.exists():
+        raise FolderError(f"{folder} exists. Choose another folder, or delete it.")
+    try:
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        unfinished.rename(folder)
+    except OSError as error:
+        raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
