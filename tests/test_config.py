@@ -82,6 +82,9 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
             "corpus.kind: 'phrasbook' is not known. Did you mean 'phrasebook'?",
         ),
         ("extends: experiment.yaml", "extends itself"),
+        (MINIMAL + "seed: 1\nseed: 2\n", "'seed' is given twice"),
+        (MINIMAL + "guidance: null", "guidance: input should be a valid tuple"),
+        (MINIMAL + "training: null", "training: input should be"),
     ],
 )
 def test_mistakes_in_a_file_are_explained(tmp_path: Path, text: str, message: str) -> None:

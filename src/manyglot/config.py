@@ -57,7 +57,18 @@ class Experiment(Settings):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without the trap that `no` (Norwegian) and `on` are truth values: only true and false are."""
+    """YAML without two traps: `no` (Norwegian) and `on` are words, and a key given twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is there already, of which plain YAML keeps the last in silence."""
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag != "tag:yaml.org,2002:merge":
+                key = self.construct_object(key_node, deep=True)
+                if key in seen:
+                    raise yaml.MarkedYAMLError(None, None, f"{key!r} is given twice", key_node.start_mark)
+                seen.add(key)
+        return super().construct_mapping(node, deep)
 
 
 _Loader.yaml_implicit_resolvers = {

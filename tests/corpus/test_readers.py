@@ -68,6 +68,12 @@ def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
     assert list(read_lines(path)) == ["one\u2028line\x0bstill", "two"]
 
 
+def test_a_byte_order_mark_and_windows_line_ends_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    assert list(read_lines(path)) == ["one", "two"]
+
+
 def test_what_is_written_is_read_back_line_for_line(tmp_path: Path) -> None:
     rows = [{"en": "a\u2028b", "de": "x\ny"}, {"de": "z"}]
     assert write_aligned(tmp_path, "train", ["de", "en"], rows) == 2

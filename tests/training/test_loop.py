@@ -62,6 +62,12 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     assert losses(broken) == losses(whole)
 
 
+def test_a_log_line_cut_short_by_a_kill_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n{"ste')
+    assert read_log(path) == [{"step": 1}, {"step": 2}]
+
+
 def test_training_learns_and_logs(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 40, "learning_rate": 0.01, "validate_every": 20})
     workflow.train(experiment)

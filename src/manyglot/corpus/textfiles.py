@@ -24,30 +24,27 @@ def read_lines(path: Path) -> Iterator[str]:
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Decode lines of UTF-8; anything else is refused with its line number.
 
-    Only a newline ends a line: the Unicode separators that Python also splits at occur inside real sentences.
+    Only a newline ends a line: the Unicode separators that Python also splits at occur inside real sentences. A byte
+    order mark at the beginning is no text.
     """
     for number, line in enumerate(lines, start=1):
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the text first.") from None
 
 
 def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
     """Read files whose line i is the same sentence; an empty line means that language has none there."""
-    with ExitStack() as stack:
-        readers = {code: read_lines(path) for code, path in paths.items()}
-        for reader in readers.values():
-            stack.callback(reader.close)  # type: ignore[attr-defined]
-        for number, lines in enumerate(zip_longest(*readers.values()), start=1):
-            row = dict(zip(readers, lines, strict=True))
-            ended = [str(paths[code]) for code, line in row.items() if line is None]
-            if ended:
-                raise CorpusError(
-                    f"{ended[0]} ends before line {number} and other files of its split go on. "
-                    f"All files of a split need the same number of lines."
-                )
-            yield {code: line.strip() for code, line in row.items() if line.strip()}
+    for number, lines in enumerate(zip_longest(*(read_lines(path) for path in paths.values())), start=1):
+        row = dict(zip(paths, lines, strict=True))
+        ended = [str(paths[code]) for code, line in row.items() if line is None]
+        if ended:
+            raise CorpusError(
+                f"{ended[0]} ends before line {number} and other files of its split go on. "
+                f"All files of a split need the same number of lines."
+            )
+        yield {code: line.strip() for code, line in row.items() if line.strip()}
 
 
 def write_aligned(folder: Path, split: str, codes: Iterable[str], rows: Iterable[Row]) -> int:

@@ -172,7 +172,9 @@ class _Log:
         self.path, self.note = path, ""
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in read_log(path) if line["step"] <= step]
-        path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        new = path.with_suffix(".unfinished")
+        new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        new.replace(path)
         self.sums, self.since = Sums(), time.monotonic()
 
     def add(self, sums: Sums, step: int) -> None:
@@ -214,5 +216,6 @@ class _Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log, none if there is no log."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    """The lines of a run's log, none if there is no log; a last line that a kill cut short is left out."""
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
