@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from manyglot.batches.plan import BatchSettings
+from manyglot.batches.prepare import Recipe
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.sources import CorpusSettings
 from manyglot.decoding.beam import DecodingSettings
@@ -50,6 +51,11 @@ class Experiment(Settings):
     """How it translates."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """How it is judged."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """The part that decides what the text becomes."""
+        return Recipe(corpus=self.corpus, vocabulary=self.vocabulary, cleaning=self.cleaning)
 
     def resolved(self) -> dict[str, Any]:
         """All settings, defaults included, as plain values."""

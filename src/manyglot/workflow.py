@@ -18,7 +18,6 @@ import yaml
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
 from manyglot.batches.prepare import prepare as prepare_dataset
-from manyglot.batches.prepare import recipe
 from manyglot.config import Experiment, apply_override, read_experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
@@ -49,14 +48,13 @@ LINES_AT_ONCE = 1024
 
 def prepare(experiment: Experiment) -> Dataset:
     """Read the corpus and write the dataset folder."""
-    corpus = open_corpus(experiment.corpus)
-    return prepare_dataset(experiment.data, corpus, experiment.corpus.pivot, experiment.vocabulary, experiment.cleaning)
+    return prepare_dataset(experiment.data, experiment.recipe)
 
 
 def train(experiment: Experiment) -> Path:
     """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
     dataset = Dataset(experiment.data)
-    dataset.check_origin(recipe(experiment.corpus.pivot, experiment.vocabulary, experiment.cleaning))
+    dataset.check_origin(experiment.recipe.as_json())
     model_folder = experiment.run / "model"
     _claim_run(experiment)
     if model_folder.exists():

@@ -48,6 +48,16 @@ def test_other_settings_or_other_text_are_not_taken_for_the_same(tmp_path: Path)
         workflow.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
 
 
+def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
+    text = write_text(tmp_path / "text", train_en=lines, train_de=lines)
+    experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
+    workflow.prepare(experiment)
+    write_text(text, train_de=lines.upper() + "\n")
+    with pytest.raises(FolderError, match=r"\(text changed\)"):
+        workflow.prepare(experiment)
+
+
 def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     experiment.data.mkdir()

@@ -13,51 +13,57 @@ from manyglot.batches.store import write_sentences
 from manyglot.corpus.cleaning import CleaningSettings, clean
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Corpus, Split
+from manyglot.corpus.sources import CorpusSettings, open_corpus
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import CorpusError
 from manyglot.folders import written_whole
 from manyglot.progress import bar, say
+from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 
-def prepare(
-    folder: Path, corpus: Corpus, pivot: str | None, vocabulary: VocabularySettings, cleaning: CleaningSettings
-) -> Dataset:
-    """Write the dataset of a corpus; a folder that was prepared from the same corpus and settings is used as it is."""
-    origin = {"corpus": corpus.fingerprint(), **recipe(pivot, vocabulary, cleaning)}
+class Recipe(Settings):
+    """The settings that decide what the text becomes; a dataset remembers them."""
+
+    corpus: CorpusSettings
+    vocabulary: VocabularySettings
+    cleaning: CleaningSettings
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for the dataset's card."""
+        return self.model_dump(mode="json")
+
+
+def prepare(folder: Path, recipe: Recipe) -> Dataset:
+    """Read the corpus and write its dataset; a folder already prepared from the same text and settings is used."""
+    corpus = open_corpus(recipe.corpus)
+    origin = {"text": corpus.fingerprint(), **recipe.as_json()}
     if folder.exists():
         dataset = Dataset(folder)
         dataset.check_origin(origin)
-        say(f"{folder} is already prepared from the same corpus and settings; using it.")
+        say(f"{folder} is already prepared from the same text and settings; using it.")
         return dataset
     languages = Languages(corpus.languages)
-    card = {"format": FORMAT, "languages": list(languages), "pivot": pivot, "origin": origin}
+    card = {"format": FORMAT, "languages": list(languages), "pivot": recipe.corpus.pivot, "origin": origin}
     with written_whole(folder) as unfinished:
-        card |= _build(unfinished, corpus, languages, vocabulary, cleaning)
+        card |= _build(unfinished, corpus, languages, recipe)
         (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
         _check_directions(Dataset(unfinished))
     return Dataset(folder)
 
 
-def recipe(pivot: str | None, vocabulary: VocabularySettings, cleaning: CleaningSettings) -> dict[str, Any]:
-    """The settings that decide what a corpus becomes."""
-    return {"pivot": pivot, "vocabulary": vocabulary.model_dump(), "cleaning": cleaning.model_dump()}
-
-
-def _build(
-    folder: Path, corpus: Corpus, languages: Languages, settings: VocabularySettings, cleaning: CleaningSettings
-) -> dict[str, Any]:
+def _build(folder: Path, corpus: Corpus, languages: Languages, recipe: Recipe) -> dict[str, Any]:
     """Fill the folder; return the counts for its card."""
     rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
-    say(f"Read {rows[Split.TRAIN]:,} training rows in {len(languages)} languages; learning {settings.size:,} subwords.")
-    subwords = train_subwords(_sentences(folder, languages), settings)
+    say(f"Read {rows[Split.TRAIN]:,} training rows in {len(languages)} languages; learning subwords.")
+    subwords = train_subwords(_sentences(folder, languages), recipe.vocabulary)
     subwords.save(folder / "subwords.model")
     vocabulary = Vocabulary(subwords, languages)
     dropped = {
-        split: _write_store(folder, vocabulary, split, cleaning)
+        split: _write_store(folder, vocabulary, split, recipe.cleaning)
         for split in (Split.TRAIN, Split.DEV)  # test text is scored as text
     }
     return {"rows": rows, "dropped": dropped}

@@ -34,7 +34,7 @@ class Corpus(Protocol):
         """Read one split from the beginning; the same rows in the same order each time."""
 
     def fingerprint(self) -> str:
-        """A short text that changes when the rows do, so that stale prepared data is noticed."""
+        """A short text that changes when the rows do though the settings do not, so that stale data is noticed."""
 
 
 def take_split(stream: Iterator[T], split: Split, sizes: Mapping[Split, int]) -> Iterator[T]:
