@@ -9,10 +9,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.installed  ## prepare, train, translate and evaluate the built-in corpus (8 minutes on two cores)
+demo: $(VENV)/.installed  ## prepare, train, translate and evaluate the built-in corpus (5 minutes on two cores)
 	$(BIN)/manyglot demo
 
-test: $(VENV)/.installed-dev  ## the tests (5 minutes on two cores)
+test: $(VENV)/.installed-dev  ## the tests (2 minutes on two cores)
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too

@@ -1,7 +1,7 @@
 """Massively multilingual neural machine translation that goes into the right language.
 
 >>> import manyglot
->>> model = manyglot.load("runs/demo/model")            # doctest: +SKIP
+>>> model = manyglot.load("demo-run/run/model")            # doctest: +SKIP
 >>> model.translate(["Tuesday, March 5"], to="de")      # doctest: +SKIP
 ['Dienstag, 5. März']
 """

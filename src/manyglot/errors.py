@@ -27,7 +27,7 @@ class FolderError(ManyglotError):
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
-    """Name the nearest of the known words (" Did you mean 'x'?"), or all of them when none is near."""
+    """Name the nearest of the known words ("Did you mean 'x'?"), or all of them when none is near."""
     known = list(known)
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
     return f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -95,7 +94,7 @@ def _members(annotation: Any) -> list[type[Settings]]:
     """The settings classes an annotation allows."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
-    if get_origin(annotation) in (Union, UnionType) or get_origin(annotation) is not None:
+    if get_origin(annotation) is not None:  # a union, a tuple …
         return [m for a in get_args(annotation) for m in _members(a)]
     return []
 

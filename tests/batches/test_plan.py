@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches.plan import BatchSettings, DirectedPairs, plan_epoch
+from manyglot.batches.plan import BatchSettings, DirectedPairs, check_budget, plan_epoch
 from manyglot.corpus.languages import Direction
 from manyglot.errors import SettingsError
 
@@ -66,4 +66,4 @@ def test_a_budget_smaller_than_a_sentence_is_refused() -> None:
     with pytest.raises(
         SettingsError, match=r"batches.max_tokens: 20 is smaller than the longest sentence \(30 tokens\)"
     ):
-        plan_epoch(directed([[3, 30]]), BatchSettings(max_tokens=20), 1, 0)
+        check_budget(directed([[3, 30]]), BatchSettings(max_tokens=20))

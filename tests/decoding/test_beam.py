@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -9,22 +10,33 @@ from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.greedy import greedy
-from manyglot.model.guidance import read_method
+from manyglot.model import guidance as guidance_methods
+from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 from tests.conftest import NUM_SUBWORDS, random_batch, tiny_model
+from tests.model.guidance.everywhere import Everywhere
 
 GUIDANCE = {
     "source": {"method": "token"},
     "faithful": {"method": "token", "side": "target"},
     "clean": {"method": "token", "side": "target", "mode": "clean"},
+    "everywhere": {"method": "everywhere"},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _with_everywhere() -> Iterator[None]:
+    """The search must hand on the target languages too, not only the tags."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guidance_methods, "METHODS", (*METHODS, Everywhere))
+        yield
 
 
 def search(
     model: Transformer, source_BS: torch.Tensor, languages: list[int], **settings: float
 ) -> list[list[Hypothesis]]:
-    return BeamSearch(model, model.tags(), DecodingSettings(**settings)).search(source_BS, languages)  # type: ignore[arg-type]
+    return BeamSearch(model, DecodingSettings(**settings)).search(source_BS, languages)  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
@@ -45,9 +57,9 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
     model = tiny_model([read_method(GUIDANCE[guidance])], seed=seed)
     batch = random_batch(model, seed=seed)
     settings = DecodingSettings(beam=1, max_length=9, length_penalty=penalty)
-    found = BeamSearch(model, model.tags(), settings).search(batch.source_BS, batch.lang_B.tolist())
+    found = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
     for source_S, language, hypotheses in zip(batch.source_BS, batch.lang_B.tolist(), found, strict=True):
-        expected = greedy(model, source_S[source_S != PAD], language, model.tags(), settings)
+        expected = greedy(model, source_S[source_S != PAD], language, settings)
         assert hypotheses[0].ids == expected.ids
         assert hypotheses[0].score == pytest.approx(expected.score)
 
@@ -71,7 +83,7 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
     batch = random_batch(model, seed=seed)
     languages = batch.lang_B.tolist()
     found = search(model, batch.source_BS, languages, beam=3, max_length=6, length_penalty=penalty)
-    tags = 1 if guidance == "faithful" else 0
+    tags = 1 if guidance in ("faithful", "everywhere") else 0
     for source_S, language, hypotheses in zip(batch.source_BS, languages, found, strict=True):
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         for h in hypotheses:
@@ -81,7 +93,7 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
 
 @given(seed=st.integers(0, 20))
 def test_a_beam_as_wide_as_everything_finds_the_best_output(seed: int) -> None:
-    """With outputs of at most two words and a beam that holds all of them, the search is exhaustive."""
+    """With outputs of at most one word and a beam that holds all of them, the search is exhaustive."""
     model = tiny_model([read_method(GUIDANCE["source"])], seed=seed)
     source = [model.tags()[1].source[0], 5, 9, EOS]
     beam = NUM_SUBWORDS

@@ -48,7 +48,7 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     target = Target(torch.zeros(3, dtype=torch.long), torch.zeros(3, WIDTH))
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
-    fast_BTD = attention(x_BTD, memory_BSD, mask, NONE, target)
+    fast_BTD = attention(x_BTD, memory_BSD, mask, kind == "decoder", NONE, target)
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

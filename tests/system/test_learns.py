@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from manyglot import workflow
 from manyglot.config import read_experiment
@@ -28,6 +29,7 @@ GUIDANCE = {
 )
 def test_it_learns_to_translate(name: str, tmp_path: Path) -> None:
     overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{GUIDANCE[name]}]", "decoding.beam=2"]
+    torch.set_num_threads(2)
     experiment = read_experiment(EXAMPLE, overrides)
     workflow.prepare(experiment)
     model = workflow.train(experiment)

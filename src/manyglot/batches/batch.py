@@ -24,7 +24,7 @@ class Batch:
     input_BT: Tensor
     """What the decoder reads: </s> [tags] words, padded."""
     label_BT: Tensor
-    """What it should predict: [tags] words </s>; padding is not scored."""
+    """What it should predict: [tags] words </s>; padding, and tags that are not predicted, are not scored."""
     lang_B: Tensor
     """The id of each sentence's target language."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.plan import BatchSettings, directed_pairs, plan_epoch
+from manyglot.batches.plan import BatchSettings, check_budget, directed_pairs, plan_epoch
 from manyglot.batches.store import IntArray, TokenStore
 from manyglot.corpus.languages import Direction
 from manyglot.vocabulary.vocabulary import Tags
@@ -32,7 +32,9 @@ class Loader:
         seed: int,
     ) -> None:
         self.store, self.settings, self.tags, self.seed = store, settings, tags, seed
-        self.pairs = directed_pairs(store, directions)
+        num_symbols = 1 + max(max(len(tag.source), len(tag.target)) for tag in tags)  # </s> and the tags
+        self.pairs = directed_pairs(store, directions, num_symbols)
+        check_budget(self.pairs, settings)
 
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Yield batches from a place on, each with the place after it, without end."""

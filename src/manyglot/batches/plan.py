@@ -14,9 +14,6 @@ from manyglot.corpus.sampling import epoch_counts
 from manyglot.errors import CorpusError, SettingsError
 from manyglot.settings import Settings
 
-SYMBOLS_PER_SENTENCE = 2
-"""Room for </s> and a tag beside the words."""
-
 
 class BatchSettings(Settings):
     """How sentences are drawn and put together."""
@@ -55,17 +52,27 @@ class Plan:
         return self.direction[entries], self.pair[entries]
 
 
-def directed_pairs(store: TokenStore, directions: Sequence[Direction]) -> list[DirectedPairs]:
-    """The pairs of each direction that has any."""
+def directed_pairs(store: TokenStore, directions: Sequence[Direction], num_symbols: int) -> list[DirectedPairs]:
+    """The pairs of each direction that has any; `num_symbols` stand beside the words of every sentence."""
     found = []
     for direction in directions:
         source, target = store.pairs(direction)
         if len(source):
             lengths = np.maximum(store[direction.source].lengths[source], store[direction.target].lengths[target])
-            found.append(DirectedPairs(direction, source, target, lengths + SYMBOLS_PER_SENTENCE))
+            found.append(DirectedPairs(direction, source, target, lengths + num_symbols))
     if not found:
         raise CorpusError("None of the directions has any sentence pair.")
     return found
+
+
+def check_budget(pairs: Sequence[DirectedPairs], settings: BatchSettings) -> None:
+    """Refuse a budget that some sentence does not fit into."""
+    longest = max(int(p.length.max()) for p in pairs)
+    if longest > settings.max_tokens:
+        raise SettingsError(
+            f"batches.max_tokens: {settings.max_tokens} is smaller than the longest sentence ({longest} tokens). "
+            f"Raise it, or lower cleaning.max_subwords and prepare again."
+        )
 
 
 def plan_epoch(pairs: Sequence[DirectedPairs], settings: BatchSettings, seed: int, epoch: int) -> Plan:
@@ -94,11 +101,6 @@ def _draw(rng: np.random.Generator, size: int, count: int) -> IntArray:
 
 def _cut(lengths: IntArray, max_tokens: int) -> IntArray:
     """Cut sentences, sorted by length, into batches that keep the budget; return where each begins, and the end."""
-    if lengths[-1] > max_tokens:
-        raise SettingsError(
-            f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({lengths[-1]} tokens). "
-            f"Raise it, or lower cleaning.max_subwords and prepare again."
-        )
     starts = [0]
     for i, length in enumerate(lengths.tolist()):
         if (i + 1 - starts[-1]) * length > max_tokens:

@@ -51,10 +51,6 @@ class TokenStore:
         _, i, j = np.intersect1d(source.rows, target.rows, assume_unique=True, return_indices=True)
         return i, j
 
-    def num_tokens(self) -> dict[str, int]:
-        """Subwords per language."""
-        return {code: len(sentences.tokens) for code, sentences in self._sentences.items()}
-
 
 def write_sentences(folder: Path, code: str, sentences: Sequence[Numbered], vocabulary_size: int) -> None:
     """Write one language's sentences, in the order of their rows."""

@@ -66,13 +66,18 @@ def check_code(code: str) -> str:
     return code
 
 
+def primary(code: str) -> str:
+    """The code without region and script: pt of pt-br."""
+    return code.replace("_", "-").split("-")[0]
+
+
 @cache
 def name_of(code: str) -> str:
     """The English name of a language, or its code where CLDR has none (private codes, say)."""
     names = Locale("en").languages
-    primary, _, variant = code.replace("-", "_").partition("_")
-    name = str(names.get(primary, primary))
-    return f"{name} ({variant})" if variant else name
+    language = primary(code)
+    name = str(names.get(language, language))
+    return f"{name} ({code[len(language) + 1 :]})" if language != code else name
 
 
 def supervised_directions(languages: Languages, pivot: str | None) -> list[Direction]:

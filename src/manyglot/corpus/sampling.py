@@ -12,14 +12,13 @@ MAX_GROWTH = 1.5
 def epoch_counts(sizes: npt.NDArray[np.int64], temperature: float | None) -> npt.NDArray[np.int64]:
     """How many sentence pairs of each direction make an epoch, p_i ∝ n_i^(1/T).
 
-    The largest direction keeps its size and the others are raised towards it, as far as the whole stays within
-    `MAX_GROWTH` times the corpus. A direction with text is seen at least once. Without a temperature every pair is
-    seen once.
+    The largest direction would keep its size and the others be raised towards it; where that makes more than
+    `MAX_GROWTH` times the corpus, all are scaled down to it. A direction with text is seen at least once. Without a
+    temperature every pair is seen once.
     """
     if temperature is None:
         return sizes.copy()
-    weights = sizes ** (1 / temperature)
-    wanted = weights / weights.max() * sizes.max()
+    wanted = (sizes / sizes.max()) ** (1 / temperature) * sizes.max()
     total = min(wanted.sum(), MAX_GROWTH * sizes.sum())
     counts = np.rint(wanted / wanted.sum() * total).astype(np.int64)
     return np.where(sizes > 0, np.maximum(counts, 1), 0)

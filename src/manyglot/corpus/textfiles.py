@@ -34,6 +34,11 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the text first.") from None
 
 
+def one_line(text: str) -> str:
+    """A sentence as all stages see it: without space around it and without what ends a line in a file."""
+    return text.replace("\r", " ").replace("\n", " ").strip()
+
+
 def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
     """Read files whose line i is the same sentence; an empty line means that language has none there."""
     for number, lines in enumerate(zip_longest(*(read_lines(path) for path in paths.values())), start=1):
@@ -44,7 +49,8 @@ def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
                 f"{ended[0]} ends before line {number} and other files of its split go on. "
                 f"All files of a split need the same number of lines."
             )
-        yield {code: line.strip() for code, line in row.items() if line.strip()}
+        sentences = {code: one_line(line) for code, line in row.items()}
+        yield {code: sentence for code, sentence in sentences.items() if sentence}
 
 
 def write_aligned(folder: Path, split: str, codes: Iterable[str], rows: Iterable[Row]) -> int:
@@ -58,7 +64,7 @@ def write_aligned(folder: Path, split: str, codes: Iterable[str], rows: Iterable
         for row in rows:
             count += 1
             for code, file in files.items():
-                file.write(" ".join(row.get(code, "").splitlines()) + "\n")
+                file.write(one_line(row.get(code, "")) + "\n")
     return count
 
 

@@ -22,7 +22,6 @@ from manyglot.model.guidance.base import Target
 from manyglot.model.transformer import Memory, Transformer
 from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD, UNK
-from manyglot.vocabulary.vocabulary import Tags
 
 
 class DecodingSettings(Settings):
@@ -54,10 +53,10 @@ class Hypothesis:
 
 
 class BeamSearch:
-    """Searches with one model; `tags` has an entry for each language."""
+    """Searches with one model."""
 
-    def __init__(self, model: Transformer, tags: Sequence[Tags], settings: DecodingSettings) -> None:
-        self.model, self.tags, self.settings = model, tags, settings
+    def __init__(self, model: Transformer, settings: DecodingSettings) -> None:
+        self.model, self.tags, self.settings = model, model.tags(), settings
         self.forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
 
     @torch.inference_mode()

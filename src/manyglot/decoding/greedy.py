@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD, UNK
-from manyglot.vocabulary.vocabulary import Tags
 
 
 @torch.inference_mode()
-def greedy(
-    model: Transformer, source_S: Tensor, language: int, tags: Sequence[Tags], settings: DecodingSettings
-) -> Hypothesis:
+def greedy(model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings) -> Hypothesis:
     """Take the best word at each step until the end."""
-    tag = tags[language]
+    tag = model.tags()[language]
     lang_B = torch.tensor([language], device=source_S.device)
     forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
     prefix = [EOS, *tag.target]

@@ -11,6 +11,7 @@ import torch
 
 from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
+from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import BeamSearch, DecodingSettings
 from manyglot.devices import find_device
 from manyglot.errors import ManyglotError
@@ -66,9 +67,9 @@ class Translator:
         if len(targets) != len(texts):
             raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
         languages = [self.languages.id(code) for code in targets]
-        sources = self.vocabulary.encode([" ".join(text.split()) for text in texts])
+        sources = self.vocabulary.encode([one_line(text) for text in texts])
         outputs = [""] * len(texts)
-        search = BeamSearch(self.model, self.model.tags(), self.settings)
+        search = BeamSearch(self.model, self.settings)
         for rows in self._batches(sources):
             source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
             found = search.search(source_BS.to(self.device), [languages[i] for i in rows])

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from manyglot.corpus.languages import Languages
+from manyglot.corpus.languages import Languages, primary
 from manyglot.errors import ManyglotError
 
 IdentifierName = Literal["py3langid", "profile"]
@@ -43,7 +43,7 @@ class Py3Langid:
         self.name = "py3langid, restricted to the languages of the data"
         self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
         known = {str(label) for label in self._identifier.nb_classes}
-        self._labels = {code: primary for code in languages if (primary := _primary(code)) in known}
+        self._labels = {code: primary(code) for code in languages if primary(code) in known}
         if not self._labels:
             raise ManyglotError("py3langid knows none of the languages. Set evaluation.identifier to profile.")
         self._identifier.set_languages(sorted(set(self._labels.values())))
@@ -96,7 +96,3 @@ def _ngrams(text: str) -> Iterator[str]:
     padded = "".join("0" if c.isdigit() else c for c in f" {text} ")
     for n in range(1, MAX_NGRAM + 1):
         yield from (padded[i : i + n] for i in range(len(padded) - n + 1))
-
-
-def _primary(code: str) -> str:
-    return code.replace("_", "-").split("-")[0]

@@ -9,6 +9,7 @@ from functools import cache
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from manyglot.corpus.languages import primary
 from manyglot.errors import ManyglotError
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab"}
@@ -35,7 +36,7 @@ def score(outputs: Sequence[str], references: Sequence[str], language: str) -> S
 
 
 def _tokenizer(language: str) -> str:
-    return TOKENIZERS.get(language.replace("_", "-").split("-")[0], "13a")
+    return TOKENIZERS.get(primary(language), "13a")
 
 
 @cache

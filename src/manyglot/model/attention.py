@@ -20,7 +20,7 @@ class Attention(nn.Module):
         self.site, self.num_heads = site, num_heads
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
         for projection in (self.query, self.key, self.value):
-            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
+            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)  # as one matrix of three times the width
         nn.init.xavier_uniform_(self.output.weight)
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.zeros_(projection.bias)
@@ -30,13 +30,14 @@ class Attention(nn.Module):
         x_BTD: Tensor,
         memory_BSD: Tensor | None,
         mask: Tensor | None,
+        causal: bool,
         guidance: Guidance,
         target: Target,
         cache: KeyValues | None = None,
     ) -> Tensor:
         """Attend from x to the memory, or to x itself when there is none.
 
-        The mask is true where attention is allowed; without one, self-attention sees the positions before it only. With
+        The mask is true where attention is allowed; `causal` allows a position to see those before it and itself. With
         a cache, self-attention adds its new positions and cross-attention reads the memory once.
         """
         term_BTD = guidance.project(self.site, x_BTD, target)
@@ -51,9 +52,7 @@ class Attention(nn.Module):
             k_BHSK, v_BHSK = self._keys_and_values(memory_BSD, guidance.project(self.site, memory_BSD, target))
             if cache is not None:
                 cache.append(k_BHSK, v_BHSK)
-        # A single new position sees all the cached ones; several see those before them, which is the causal mask
-        # only when nothing is cached yet.
-        causal = mask is None and q_BHTK.shape[2] > 1
+        causal = causal and q_BHTK.shape[2] > 1  # a single new position sees all the cached ones
         assert not causal or q_BHTK.shape[2] == k_BHSK.shape[2], "several positions at once need an empty cache"
         z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
         z_BTD = z_BHTK.transpose(1, 2).flatten(2)

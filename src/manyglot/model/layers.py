@@ -95,7 +95,7 @@ class EncoderLayer(nn.Module):
         """One layer up."""
 
         def attend(x: Tensor) -> Tensor:
-            y: Tensor = self.attention(x, None, mask, guidance, target)
+            y: Tensor = self.attention(x, None, mask, False, guidance, target)
             return y
 
         x_BSD = self.attention_sublayer(x_BSD, attend, guidance, target)
@@ -125,13 +125,15 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None,
     ) -> Tensor:
         """One layer up; the mask is the memory's."""
+        self_cache = cache.self_attention if cache is not None else None
+        cross_cache = cache.cross_attention if cache is not None else None
 
         def attend_self(x: Tensor) -> Tensor:
-            y: Tensor = self.self_attention(x, None, None, guidance, target, cache and cache.self_attention)
+            y: Tensor = self.self_attention(x, None, None, True, guidance, target, self_cache)
             return y
 
         def attend_cross(x: Tensor) -> Tensor:
-            y: Tensor = self.cross_attention(x, memory_BSD, mask, guidance, target, cache and cache.cross_attention)
+            y: Tensor = self.cross_attention(x, memory_BSD, mask, False, guidance, target, cross_cache)
             return y
 
         x_BTD = self.self_sublayer(x_BTD, attend_self, guidance, target)

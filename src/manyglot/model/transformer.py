@@ -69,7 +69,9 @@ class Transformer(nn.Module):
 
     def tags(self) -> list[Tags]:
         """The symbols of each target language, by language id; whoever builds sequences puts them in."""
-        return [self.guidance.tag(language) for language in range(self.num_languages)]
+        tags = [self.guidance.tag(language) for language in range(self.num_languages)]
+        assert len({(len(tag.source), len(tag.target), tag.predicted) for tag in tags}) == 1, "tags must be alike"
+        return tags
 
     def target(self, lang_B: Tensor) -> Target:
         """The target languages in the form that the hooks take."""
@@ -86,11 +88,11 @@ class Transformer(nn.Module):
 
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
-        x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache else 0)
+        x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache is not None else 0)
         for i, layer in enumerate(self.decoder):
-            layer_cache = cache.layers[i] if cache else None
+            layer_cache = cache.layers[i] if cache is not None else None
             x_BTD = layer(x_BTD, memory.memory_BSD, memory.mask_B11S, self.guidance, target, layer_cache)
-        if cache:
+        if cache is not None:
             cache.length += input_BT.shape[1]
         hidden_BTD: Tensor = self.decoder_final_norm(x_BTD)
         return hidden_BTD

@@ -22,7 +22,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid v
 table { border-collapse: collapse; } td, th { padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
 .scroll { overflow-x: auto; } .scroll svg { max-width: 100%; height: auto; border-radius: 6px; }
-.wrong { color: #c2410c; } small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
+small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
 """
 
 

@@ -69,10 +69,9 @@ class Subwords:
         return [str(self._processor.DecodeIds(list(each))) for each in ids]
 
 
-def train_subwords(texts: Iterable[str], settings: VocabularySettings, seed: int = 1) -> Subwords:
+def train_subwords(texts: Iterable[str], settings: VocabularySettings) -> Subwords:
     """Learn BPE subwords from text, without changing the text first (identity normalisation)."""
     model = io.BytesIO()
-    sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(texts),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from manyglot.corpus.languages import Languages
-from manyglot.vocabulary.subwords import EOS, PAD, Subwords
+from manyglot.vocabulary.subwords import EOS, Subwords
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,6 @@ class Tags:
 
 class Vocabulary:
     """Subwords and language tags under one numbering."""
-
-    pad_id = PAD
-    eos_id = EOS
 
     def __init__(self, subwords: Subwords, languages: Languages) -> None:
         self.subwords = subwords

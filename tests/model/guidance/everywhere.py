@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Guidance, MethodSettings, Site, Target
+from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Site, Target
 from manyglot.vocabulary.vocabulary import Tags
 
 
@@ -15,7 +15,7 @@ class EverywhereSettings(MethodSettings):
     method: Literal["everywhere"] = "everywhere"
 
 
-class Everywhere(Guidance):
+class Everywhere(Method):
     """One vector and one matrix per language, used in all hooks, different at each site."""
 
     settings_type: ClassVar = EverywhereSettings

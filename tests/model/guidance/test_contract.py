@@ -102,6 +102,7 @@ def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
     with torch.no_grad():
         for parameter in model.guidance.parameters():
             parameter.zero_()
+        model.embedding.weight[NUM_SUBWORDS:] = 0  # the tags may be a signal too
     plain = tiny_model((), norm=model.settings.norm)
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("guidance.")})
     torch.testing.assert_close(logits(model, batch), logits(plain, batch))
@@ -116,6 +117,13 @@ def test_the_target_language_is_told(model: Transformer) -> None:
         outputs.append(model(source, torch.tensor([[1, *tag.target, 8]]), torch.tensor([language]))[0, -1])
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[1], outputs[2])
+
+
+def test_every_parameter_of_a_method_learns(model: Transformer) -> None:
+    batch = random_batch(model, size=12)
+    logits(model, batch).square().sum().backward()
+    for name, parameter in model.guidance.named_parameters():
+        assert parameter.grad is not None, f"{name} is never used"
 
 
 def test_representations_have_a_row_for_each_language_and_are_copies(model: Transformer) -> None:

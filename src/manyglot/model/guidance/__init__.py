@@ -11,14 +11,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny
 
 from manyglot.errors import SettingsError, suggest
-from manyglot.model.guidance.base import Combined, Dimensions, Guidance, MethodSettings
+from manyglot.model.guidance.base import Combined, Dimensions, Method, MethodSettings
 from manyglot.model.guidance.token import Token
 from manyglot.settings import parse
 
-METHODS: tuple[type[Guidance], ...] = (Token,)
+METHODS: tuple[type[Method], ...] = (Token,)
 
 
-def method_name(method: type[Guidance]) -> str:
+def method_name(method: type[Method]) -> str:
     """The name by which the settings know a method."""
     return str(method.settings_type.model_fields["method"].default)
 
@@ -40,7 +40,7 @@ def build_guidance(settings: Iterable[MethodSettings], dimensions: Dimensions) -
     return Combined(_by_name(each.method)(each, dimensions) for each in settings)
 
 
-def _by_name(name: str) -> type[Guidance]:
+def _by_name(name: str) -> type[Method]:
     known = {method_name(method): method for method in METHODS}
     if name not in known:
         raise SettingsError(f"guidance.method: '{name}' is not known. {suggest(str(name), known)}")

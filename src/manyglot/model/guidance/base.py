@@ -65,12 +65,14 @@ class MethodSettings(Settings):
 
 
 class Guidance(nn.Module):
-    """Base of the methods; every hook is a no-op."""
+    """What the Transformer calls; every hook is a no-op. Where each is called:
 
-    settings_type: ClassVar[type[MethodSettings]]
-
-    def __init__(self, settings: MethodSettings, dimensions: Dimensions) -> None:
-        super().__init__()
+    | hook | enc.self, dec.self, dec.cross | enc.ffn, dec.ffn | memory |
+    |---|---|---|---|
+    | enter | before the residual is taken | before the residual is taken | on the encoder's output |
+    | project, merge | inside the attention | | |
+    | leave | after the residual (and the norm, in a post-norm model) | the same | |
+    """
 
     def tag(self, language: int) -> Tags:
         """The symbols to put into the sequences for a target language."""
@@ -101,11 +103,20 @@ class Guidance(nn.Module):
         return {}
 
 
+class Method(Guidance):
+    """Base of the methods: guidance that is made from settings. All its parameters at zero must mean no guidance."""
+
+    settings_type: ClassVar[type[MethodSettings]]
+
+    def __init__(self, settings: MethodSettings, dimensions: Dimensions) -> None:
+        super().__init__()
+
+
 class Combined(Guidance):
     """Several methods at once: changes are applied in the order of the list, terms are summed."""
 
     def __init__(self, methods: Iterable[Guidance]) -> None:
-        nn.Module.__init__(self)
+        super().__init__()
         self.methods = nn.ModuleList(methods)
 
     def _each(self) -> Iterable[Guidance]:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 from torch import Tensor
 
-from manyglot.model.guidance.base import Dimensions, Guidance, MethodSettings
+from manyglot.model.guidance.base import Dimensions, Method, MethodSettings
 from manyglot.vocabulary.vocabulary import Tags
 
 
@@ -33,7 +33,7 @@ class TokenSettings(MethodSettings):
         return self
 
 
-class Token(Guidance):
+class Token(Method):
     """Puts the tag into the sequence; the model itself stays a plain Transformer."""
 
     settings_type: ClassVar = TokenSettings
