@@ -63,13 +63,13 @@ def demo(
     directions, and ends with scores, a few translations and a report.
     """
     from manyglot import workflow
-    from manyglot.reports.tables import pick_examples, print_averages, print_examples
+    from manyglot.reports.tables import print_averages, print_examples
 
     evaluation, report = workflow.demo(output, overrides)
     if as_json:
         return _print_json({"averages": evaluation.averages(), "report": str(report)})
     print_averages(evaluation)
-    print_examples(pick_examples(evaluation.examples, 6))
+    print_examples(evaluation.sample(6))
     print(f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | {_command()} translate {output}/run/model --to sw")
 
 
@@ -122,8 +122,10 @@ def translate(
     The text may be in any of the model's languages, mixed too; an empty line stays empty.
     """
     from manyglot import workflow
+    from manyglot.corpus.textfiles import decode_lines, read_lines
 
-    for source, output in workflow.translate(model, to, file, beam):
+    lines = decode_lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    for source, output in workflow.translate(model, to, lines, beam):
         print(json.dumps({"source": source, "target": to, "output": output}, ensure_ascii=False) if as_json else output)
 
 
@@ -171,8 +173,8 @@ def describe(
 
 
 def _command() -> str:
-    """How the user can call us again: by name, or by the path it was called by if that is not on the PATH."""
-    return "manyglot" if shutil.which("manyglot") else sys.argv[0]
+    """How the user can call us again: by name, if that is on the PATH."""
+    return "manyglot" if shutil.which("manyglot") else f"{sys.executable} -m manyglot"
 
 
 def _print_json(value: Any) -> None:

@@ -6,14 +6,12 @@ this is the one file that sees all stages.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
@@ -22,26 +20,24 @@ from manyglot.config import Experiment, apply_override, read_experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import open_corpus
-from manyglot.corpus.textfiles import decode_lines, read_lines
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.errors import FolderError, LanguageError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
-from manyglot.evaluation.identify import Identifier, IdentifierName, Profile, Py3Langid
+from manyglot.evaluation.identify import make_identifier
 from manyglot.folders import written_whole
-from manyglot.model.folder import save_model
+from manyglot.model.folder import TrainedModel, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
+from manyglot.training.claim import claim_run
 from manyglot.training.loop import Validate, dev_loss, read_log
 from manyglot.training.loop import train as train_model
 from manyglot.vocabulary.vocabulary import Tags
 
-PROFILE_SENTENCES = 2000
-"""Training sentences of a language that are enough for its profile."""
 LINES_AT_ONCE = 1024
 """Lines translated together: enough to sort by length, few enough to see progress."""
 
@@ -56,7 +52,7 @@ def train(experiment: Experiment) -> Path:
     dataset = Dataset(experiment.data)
     dataset.check_origin(experiment.recipe.as_json())
     model_folder = experiment.run / "model"
-    _claim_run(experiment)
+    claim_run(experiment.run, experiment.resolved())
     if model_folder.exists():
         say(f"{experiment.run} is already trained to the end; its model is {model_folder}.")
         return model_folder
@@ -65,13 +61,14 @@ def train(experiment: Experiment) -> Path:
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     validate = _validation(experiment, dataset, tags)
     train_model(model, loader, settings, experiment.run, experiment.seed, validate)
-    save_model(model_folder, model, dataset.vocabulary, experiment.resolved())
+    directions = tuple(pairs.direction for pairs in loader.pairs)
+    save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
     return model_folder
 
 
 def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
     """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
-    if not dataset.card["rows"][Split.DEV]:
+    if not dataset.num_rows(Split.DEV):
         say("The corpus has no dev text: training without validation.")
         return lambda model: {}
     batches = experiment.batches.model_copy(update={"temperature": None})
@@ -86,13 +83,12 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
 
 
-def translate(model_folder: Path, to: str, file: Path | None, beam: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (sentence, translation) for the lines of a file or of stdin, a block at a time."""
+def translate(model_folder: Path, to: str, lines: Iterator[str], beam: int | None) -> Iterator[tuple[str, str]]:
+    """Yield (sentence, translation) for each line, a block at a time."""
     translator = Translator.load(model_folder)
     translator.languages.id(to)  # a wrong language is refused before the first line is read
     if beam is not None:
         translator = translator.with_settings(beam=beam)
-    lines = decode_lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
     while block := list(islice(lines, LINES_AT_ONCE)):
         yield from zip(block, translator.translate(block, to), strict=True)
 
@@ -111,25 +107,30 @@ def evaluate(
     for code in dataset.languages:
         if code not in translator.languages:
             raise LanguageError(f"The model does not know '{code}', a language of {data}.")
-    values = {key: dict(translator.config.get(key, {})) for key in ("decoding", "evaluation")}
+    config, trained_on = translator.trained.config, translator.trained.directions
+    values = {key: dict(config.get(key, {})) for key in ("decoding", "evaluation")}
     for override in overrides:
         apply_override(values, override)
     judged = parse(_JudgedBy, values)
     evaluation = evaluate_directions(
         translator.with_settings(**judged.decoding.model_dump()),
         dataset.rows(Split.TEST),
-        dataset.supervised,
-        dataset.zero_shot if zero_shot else [],
+        [d for d in dataset.directions if d in trained_on],
+        [d for d in dataset.directions if d not in trained_on] if zero_shot else [],
         make_identifier(judged.evaluation.identifier, dataset),
         judged.evaluation,
         dataset.pivot,
     )
     if output is not None:
-        log = read_log(model_folder.parent / "log.jsonl")
         with written_whole(output) as unfinished:
-            evaluation.save(unfinished / "results.json")
-            write_report(unfinished, f"manyglot: {model_folder}", evaluation, log, translator.config)
+            _write_results(unfinished, f"manyglot: {model_folder}", evaluation, model_folder.parent, config)
     return evaluation
+
+
+def _write_results(folder: Path, title: str, evaluation: Evaluation, run: Path, config: Mapping[str, Any]) -> Path:
+    """Write all scores and sentences, and the report; return the report's path."""
+    evaluation.save(folder / "results.json")
+    return write_report(folder, title, evaluation, read_log(run / "log.jsonl"), config)
 
 
 class _JudgedBy(Settings):
@@ -149,18 +150,16 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
     prepare(experiment)
     model_folder = train(experiment)
     evaluation = evaluate(model_folder, experiment.data, zero_shot=True)
-    evaluation.save(output / "results.json")
-    log = read_log(experiment.run / "log.jsonl")
-    report = write_report(output, "manyglot demo: a phrasebook", evaluation, log, experiment.resolved())
-    return evaluation, report
+    title = "manyglot demo: a phrasebook"
+    return evaluation, _write_results(output, title, evaluation, experiment.run, experiment.resolved())
 
 
 def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Layers, guidance, languages and parameters of an experiment's model or of a trained one."""
     if what.is_dir():
         translator = Translator.load(what, device="cpu")
-        model, vocabulary, config = translator.model, translator.vocabulary, translator.config
-        languages, num_subwords = translator.languages, len(vocabulary.subwords)
+        model, config = translator.model, translator.trained.config
+        languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)
     else:
         experiment = read_experiment(what, overrides)
         languages, num_subwords = Languages(open_corpus(experiment.corpus).languages), experiment.vocabulary.size
@@ -176,43 +175,3 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         "parameters": parameters,
         "num_parameters": sum(parameters.values()),
     }
-
-
-def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
-    """What tells languages apart."""
-    if name == "py3langid":
-        return Py3Langid(dataset.languages)
-    return Profile(
-        {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
-    )
-
-
-def _claim_run(experiment: Experiment) -> None:
-    """Write the settings into the run's folder, or check that they are the ones it was started with."""
-    path = experiment.run / "config.yaml"
-    if path.exists():
-        changed = _differences(yaml.safe_load(path.read_text("utf-8")), experiment.resolved())
-        if changed:
-            raise FolderError(
-                f"{experiment.run} holds a run with other settings ({', '.join(changed)}). "
-                f"Set `run` to another folder, or delete this one."
-            )
-        return
-    if experiment.run.exists() and any(experiment.run.iterdir()):
-        raise FolderError(f"{experiment.run} exists and holds something else. Set `run` to another folder.")
-    try:
-        experiment.run.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True), "utf-8")
-    except OSError as error:
-        raise FolderError(f"Cannot write to {experiment.run}: {error.strerror}. Set `run` to another folder.") from None
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
-    found = []
-    for key in sorted(old.keys() | new.keys()):
-        a, b, name = old.get(key), new.get(key), f"{where}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += _differences(a, b, f"{name}.")
-        elif a != b:
-            found.append(name)
-    return found

@@ -25,7 +25,7 @@ def test_the_dataset_holds_what_the_corpus_has(dataset: Dataset) -> None:
     assert list(dataset.languages) == ["qaa", "qab", "qac"]
     assert [len(dataset.rows(split)) for split in (Split.TRAIN, Split.DEV, Split.TEST)] == [60, 8, 8]
     assert len(dataset.supervised) == 4
-    assert len(dataset.zero_shot) == 2
+    assert len(dataset.directions) == 6
     stored = dataset.store(Split.TRAIN)["qab"]
     texts = dataset.vocabulary.decode([stored[i].tolist() for i in range(len(stored))])
     assert texts == [row["qab"] for row in dataset.rows(Split.TRAIN)]

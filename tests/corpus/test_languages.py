@@ -8,9 +8,8 @@ from manyglot.corpus.languages import (
     Direction,
     Languages,
     check_code,
+    directions_of,
     name_of,
-    supervised_directions,
-    zero_shot_directions,
 )
 from manyglot.errors import LanguageError
 
@@ -26,14 +25,13 @@ def test_ids_follow_the_sorted_codes_whatever_the_order(codes: list[str]) -> Non
 
 
 @given(CODES)
-def test_supervised_and_zero_shot_are_all_directions_once(codes: list[str]) -> None:
-    languages = Languages(codes)
-    supervised = supervised_directions(languages, codes[0])
-    zero_shot = zero_shot_directions(languages, codes[0])
-    n = len(codes)
-    assert len(supervised) == 2 * (n - 1)
-    assert len(set(supervised) | set(zero_shot)) == len(supervised) + len(zero_shot) == n * (n - 1)
-    assert supervised_directions(languages, None) == sorted(supervised + zero_shot)
+def test_directions_are_all_pairs_or_those_with_the_pivot(codes: list[str]) -> None:
+    languages, n = Languages(codes), len(codes)
+    every, centric = directions_of(languages), directions_of(languages, codes[0])
+    assert len(set(every)) == len(every) == n * (n - 1)
+    assert all(d.source != d.target for d in every)
+    assert centric == [d for d in every if codes[0] in d]
+    assert len(centric) == 2 * (n - 1)
 
 
 def test_an_unknown_language_is_refused_with_the_nearest() -> None:

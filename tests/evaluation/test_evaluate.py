@@ -8,6 +8,7 @@ import pytest
 from manyglot import workflow
 from manyglot.config import Experiment
 from manyglot.corpus.languages import Direction
+from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, evaluate
 from manyglot.evaluation.identify import Profile
@@ -25,6 +26,8 @@ PROFILE = Profile({code: [row[code] for row in ROWS] for code in ("de", "en", "f
 
 class Oracle:
     """Translates perfectly, except into French, where it answers in English."""
+
+    settings = DecodingSettings(beam=3)
 
     def translate(self, texts: list[str], to: list[str], progress: object = None) -> list[str]:
         by_text = {text: row for row in ROWS for text in row.values()}
@@ -92,5 +95,16 @@ def test_only_supervised_directions_unless_asked(trained: Experiment) -> None:
     )
     assert {d.zero_shot for d in evaluation.directions} == {False}
     assert {d.num_sentences for d in evaluation.directions} == {3}
+    assert evaluation.settings["decoding"]["beam"] == 1, "the report tells how it was really judged"
     with pytest.raises(ManyglotError, match=r"decoding.bem is not a setting"):
         workflow.evaluate(trained.run / "model", trained.data, overrides=["decoding.bem=1"])
+
+
+def test_zero_shot_is_what_the_model_was_not_trained_on(trained: Experiment, tmp_path: Path) -> None:
+    """Also when the data to be judged on was prepared around another pivot."""
+    corpus = trained.corpus.model_copy(update={"pivot": "qab"})
+    other = trained.model_copy(update={"data": tmp_path / "data", "corpus": corpus})
+    workflow.prepare(other)
+    evaluation = workflow.evaluate(trained.run / "model", other.data, zero_shot=True)
+    unseen = {(d.source, d.target) for d in evaluation.directions if d.zero_shot}
+    assert unseen == {("qab", "qac"), ("qac", "qab")}

@@ -6,7 +6,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Profile, Py3Langid, language_accuracy
+from manyglot.evaluation.identify import Profile, Py3Langid, accuracy
 
 TEXT = {
     "de": "Der Zug nach Berlin fährt heute leider nicht, weil es zu viel geschneit hat.",
@@ -23,8 +23,8 @@ def test_the_general_tool_tells_sentences_apart() -> None:
 def test_variants_count_as_their_language_and_unknown_languages_are_left_out() -> None:
     tool = Py3Langid(Languages(["zh-cn", "zh-tw", "en", "qaa"]))
     assert (tool.label("zh-cn"), tool.label("zh-tw"), tool.label("qaa")) == ("zh", "zh", None)
-    assert language_accuracy(tool, ["这是一个句子", "hello there my friend"], "zh-cn") == 50
-    assert language_accuracy(tool, ["bu bu"], "qaa") is None
+    assert accuracy([tool.identify(t) for t in ("这是一个句子", "hello there my friend")], tool.label("zh-cn")) == 50
+    assert accuracy(["en"], tool.label("qaa")) is None
     with pytest.raises(ManyglotError, match=r"Set evaluation.identifier to profile"):
         Py3Langid(Languages(["qaa", "qab"]))
 
@@ -34,9 +34,7 @@ def test_profiles_tell_synthetic_languages_apart() -> None:
     train, test = (list(corpus.rows(split)) for split in (Split.TRAIN, Split.TEST))
     profile = Profile({code: [row[code] for row in train] for code in corpus.languages})
     for code in corpus.languages:
-        accuracy = language_accuracy(profile, [row[code] for row in test], code)
-        assert accuracy is not None
-        assert accuracy > 97
+        assert (accuracy([profile.identify(row[code]) for row in test], profile.label(code)) or 0) > 97
 
 
 def test_a_sentence_of_nothing_known_is_in_no_language() -> None:

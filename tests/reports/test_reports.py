@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,7 +10,7 @@ import pytest
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
 from manyglot.reports.matrix import matrix_svg
 from manyglot.reports.page import write_report
-from manyglot.reports.tables import pick_examples, print_averages, print_examples
+from manyglot.reports.tables import print_averages, print_examples
 
 
 def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
@@ -30,6 +31,7 @@ EVALUATION = Evaluation(
     identifier="a test",
     chrf_signature="nw:2",
     pivot="en",
+    settings={"decoding": {"beam": 5}},
 )
 
 
@@ -71,7 +73,7 @@ def test_the_matrix_has_a_cell_for_each_direction_and_measure() -> None:
 
 def test_the_terminal_shows_averages_and_names_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
     print_averages(EVALUATION)
-    print_examples(pick_examples(EVALUATION.examples, 2))
+    print_examples(EVALUATION.sample(2))
     shown = capsys.readouterr().out
     for text in (
         "zero-shot",
@@ -87,6 +89,6 @@ def test_the_terminal_shows_averages_and_names_what_it_leaves_out(capsys: pytest
 
 def test_examples_are_an_even_sample_of_both_kinds() -> None:
     examples = [Example("en", target, zero, "text", "o", "r", "x") for zero in (False, True) for target in "aabbcc"]
-    picked = pick_examples(examples, 6)
+    picked = replace(EVALUATION, examples=examples).sample(6)
     assert [(e.zero_shot, e.target) for e in picked] == [(zero, target) for zero in (False, True) for target in "abc"]
-    assert pick_examples(examples[:1], 6) == examples[:1]
+    assert replace(EVALUATION, examples=examples[:1]).sample(6) == examples[:1]

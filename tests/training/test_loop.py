@@ -134,6 +134,15 @@ def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
         )
 
 
+def test_a_run_may_go_on_with_settings_that_do_not_decide_the_weights(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training=TRAINING)
+    workflow.train(experiment)
+    training = experiment.training.model_copy(update={"log_every": 7, "device": "cpu"})
+    decoding = experiment.decoding.model_copy(update={"beam": 1})
+    changed = experiment.model_copy(update={"training": training, "decoding": decoding})
+    assert workflow.train(changed) == experiment.run / "model"
+
+
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     experiment.run.mkdir()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.batches.store import TokenStore
-from manyglot.corpus.languages import Direction, Languages, supervised_directions, zero_shot_directions
+from manyglot.corpus.languages import Direction, Languages, directions_of
 from manyglot.corpus.rows import Split
 from manyglot.corpus.textfiles import read_aligned, read_lines
 from manyglot.errors import FolderError
@@ -46,12 +46,16 @@ class Dataset:
     @property
     def supervised(self) -> list[Direction]:
         """The directions to train on."""
-        return supervised_directions(self.languages, self.pivot)
+        return directions_of(self.languages, self.pivot)
 
     @property
-    def zero_shot(self) -> list[Direction]:
-        """The directions never trained on."""
-        return zero_shot_directions(self.languages, self.pivot)
+    def directions(self) -> list[Direction]:
+        """All directions between its languages."""
+        return directions_of(self.languages)
+
+    def num_rows(self, split: Split) -> int:
+        """How many rows a split has."""
+        return int(self.card["rows"][split])
 
     def store(self, split: Split) -> TokenStore:
         """The numbers of a split."""

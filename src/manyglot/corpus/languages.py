@@ -80,17 +80,9 @@ def name_of(code: str) -> str:
     return f"{name} ({code[len(language) + 1 :]})" if language != code else name
 
 
-def supervised_directions(languages: Languages, pivot: str | None) -> list[Direction]:
-    """The directions a model is trained on: to and from the pivot, or all pairs without one."""
+def directions_of(languages: Languages, pivot: str | None = None) -> list[Direction]:
+    """All directions between languages, or those to and from a pivot."""
     if pivot is not None:
         languages.id(pivot)
-    return [d for d in _all_directions(languages) if pivot is None or pivot in d]
-
-
-def zero_shot_directions(languages: Languages, pivot: str | None) -> list[Direction]:
-    """The directions a model never sees in training."""
-    return [d for d in _all_directions(languages) if pivot is not None and pivot not in d]
-
-
-def _all_directions(languages: Languages) -> list[Direction]:
-    return [Direction(*pair) for pair in permutations(languages, 2)]
+    every = (Direction(*pair) for pair in permutations(languages, 2))
+    return [direction for direction in every if pivot is None or pivot in direction]

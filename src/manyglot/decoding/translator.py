@@ -15,36 +15,24 @@ from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import BeamSearch, DecodingSettings
 from manyglot.devices import find_device
 from manyglot.errors import ManyglotError
-from manyglot.model.folder import load_model
-from manyglot.model.transformer import Transformer
+from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
 from manyglot.settings import parse
-from manyglot.vocabulary.vocabulary import Vocabulary
 
 
 class Translator:
-    """Translates with a trained model.
+    """Translates with a trained model."""
 
-    `config` is the resolved experiment the model was trained with.
-    """
-
-    def __init__(
-        self,
-        model: Transformer,
-        vocabulary: Vocabulary,
-        settings: DecodingSettings,
-        device: torch.device,
-        config: dict[str, Any] | None = None,
-    ) -> None:
-        self.model = model.to(device).eval()
-        self.vocabulary, self.settings, self.device, self.config = vocabulary, settings, device, config or {}
+    def __init__(self, trained: TrainedModel, settings: DecodingSettings, device: torch.device) -> None:
+        self.trained, self.settings, self.device = trained, settings, device
+        self.model, self.vocabulary = trained.model.to(device).eval(), trained.vocabulary
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto") -> Translator:
         """Open a model folder."""
-        model, vocabulary, config = load_model(Path(folder))
-        settings = parse(DecodingSettings, config.get("decoding", {}), where="decoding")
-        return cls(model, vocabulary, settings, find_device(device), config)
+        trained = load_model(Path(folder))
+        settings = parse(DecodingSettings, trained.config.get("decoding", {}), where="decoding")
+        return cls(trained, settings, find_device(device))
 
     @property
     def languages(self) -> Languages:
@@ -54,7 +42,7 @@ class Translator:
     def with_settings(self, **changes: Any) -> Translator:
         """The same model with other decoding settings, for example `beam=1`."""
         settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
-        return Translator(self.model, self.vocabulary, settings, self.device, self.config)
+        return Translator(self.trained, settings, self.device)
 
     def translate(self, texts: Sequence[str], to: str | Sequence[str], progress: Bar | None = None) -> list[str]:
         """Translate sentences into one language, or each into its own when `to` is a list.

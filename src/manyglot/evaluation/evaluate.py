@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic import Field
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
-from manyglot.evaluation.identify import Identifier, IdentifierName, language_accuracy
+from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy
 from manyglot.evaluation.scores import score
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
@@ -69,6 +70,17 @@ class Evaluation:
     identifier: str
     chrf_signature: str
     pivot: str | None
+    settings: Mapping[str, Any]
+    """How was translated and judged."""
+
+    def sample(self, number: int) -> list[Example]:
+        """Some examples to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
+        picked = []
+        for zero_shot in (False, True):
+            group = [example for example in self.examples if example.zero_shot == zero_shot]
+            count = min(number // 2, len(group))
+            picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+        return picked
 
     def averages(self) -> dict[str, dict[str, Any]]:
         """Plain means over directions, in the groups of the paper's tables."""
@@ -103,38 +115,37 @@ def evaluate(
     pivot: str | None = None,
 ) -> Evaluation:
     """Translate and score the test rows in the given directions; those without any row are left out and named."""
+    seen = set(supervised)
     tests = _tests(rows, [*supervised, *zero_shot], settings.max_sentences)
     outputs = _translate(translator, tests)
+    identify = cache(identifier.identify)  # references come back in many directions
     results, examples, chrf_signature = [], [], ""
     for direction, test in tests.items():
+        unseen = direction not in seen
         references = [row[direction.target] for row in test]
+        languages = [identify(output) for output in outputs[direction]]
+        label = identifier.label(direction.target)
         quality = score(outputs[direction], references, direction.target)
         chrf_signature = quality.chrf_signature
         results.append(
             DirectionResult(
                 source=direction.source,
                 target=direction.target,
-                zero_shot=direction in zero_shot,
+                zero_shot=unseen,
                 num_sentences=len(test),
                 bleu=quality.bleu,
                 chrf=quality.chrf,
-                language_accuracy=language_accuracy(identifier, outputs[direction], direction.target),
-                reference_accuracy=language_accuracy(identifier, references, direction.target),
+                language_accuracy=accuracy(languages, label),
+                reference_accuracy=accuracy([identify(reference) for reference in references], label),
                 bleu_signature=quality.bleu_signature,
             )
         )
         examples += [
-            Example(
-                *direction,
-                direction in zero_shot,
-                row[direction.source],
-                output,
-                reference,
-                identifier.identify(output),
-            )
-            for row, output, reference in zip(test, outputs[direction], references, strict=True)
+            Example(*direction, unseen, row[direction.source], *rest)
+            for row, *rest in zip(test, outputs[direction], references, languages, strict=True)
         ]
-    return Evaluation(results, examples, identifier.name, chrf_signature, pivot)
+    judged_by = {"decoding": translator.settings.model_dump(), "evaluation": settings.model_dump()}
+    return Evaluation(results, examples, identifier.name, chrf_signature, pivot, judged_by)
 
 
 def _tests(

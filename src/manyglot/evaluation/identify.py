@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Literal, Protocol
 
 import numpy as np
 
+from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Languages, primary
+from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 
 IdentifierName = Literal["py3langid", "profile"]
 MAX_NGRAM = 4
 SMOOTHING = 0.1
+PROFILE_SENTENCES = 2000
+"""Training sentences of a language that are enough for its profile."""
 
 
 class Identifier(Protocol):
@@ -84,12 +89,20 @@ class Profile:
         return self._codes[int(self._logprob[found].sum(axis=0).argmax())]
 
 
-def language_accuracy(identifier: Identifier, texts: Sequence[str], code: str) -> float | None:
+def accuracy(identified: Sequence[str], label: str | None) -> float | None:
     """The share of sentences, in percent, that are in a language; None if the identifier cannot tell it."""
-    label = identifier.label(code)
-    if label is None or not texts:
+    if label is None or not identified:
         return None
-    return 100 * sum(identifier.identify(text) == label for text in texts) / len(texts)
+    return 100 * sum(each == label for each in identified) / len(identified)
+
+
+def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
+    """The identifier of a dataset's languages."""
+    if name == "py3langid":
+        return Py3Langid(dataset.languages)
+    return Profile(
+        {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
+    )
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
-languages.json     the languages and their ids
+languages.json     the languages and their ids, and the directions of the training
 subwords.model     the SentencePiece model
 format.json        the version of this layout
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 import manyglot
-from manyglot.corpus.languages import Languages, name_of
+from manyglot.corpus.languages import Direction, Languages, name_of
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
 from manyglot.model.guidance import read_method
@@ -33,28 +34,48 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 FORMAT = 1
 
 
-def save_model(folder: Path, model: Transformer, vocabulary: Vocabulary, config: Mapping[str, Any]) -> None:
-    """Write a model folder; `config` is the resolved experiment, of which `model` and `guidance` rebuild the model."""
-    weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
-    languages = [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(vocabulary.languages)]
-    settings = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model with what is needed to use it and to judge it."""
+
+    model: Transformer
+    vocabulary: Vocabulary
+    directions: tuple[Direction, ...]
+    """The directions it was trained on; all others are zero-shot."""
+    config: Mapping[str, Any]
+    """The resolved experiment, of which `model` and `guidance` rebuild the model."""
+
+
+def save_model(folder: Path, trained: TrainedModel) -> None:
+    """Write a model folder."""
+    weights = {name: tensor.contiguous().cpu() for name, tensor in trained.model.state_dict().items()}
+    codes = trained.vocabulary.languages.codes
+    languages = {
+        "languages": [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(codes)],
+        "trained_directions": [list(direction) for direction in trained.directions],
+    }
+    settings = yaml.safe_dump(dict(trained.config), sort_keys=False, allow_unicode=True)
     with written_whole(folder) as unfinished:
         save_file(weights, unfinished / "model.safetensors")
         (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
-        vocabulary.subwords.save(unfinished / "subwords.model")
-        _write_json(unfinished / "languages.json", {"languages": languages})
+        trained.vocabulary.subwords.save(unfinished / "subwords.model")
+        _write_json(unfinished / "languages.json", languages)
         _write_json(unfinished / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__})
 
 
-def load_model(folder: Path) -> tuple[Transformer, Vocabulary, dict[str, Any]]:
-    """Read a model folder: the model in evaluation mode, its vocabulary and the settings it was trained with."""
+def load_model(folder: Path) -> TrainedModel:
+    """Read a model folder; the model is in evaluation mode."""
     _check_format(folder)
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
-        entries = json.loads((folder / "languages.json").read_text("utf-8"))["languages"]
-        languages = Languages(entry["code"] for entry in entries)
-        if [entry["code"] for entry in entries] != list(languages) or not isinstance(config, dict):
-            raise ValueError("languages are not in order")
+        if not isinstance(config, dict):
+            raise ValueError("config.yaml holds no settings")
+        card = json.loads((folder / "languages.json").read_text("utf-8"))
+        codes = [entry["code"] for entry in card["languages"]]
+        languages = Languages(codes)
+        if codes != list(languages):
+            raise ValueError("the languages are not in order")
+        directions = tuple(Direction(source, target) for source, target in card["trained_directions"])
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
         raise FolderError(f"The model folder {folder} is damaged ({error}).") from None
     vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), languages)
@@ -64,7 +85,7 @@ def load_model(folder: Path) -> tuple[Transformer, Vocabulary, dict[str, Any]]:
         model = Transformer(settings, guidance, len(vocabulary.subwords), len(languages))
     _check_weights(folder / "model.safetensors", model)
     model.load_state_dict(load_file(folder / "model.safetensors"), assign=True)
-    return model.eval(), vocabulary, config
+    return TrainedModel(model.eval(), vocabulary, directions, config)
 
 
 def _check_format(folder: Path) -> None:

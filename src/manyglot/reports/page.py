@@ -13,7 +13,7 @@ import yaml
 from manyglot.corpus.languages import name_of
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.tables import percent, pick_examples
+from manyglot.reports.tables import percent
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --accent: #0d5972; }
@@ -31,6 +31,7 @@ def write_report(
 ) -> Path:
     """Write report.html and the matrix alone as matrix.svg; return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
+    settings = yaml.safe_dump({**config, **evaluation.settings}, sort_keys=False, allow_unicode=True)
     matrix = matrix_svg(evaluation)
     (folder / "matrix.svg").write_text(matrix, encoding="utf-8")
     sections = [
@@ -39,9 +40,9 @@ def write_report(
         f"<h2>All directions</h2><div class=scroll>{matrix}</div>",
         _languages(evaluation.directions),
         _worst(evaluation.directions),
-        _examples(evaluation.examples),
+        _examples(evaluation.sample(24)),
         _curve(log),
-        f"<h2>Settings</h2><pre>{escape(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))}</pre>",
+        f"<h2>Settings</h2><pre>{escape(settings)}</pre>",
     ]
     head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{escape(title)}</title>"
     path = folder / "report.html"
@@ -57,12 +58,12 @@ def _averages(evaluation: Evaluation) -> str:
         (name, a["num_directions"], f"{a['bleu']:.1f}", f"{a['chrf']:.1f}", percent(a["language_accuracy"]))
         for name, a in evaluation.averages().items()
     ]
-    bounds = [a["reference_accuracy"] for a in evaluation.averages().values()]
+    bounds = (f"{percent(a['reference_accuracy'])} ({name})" for name, a in evaluation.averages().items())
     signatures = [*sorted({d.bleu_signature for d in evaluation.directions}), evaluation.chrf_signature]
     return (
         _table(("directions", "number", "BLEU", "chrF++", "LangAcc"), rows)
         + f"<p><small>LangAcc: share of translations in the target language, told by {escape(evaluation.identifier)}; "
-        + f"on the references themselves it reaches {', '.join(percent(b) for b in bounds)}. "
+        + f"on the references themselves it reaches {escape(', '.join(bounds))}. "
         + f"Signatures: {escape(' · '.join(signatures))}</small></p>"
     )
 
@@ -99,7 +100,7 @@ def _worst(directions: Sequence[DirectionResult], number: int = 10) -> str:
 def _examples(examples: Sequence[Example]) -> str:
     rows = [
         (f"{e.source}→{e.target}" + (" zero-shot" if e.zero_shot else ""), e.text, e.output, e.reference, e.identified)
-        for e in pick_examples(examples, 24)
+        for e in examples
     ]
     return "<h2>Translations</h2>" + _table(("direction", "source", "output", "reference", "identified as"), rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -78,16 +78,6 @@ def _method(settings: Mapping[str, Any]) -> str:
 def percent(value: float | None) -> str:
     """A share for a table; a dash where it could not be measured."""
     return "–" if value is None else f"{value:.1f}%"
-
-
-def pick_examples(examples: Sequence[Example], number: int) -> list[Example]:
-    """An even sample to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
-    picked = []
-    for zero_shot in (False, True):
-        group = [example for example in examples if example.zero_shot == zero_shot]
-        count = min(number // 2, len(group))
-        picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
-    return picked
 
 
 def _console() -> Console:

@@ -20,7 +20,7 @@ from manyglot.folders import written_whole
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunState:
     """How far a run is. Random numbers are a function of seed and step, so no generator needs restoring."""
 
     step: int = 0
@@ -28,22 +28,22 @@ class Progress:
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, keep: int
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: RunState, keep: int
 ) -> None:
     """Write the checkpoint of a step and remove all but the last `keep`."""
-    with written_whole(folder / f"step-{progress.step:08d}") as unfinished:
+    with written_whole(folder / f"step-{state.step:08d}") as unfinished:
         save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
         save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
-        (unfinished / "progress.json").write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
+        (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
     for old in _checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
 
 
-def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore the newest checkpoint, or return the beginning when there is none."""
     found = _checkpoints(folder)
     if not found:
-        return Progress()
+        return RunState()
     try:
         values = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
         model.load_state_dict(load_file(found[-1] / "model.safetensors"))
@@ -52,7 +52,7 @@ def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
         raise FolderError(
             f"The checkpoint {found[-1]} is damaged ({error}). Delete it to use the one before."
         ) from None
-    return Progress(values["step"], Place(**values["place"]))
+    return RunState(values["step"], Place(**values["place"]))
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from manyglot.errors import ManyglotError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
-from manyglot.training.checkpoint import Progress, load_latest, save_checkpoint
+from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
 
@@ -79,34 +79,34 @@ class Sums:
 
 def train(
     model: Transformer, loader: Loader, settings: TrainingSettings, run: Path, seed: int, validate: Validate
-) -> Progress:
+) -> RunState:
     """Train until `max_steps`, from the last checkpoint of the run if it has one."""
     device = find_device(settings.device)
     model.to(device).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
     )
-    progress = load_latest(run / "checkpoints", model, optimizer)
-    if progress.step:
-        say(f"Going on from step {progress.step:,}.")
-    log = _Log(run / "log.jsonl", progress.step)
-    updates = _updates(loader, progress.place, settings.accumulation)
-    with bar("training", settings.max_steps, done=progress.step) as display:
-        while progress.step < settings.max_steps:
+    state = load_latest(run / "checkpoints", model, optimizer)
+    if state.step:
+        say(f"Going on from step {state.step:,}.")
+    log = _Log(run / "log.jsonl", state.step)
+    updates = _updates(loader, state.place, settings.accumulation)
+    with bar("training", settings.max_steps, done=state.step) as display:
+        while state.step < settings.max_steps:
             batches, place = next(updates)
-            progress = Progress(progress.step + 1, place)
-            torch.manual_seed(seed * 1_000_003 + progress.step)  # dropout depends on seed and step, not on history
-            log.add(accumulate(model, batches, settings, device), progress.step)
-            step_optimizer(model, optimizer, settings, progress.step)
-            if _due(progress.step, settings.log_every, settings):
-                log.training(progress, optimizer.param_groups[0]["lr"])
-            if _due(progress.step, settings.validate_every, settings):
+            state = RunState(state.step + 1, place)
+            torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
+            log.add(accumulate(model, batches, settings, device), state.step)
+            step_optimizer(model, optimizer, settings, state.step)
+            if _due(state.step, settings.log_every, settings):
+                log.training(state, optimizer.param_groups[0]["lr"])
+            if _due(state.step, settings.validate_every, settings):
                 with log.paused():
-                    log.write({"step": progress.step, **_measure(model, validate)})
-            if _due(progress.step, settings.checkpoint_every, settings):
-                save_checkpoint(run / "checkpoints", model, optimizer, progress, settings.keep_checkpoints)
+                    log.write({"step": state.step, **_measure(model, validate)})
+            if _due(state.step, settings.checkpoint_every, settings):
+                save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
             display.advance(note=log.note)
-    return progress
+    return state
 
 
 def accumulate(model: Transformer, batches: Sequence[Batch], settings: TrainingSettings, device: torch.device) -> Sums:
@@ -185,15 +185,15 @@ class _Log:
             )
         self.sums += sums
 
-    def training(self, progress: Progress, learning_rate: float) -> None:
-        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
+    def training(self, state: RunState, learning_rate: float) -> None:
+        """Write the mean loss since the last line, and keep it as a note for the state bar."""
         loss, nll = self.sums.loss / self.sums.tokens, self.sums.nll / self.sums.tokens
         speed = self.sums.tokens / (time.monotonic() - self.since)
         self.note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
         self.write(
             {
-                "step": progress.step,
-                "epoch": progress.place.epoch,
+                "step": state.step,
+                "epoch": state.place.epoch,
                 "loss": loss,
                 "nll": nll,
                 "learning_rate": learning_rate,

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from manyglot.batches.batch import Batch
-from manyglot.corpus.languages import Languages
+from manyglot.corpus.languages import Direction, Languages
 from manyglot.model import guidance
-from manyglot.model.folder import load_model, save_model
+from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.guidance import METHODS, method_name, read_method
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.transformer import Transformer
@@ -141,9 +141,12 @@ def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[Meth
     torch.manual_seed(3)
     original = Transformer(model.settings, settings, len(vocabulary.subwords), 3).eval()
     config = {"model": model.settings.model_dump(), "guidance": [each.model_dump() for each in settings]}
-    save_model(tmp_path / "model", original, vocabulary, config)
-    restored, restored_vocabulary, _ = load_model(tmp_path / "model")
-    assert restored_vocabulary.languages == vocabulary.languages
+    trained = TrainedModel(original, vocabulary, (Direction("de", "en"),), config)
+    save_model(tmp_path / "model", trained)
+    loaded = load_model(tmp_path / "model")
+    assert loaded.vocabulary.languages == vocabulary.languages
+    assert (loaded.directions, loaded.config) == (trained.directions, config)
+    restored = loaded.model
     assert restored.state_dict().keys() == original.state_dict().keys()
     batch = random_batch(original)
     torch.testing.assert_close(logits(restored, batch), logits(original, batch), rtol=0, atol=0)
