@@ -57,7 +57,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
 
 def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run(capsys, "prepare", config)
-    assert "60 training rows in 3 languages" in out
+    assert "60 train, 8 dev, 8 test rows in 3 languages" in out
     assert f"train {config}" in err
     out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
     assert out.strip() == str(tmp_path / "run" / "model")
@@ -133,6 +133,9 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "Did you mean 'seed'" in mistake(capsys, "prepare", config, "--set", "sead=2")
     assert "Run `manyglot prepare` first" in mistake(capsys, "train", config)
     assert "not a manyglot model folder" in mistake(capsys, "translate", tmp_path, "--to", "qab")
+    assert "does not exist" in mistake(capsys, "translate", tmp_path / "x", "--to", "qab")
+    assert f"Did you mean {model}?" in mistake(capsys, "translate", trained.run, "--to", "qab")
+    assert "is as it is" in mistake(capsys, "describe", model, "--set", "seed=1")
     assert "Unknown language 'de'. Known: qaa, qab, qac" in mistake(capsys, "translate", model, "--to", "de")
     assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
     assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
@@ -162,6 +165,20 @@ def test_an_interruption_is_told_and_not_traced(
     monkeypatch.setattr(workflow, "prepare", interrupted)
     _, err = run(capsys, "prepare", config, code=130)
     assert err.startswith("manyglot: interrupted")
+
+
+def test_the_demo_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.html").write_text("precious")
+    assert "holds something else" in mistake(capsys, "demo", "--output", tmp_path)
+    assert (tmp_path / "report.html").read_text() == "precious"
+
+
+def test_output_is_utf8_whatever_the_locale(trained: Experiment, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "manyglot", "evaluate", str(trained.run / "model"), "--data", str(trained.data)]
+    result = subprocess.run(command, capture_output=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "xx→qaa" in result.stdout.decode("utf-8")
 
 
 def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Path) -> None:

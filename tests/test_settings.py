@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, get_args
 
 import pytest
 from pydantic import Field
 
-from manyglot.config import Experiment
+from manyglot.config import Experiment, read_experiment
+from manyglot.corpus.sources import CorpusSettings
 from manyglot.errors import SettingsError
+from manyglot.model.guidance import METHODS
 from manyglot.settings import Settings, documented_fields, parse
 
 
@@ -46,11 +49,24 @@ def test_a_mistake_is_one_line_that_names_the_setting(values: dict[str, object],
 
 
 def test_every_setting_is_documented() -> None:
-    def walk(kind: type[Settings]) -> None:
-        for name, _, documentation in documented_fields(kind):
-            assert documentation, f"{kind.__name__}.{name} has no documentation"
-        for field in kind.model_fields.values():
-            if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-                walk(field.annotation)
+    kinds = [Experiment, *(m.settings_type for m in METHODS), *get_args(get_args(CorpusSettings)[0])]
+    kinds += [f.annotation for f in Experiment.model_fields.values() if isinstance(f.annotation, type)]
+    for kind in kinds:
+        if issubclass(kind, Settings):
+            for name, _, documentation in documented_fields(kind):
+                assert documentation, f"{kind.__name__}.{name} has no documentation"
 
-    walk(Experiment)
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seed=-1",
+        "training.betas=[1.5, 0.9]",
+        "corpus.dev_rows=-5",
+        "decoding.length_penalty=.inf",
+        "model.width=99999999",
+    ],
+)
+def test_values_without_sense_are_refused(override: str) -> None:
+    with pytest.raises(SettingsError):
+        read_experiment(Path(__file__).parent.parent / "examples" / "synthetic.yaml", [override])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -32,6 +33,9 @@ ConfigFile = Annotated[Path, typer.Argument(help="The experiment's YAML file.", 
 ModelFolder = Annotated[Path, typer.Argument(help="A model folder, such as runs/mine/model.", show_default=False)]
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. training.max_steps=500.")
+]
+JudgingOverrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a decoding or evaluation setting.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -85,7 +89,8 @@ def prepare(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = Fal
     dataset = workflow.prepare(read_experiment(config, overrides))
     if as_json:
         return _print_json({"data": str(dataset.folder), **dataset.card})
-    print(f"{dataset.folder}: {dataset.card['rows']['train']:,} training rows in {len(dataset.languages)} languages")
+    rows = ", ".join(f"{count:,} {split}" for split, count in dataset.card["rows"].items())
+    print(f"{dataset.folder}: {rows} rows in {len(dataset.languages)} languages")
     for split, languages in dataset.card["dropped"].items():
         for code, reasons in languages.items():
             print(f"left out of {split}.{code}: " + ", ".join(f"{n:,} {reason}" for reason, n in reasons.items()))
@@ -135,7 +140,7 @@ def evaluate(
     data: Annotated[Path, typer.Option(help="The prepared data to translate.", show_default=False)],
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also the directions never trained on.")] = False,
     output: Annotated[Path | None, typer.Option(help="Folder for the results and the report.")] = None,
-    overrides: Overrides = [],  # noqa: B006
+    overrides: JudgingOverrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Score a model in every direction.
@@ -184,6 +189,9 @@ def _print_json(value: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on stderr and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # our results are in many scripts, whatever the terminal's default
     try:
         code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
         if code == INTERRUPTED:  # typer catches Ctrl-C itself

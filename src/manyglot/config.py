@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import Field
 
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare import Recipe
@@ -31,7 +32,7 @@ class Experiment(Settings):
     """Folder of the prepared data: written by prepare, read by train and evaluate."""
     run: Path
     """Folder of this run: checkpoints, log, the trained model, results."""
-    seed: int = 1
+    seed: int = Field(1, ge=0, lt=2**31)
     """Seed of the model's initial weights, of dropout and of the order of the data."""
     corpus: CorpusSettings
     """Where the text comes from."""
@@ -103,6 +104,8 @@ def _read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise SettingsError(f"{path} is not UTF-8 text.") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if values is None:
+        raise SettingsError(f"{path} is empty.")
     if not isinstance(values, dict):
         raise SettingsError(f"{path} should hold settings such as `seed: 1`, and holds {type(values).__name__}.")
     base = values.pop("extends", None)

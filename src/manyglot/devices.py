@@ -18,6 +18,8 @@ def find_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda", "mps"):
+            raise RuntimeError
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
         raise SettingsError(f"device: '{name}' is not on this machine. Use cpu, or auto.") from None

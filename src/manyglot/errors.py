@@ -5,9 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMED = 100
+
 
 class ManyglotError(Exception):
     """The root: whatever derives from it is the user's to mend, anything else is a bug of ours."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # one line, also where another library's words are part of it
 
 
 class SettingsError(ManyglotError):
@@ -30,4 +35,7 @@ def suggest(wrong: str, known: Iterable[str]) -> str:
     """Name the nearest of the known words ("Did you mean 'x'?"), or all of them when none is near."""
     known = list(known)
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
-    return f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
+    if near:
+        return f"Did you mean '{near[0]}'?"
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"Known: {', '.join(known[:MOST_NAMED])}{more}."

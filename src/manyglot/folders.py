@@ -10,6 +10,11 @@ from pathlib import Path
 from manyglot.errors import FolderError
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing; a file is not an empty folder."""
+    return folder.is_dir() and not any(folder.iterdir())
+
+
 @contextmanager
 def written_whole(folder: Path) -> Iterator[Path]:
     """Yield a folder to write to, and move it to its place at the end: what is there can always be used.
@@ -17,13 +22,15 @@ def written_whole(folder: Path) -> Iterator[Path]:
     Nothing is overwritten. A failure leaves nothing behind, and what a killed program left is cleared away.
     """
     unfinished = folder.with_name(folder.name + ".unfinished")
-    if folder.exists():
+    if folder.exists() and not is_empty(folder):
         raise FolderError(f"{folder} exists. Choose another folder, or delete it.")
     try:
         if unfinished.exists():
             shutil.rmtree(unfinished)
         unfinished.mkdir(parents=True)
         yield unfinished
+        for path in unfinished.rglob("*"):  # safetensors writes files that nobody else may read
+            path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
         unfinished.rename(folder)
     except OSError as error:
         raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None

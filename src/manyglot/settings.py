@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -13,7 +14,7 @@ from manyglot.errors import SettingsError, suggest
 class Settings(BaseModel):
     """Base of all settings; the string under a field is its documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 S = TypeVar("S", bound=Settings)
@@ -41,6 +42,7 @@ def documented_fields(kind: type[Settings]) -> Iterator[tuple[str, str, str]]:
 def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
     location: tuple[str | int, ...] = error["loc"]
     name = ".".join(str(part) for part in (where, *_spoken(kind, location)) if part != "")
+    given = reprlib.repr(error["input"])
     match error["type"]:
         case "extra_forbidden":
             known = _fields_at(kind, location[:-1])
@@ -56,8 +58,14 @@ def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
             return f"{name} needs '{error['ctx']['discriminator'].strip(chr(39))}'."
         case "value_error":
             return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+        case "tuple_type" | "list_type":
+            return f"{name} should be a list, such as [a, b], got {given}."
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"{name} should hold settings, got {given}."
+        case "path_type":
+            return f"{name} should be a file or folder, got {given}."
         case _:
-            return f"{name}: {_lower_first(error['msg'])}, got {error['input']!r}."
+            return f"{name}: {_lower_first(error['msg'])}, got {given}."
 
 
 def _spoken(kind: type[Settings], location: tuple[str | int, ...]) -> Iterator[str | int]:

@@ -23,12 +23,12 @@ from manyglot.corpus.sources import open_corpus
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import FolderError, LanguageError
+from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
-from manyglot.folders import written_whole
-from manyglot.model.folder import TrainedModel, save_model
+from manyglot.folders import is_empty, written_whole
+from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.reports.page import write_report
@@ -51,15 +51,18 @@ def train(experiment: Experiment) -> Path:
     """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
     dataset = Dataset(experiment.data)
     dataset.check_origin(experiment.recipe.as_json())
-    model_folder = experiment.run / "model"
-    claim_run(experiment.run, experiment.resolved())
-    if model_folder.exists():
-        say(f"{experiment.run} is already trained to the end; its model is {model_folder}.")
-        return model_folder
     model = new_model(experiment, dataset)
     tags, settings = model.tags(), experiment.training
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     validate = _validation(experiment, dataset, tags)
+    claim_run(experiment.run, experiment.resolved(), dataset.digest())  # after all that can be wrong with the settings
+    model_folder = experiment.run / "model"
+    if model_folder.exists():
+        done = load_model(model_folder).config["training"]["max_steps"]
+        if settings.max_steps > done:
+            raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
+        say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
+        return model_folder
     train_model(model, loader, settings, experiment.run, experiment.seed, validate)
     directions = tuple(pairs.direction for pairs in loader.pairs)
     save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
@@ -68,11 +71,12 @@ def train(experiment: Experiment) -> Path:
 
 def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
     """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
-    if not dataset.num_rows(Split.DEV):
-        say("The corpus has no dev text: training without validation.")
+    store = dataset.store(Split.DEV)
+    if not any(len(store.pairs(direction)[0]) for direction in dataset.supervised):
+        say("The corpus has no dev text in the directions of the training: training without validation.")
         return lambda model: {}
     batches = experiment.batches.model_copy(update={"temperature": None})
-    loader = Loader(dataset.store(Split.DEV), dataset.supervised, batches, tags, experiment.seed)
+    loader = Loader(store, dataset.supervised, batches, tags, experiment.seed)
     return dev_loss(loader, find_device(experiment.training.device), experiment.training.precision)
 
 
@@ -101,14 +105,24 @@ def evaluate(
     With an output folder, the results are written there with a report. Settings are those the model was trained with;
     `overrides` change those of `decoding` and `evaluation`.
     """
-    if output is not None and output.exists():
-        raise FolderError(f"{output} exists. Choose another output folder, or delete it.")
+    if output is not None:
+        with written_whole(output) as unfinished:  # a folder that cannot be written is noticed before the work
+            evaluation, config = _evaluate(model_folder, data, zero_shot, overrides)
+            _write_results(unfinished, f"manyglot: {model_folder}", evaluation, model_folder.parent, config)
+        return evaluation
+    return _evaluate(model_folder, data, zero_shot, overrides)[0]
+
+
+def _evaluate(
+    model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str]
+) -> tuple[Evaluation, Mapping[str, Any]]:
+    """The evaluation, and the settings of the model's training."""
     translator, dataset = Translator.load(model_folder), Dataset(data)
     for code in dataset.languages:
         if code not in translator.languages:
             raise LanguageError(f"The model does not know '{code}', a language of {data}.")
     config, trained_on = translator.trained.config, translator.trained.directions
-    values = {key: dict(config.get(key, {})) for key in ("decoding", "evaluation")}
+    values = {key: dict(config.get(key) or {}) for key in ("decoding", "evaluation")}
     for override in overrides:
         apply_override(values, override)
     judged = parse(_JudgedBy, values)
@@ -121,10 +135,7 @@ def evaluate(
         judged.evaluation,
         dataset.pivot,
     )
-    if output is not None:
-        with written_whole(output) as unfinished:
-            _write_results(unfinished, f"manyglot: {model_folder}", evaluation, model_folder.parent, config)
-    return evaluation
+    return evaluation, config
 
 
 def _write_results(folder: Path, title: str, evaluation: Evaluation, run: Path, config: Mapping[str, Any]) -> Path:
@@ -145,8 +156,10 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
 
     What an earlier, interrupted demo has done is used again.
     """
+    if output.exists() and not is_empty(output) and not (output / "data").is_dir():
+        raise FolderError(f"{output} exists and holds something else. Choose another `--output`.")
     config = Path(__file__).with_name("demo.yaml")
-    experiment = read_experiment(config, [f"data={output}/data", f"run={output}/run", *overrides])
+    experiment = read_experiment(config, overrides).model_copy(update={"data": output / "data", "run": output / "run"})
     prepare(experiment)
     model_folder = train(experiment)
     evaluation = evaluate(model_folder, experiment.data, zero_shot=True)
@@ -157,6 +170,8 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
 def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Layers, guidance, languages and parameters of an experiment's model or of a trained one."""
     if what.is_dir():
+        if overrides:
+            raise SettingsError("--set changes an experiment; the model in a folder is as it is.")
         translator = Translator.load(what, device="cpu")
         model, config = translator.model, translator.trained.config
         languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)

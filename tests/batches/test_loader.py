@@ -45,3 +45,10 @@ def test_only_supervised_directions_are_drawn(dataset: Dataset) -> None:
         sources = dataset.vocabulary.decode(batch.source_BS.tolist())
         targets = dataset.vocabulary.decode(batch.input_BT.tolist())
         assert all((s in pivot) != (t in pivot) for s, t in zip(sources, targets, strict=True))
+
+
+def test_the_budget_counts_tags_and_ends(dataset: Dataset) -> None:
+    tags = [Tags(source=(7, 7, 7), target=(7,))] * len(dataset.languages)
+    settings = BatchSettings(max_tokens=200)
+    for batch in Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch():
+        assert max(batch.source_BS.numel(), batch.input_BT.numel()) <= 200

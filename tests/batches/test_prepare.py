@@ -62,9 +62,15 @@ def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     experiment.data.mkdir()
     (experiment.data / "thesis.txt").write_text("years of work")
-    with pytest.raises(FolderError, match="is not a prepared dataset"):
+    with pytest.raises(FolderError, match="holds something else"):
         workflow.prepare(experiment)
     assert (experiment.data / "thesis.txt").read_text() == "years of work"
+
+
+def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    experiment.data.mkdir()
+    assert workflow.prepare(experiment).folder == experiment.data
 
 
 def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:

@@ -116,3 +116,13 @@ def test_a_missing_folder_and_an_odd_pair(tmp_path: Path) -> None:
     (tmp_path / "train.de-en.de").write_text("x\n")
     with pytest.raises(ManyglotError, match=r"train\.de-en needs two files and has 1"):
         pairs(tmp_path)
+
+
+def test_pairs_must_be_what_their_names_say(tmp_path: Path) -> None:
+    for code in ("de", "ru"):
+        (tmp_path / f"train.de-en.{code}").write_text("x\n")
+    with pytest.raises(ManyglotError, match=r"train\.de-en has files in de and ru"):
+        pairs(tmp_path)
+    (tmp_path / "train.de-en.ru").rename(tmp_path / "train.de-en.en")
+    with pytest.raises(ManyglotError, match="has no text in 'fra'"):
+        pairs(tmp_path, languages=("de", "en", "fra"))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.corpus.sampling import MAX_GROWTH, epoch_counts
+from manyglot.corpus.sampling import epoch_counts
 
 SIZES = st.lists(st.integers(1, 100_000), min_size=1, max_size=60).map(np.array)
 
@@ -18,7 +18,7 @@ def test_without_a_temperature_every_pair_is_seen_once(sizes: np.ndarray) -> Non
 def test_an_epoch_is_bounded_and_leaves_no_direction_out(sizes: np.ndarray, temperature: float) -> None:
     counts = epoch_counts(sizes, temperature)
     assert (counts >= 1).all()
-    assert counts.sum() <= MAX_GROWTH * sizes.sum() + len(sizes)
+    assert counts.sum() <= 1.5 * sizes.sum() + len(sizes)
 
 
 @given(st.floats(1, 20))
@@ -33,3 +33,9 @@ def test_counts_are_proportional_to_the_root_of_the_sizes(temperature: float) ->
 def test_a_temperature_of_one_keeps_the_proportions() -> None:
     sizes = np.array([400, 100, 7])
     assert epoch_counts(sizes, 1.0).tolist() == sizes.tolist()
+
+
+def test_the_paper_s_epoch() -> None:
+    """min(sum_i (r_i / r_max) n_max, 1.5 N): here 1.5 times 1,020, shared as 1000^(1/5) to 10^(1/5)."""
+    assert epoch_counts(np.array([1000, 10, 10]), 5.0).tolist() == [852, 339, 339]
+    assert epoch_counts(np.array([6000, 60]), 0.01).tolist() == [6000, 1]

@@ -52,3 +52,16 @@ def test_mistakes_are_explained(translator: Translator) -> None:
         translator.translate(["x", "y"], to=["qab"])
     with pytest.raises(ManyglotError, match=r"decoding\.beem is not a setting\. Did you mean 'beam'"):
         translator.with_settings(beem=3)
+
+
+def test_batches_keep_their_budget(translator: Translator) -> None:
+    sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
+    batches = list(translator.with_settings(max_tokens=10, max_sentences=3)._batches(sources))
+    assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
+    for batch in batches:
+        assert len(batch) <= 3
+        assert len(batch) * max(len(sources[i]) for i in batch) <= 10
+
+
+def test_any_iterable_will_do(translator: Translator, sentences: list[str]) -> None:
+    assert translator.translate(iter(sentences), "qab") == translator.translate(sentences, "qab")

@@ -56,6 +56,8 @@ def test_averages_are_the_paper_s_groups() -> None:
         "en→xx": 2, "xx→en": 1, "supervised": 3, "zero-shot": 2,
     }  # fmt: skip
     assert averages["zero-shot"]["language_accuracy"] == 50
+    by_hand = [d.bleu for d in run(ROWS).directions if d.zero_shot]
+    assert averages["zero-shot"]["bleu"] == pytest.approx(sum(by_hand) / 2)
 
 
 def test_examples_say_in_which_language_the_output_is() -> None:

@@ -33,5 +33,5 @@ def test_a_missing_tokenizer_names_its_extra() -> None:
     try:
         import MeCab  # noqa: F401
     except ImportError:
-        with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[ja\]'"):
+        with pytest.raises(ManyglotError, match=r"pip install 'sacrebleu\[ja\]'"):
             score(["犬"], ["犬"], "ja")

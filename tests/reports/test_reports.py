@@ -55,6 +55,7 @@ def test_the_page_is_whole_and_escapes_text(tmp_path: Path) -> None:
     assert links.found == [], "the page needs nothing from elsewhere"
     assert "&lt;b&gt;Hund &amp; Katze&lt;/b&gt;" in page
     assert "<b>Hund" not in page
+    assert page.count("<td class=wrong>en</td>") == 1, "a wrong language stands out, a right one does not"
     for text in ("71.4", "German → French", "zero-shot", "training 4.00", "dev 4.50", "seed: 1", "tok:13a"):
         assert text in page
     assert (tmp_path / "matrix.svg").read_text("utf-8") in page

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from manyglot.errors import ManyglotError
 from manyglot.training import loop
 from manyglot.training.loop import read_log
 from manyglot.training.loss import batch_loss
-from tests.conftest import tiny_experiment
+from manyglot.training.schedule import inverse_square_root
+from tests.conftest import tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
 TRAINING = {"max_steps": 9, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 3, "log_every": 1}
@@ -34,11 +36,12 @@ def losses(experiment: Experiment) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("crash_at", [3, 6, 9])
+@pytest.mark.parametrize("log_every", [1, 3])
 def test_an_interrupted_run_ends_as_the_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int, accumulation: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int, accumulation: int, log_every: int
 ) -> None:
     """Bit for bit, dropout included: the weights, and every line of the log."""
-    training = {**TRAINING, "accumulation": accumulation}
+    training = {**TRAINING, "accumulation": accumulation, "log_every": log_every}
     whole, broken = (prepared(tmp_path / name, training=training) for name in ("whole", "broken"))
     workflow.train(whole)
 
@@ -79,6 +82,54 @@ def test_training_learns_and_logs(tmp_path: Path) -> None:
     assert [line["step"] for line in log if "dev_nll" in line] == [20, 40]
 
 
+def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Remembered(torch.optim.AdamW):
+        def __init__(self, *arguments: object, **settings: object) -> None:
+            super().__init__(*arguments, **settings)  # type: ignore[arg-type]
+            made.append(settings)
+
+    monkeypatch.setattr(torch.optim, "AdamW", Remembered)
+    training = {**TRAINING, "betas": [0.8, 0.95], "eps": 1e-7, "weight_decay": 0.3}
+    experiment = prepared(tmp_path, training=training)
+    workflow.train(experiment)
+    assert made == [{"betas": (0.8, 0.95), "eps": 1e-7, "weight_decay": 0.3, "fused": True}]
+    rates = [line["learning_rate"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
+    assert rates == [inverse_square_root(step, 5e-4, 3) for step in range(1, 10)]
+
+
+def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:
+    model = tiny_model()
+    for clip_norm, expected in ((None, 4.0), (1.0, 1.0)):
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        assert model.embedding.weight.grad is not None
+        model.embedding.weight.grad[5, 3] = 4.0
+        seen: list[float] = []
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        optimizer.register_step_pre_hook(lambda *_: seen.append(float(model.embedding.weight.grad.norm())))  # type: ignore[union-attr] # noqa: B023
+        loop.step_optimizer(model, optimizer, loop.TrainingSettings(clip_norm=clip_norm), step=1)
+        assert seen == [pytest.approx(expected)]
+
+
+def test_weights_that_are_not_numbers_are_not_kept(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1, "learning_rate": 1e38, "warmup_steps": 0})
+    with pytest.raises(ManyglotError, match="not numbers after step 1"):
+        workflow.train(experiment)
+    assert not (experiment.run / "model").exists()
+    assert not list((experiment.run / "checkpoints").glob("*"))
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path)
+    shutil.rmtree(workflow.train(experiment))
+    card = experiment.data / "dataset.json"
+    card.write_text(card.read_text("utf-8").replace('"train": 60', '"train": 61'), "utf-8")
+    with pytest.raises(ManyglotError, match="trained on other data"):
+        workflow.train(experiment)
+
+
 def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     """Gradients of two batches, weighed by their tokens, are those of both in one."""
     experiment = prepared(tmp_path)
@@ -116,14 +167,14 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path, capsys: pytest.Capt
     workflow.train(experiment)
     before = losses(experiment)
     workflow.train(experiment)
-    assert "already trained to the end" in capsys.readouterr().err
+    assert "already trained to step 6" in capsys.readouterr().err
     assert losses(experiment) == before
 
 
 def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     workflow.train(experiment)
-    with pytest.raises(ManyglotError, match=r"other settings \(seed, training.max_steps, "):
+    with pytest.raises(ManyglotError, match=r"other settings \(seed, "):
         workflow.train(
             tiny_experiment(
                 tmp_path,
@@ -141,6 +192,35 @@ def test_a_run_may_go_on_with_settings_that_do_not_decide_the_weights(tmp_path: 
     decoding = experiment.decoding.model_copy(update={"beam": 1})
     changed = experiment.model_copy(update={"training": training, "decoding": decoding})
     assert workflow.train(changed) == experiment.run / "model"
+
+
+def test_a_run_that_never_began_can_be_corrected(tmp_path: Path) -> None:
+    bad = {**TRAINING, "learning_rate": 1e30, "warmup_steps": 0, "max_steps": 60, "checkpoint_every": 50}
+    with pytest.raises(ManyglotError, match="not a number"):
+        workflow.train(prepared(tmp_path, training=bad))
+    workflow.train(prepared(tmp_path, training={**bad, "learning_rate": 1e-3, "max_steps": 2}))
+
+
+def test_settings_that_cannot_work_leave_no_run_behind(tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match=r"batches\.max_tokens: 5 is smaller"):
+        workflow.train(prepared(tmp_path, batches={"max_tokens": 5}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+    """Training on is the same as having trained so long from the start."""
+    longer = {**TRAINING, "max_steps": 9}
+    workflow.train(prepared(tmp_path / "at once", training=longer))
+    short = prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 5})
+    model = workflow.train(short)
+    with pytest.raises(ManyglotError, match=r"is trained to step 5\. To train on, delete"):
+        workflow.train(prepared(tmp_path / "in two", training=longer))
+    shutil.rmtree(model)
+    with pytest.raises(ManyglotError, match="already at step 5, beyond 4"):
+        workflow.train(prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 4}))
+    workflow.train(prepared(tmp_path / "in two", training=longer))
+    one, two = (load_file(tmp_path / name / "run/model/model.safetensors") for name in ("at once", "in two"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ store/         train and dev as numbers
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,9 +54,10 @@ class Dataset:
         """All directions between its languages."""
         return directions_of(self.languages)
 
-    def num_rows(self, split: Split) -> int:
-        """How many rows a split has."""
-        return int(self.card["rows"][split])
+    def digest(self) -> str:
+        """A fingerprint of what training depends on: the text it came from and the subwords."""
+        parts = [(self.folder / name).read_bytes() for name in ("dataset.json", "subwords.model")]
+        return hashlib.sha256(b"".join(parts)).hexdigest()
 
     def store(self, split: Split) -> TokenStore:
         """The numbers of a split."""
@@ -76,7 +78,11 @@ def _read_card(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise FolderError(f"{folder} is not a prepared dataset. Run `manyglot prepare` first.") from None
     except (OSError, ValueError) as error:
-        raise FolderError(f"{folder}/dataset.json cannot be read ({error}). Run `manyglot prepare` again.") from None
+        raise FolderError(
+            f"{folder}/dataset.json cannot be read ({error}). Delete the dataset and prepare it again."
+        ) from None
+    if not isinstance(card, dict):
+        raise FolderError(f"{folder}/dataset.json is damaged. Delete the dataset and prepare it again.")
     if card.get("format") != FORMAT:
         raise FolderError(
             f"{folder} has dataset format {card.get('format')} and this manyglot reads {FORMAT}. Prepare it again."

@@ -15,8 +15,8 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.sources import CorpusSettings, open_corpus
 from manyglot.corpus.textfiles import read_lines, write_aligned
-from manyglot.errors import CorpusError
-from manyglot.folders import written_whole
+from manyglot.errors import CorpusError, FolderError
+from manyglot.folders import is_empty, written_whole
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
@@ -39,7 +39,9 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
     """Read the corpus and write its dataset; a folder already prepared from the same text and settings is used."""
     corpus = open_corpus(recipe.corpus)
     origin = {"text": corpus.fingerprint(), **recipe.as_json()}
-    if folder.exists():
+    if folder.exists() and not is_empty(folder):
+        if not (folder / "dataset.json").exists():
+            raise FolderError(f"{folder} exists and holds something else. Choose another `data` folder.")
         dataset = Dataset(folder)
         dataset.check_origin(origin)
         say(f"{folder} is already prepared from the same text and settings; using it.")
@@ -58,7 +60,7 @@ def _build(folder: Path, corpus: Corpus, languages: Languages, recipe: Recipe) -
     rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
-    say(f"Read {rows[Split.TRAIN]:,} training rows in {len(languages)} languages; learning subwords.")
+    say(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
     subwords = train_subwords(_sentences(folder, languages), recipe.vocabulary)
     subwords.save(folder / "subwords.model")
     vocabulary = Vocabulary(subwords, languages)

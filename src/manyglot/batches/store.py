@@ -71,6 +71,6 @@ def _load(folder: Path, code: str) -> SentenceStore:
         ]
     except (OSError, ValueError, EOFError) as error:
         raise FolderError(
-            f"The prepared data in {folder} is damaged ({error}). Run `manyglot prepare` again."
+            f"The prepared data in {folder} is damaged ({error}). Delete the dataset and prepare it again."
         ) from None
     return SentenceStore(*arrays)

@@ -6,10 +6,11 @@ babel falls back to CLDR's root locale, or to the key itself, where a language h
 
 from __future__ import annotations
 
+import copy
 import datetime
 import re
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from babel import Locale, UnknownLocaleError, localedata
@@ -30,24 +31,23 @@ class CldrLanguage:
     """Writes dates, amounts, names and lists in one language."""
 
     def __init__(self, code: str) -> None:
+        # babel's cache is changed by reading from it, and then a later language sees the root's words for its own
+        # (Yoruba's months, say). With an empty cache every language is loaded afresh.
+        getattr(localedata, "_cache", {}).clear()
         try:
             self.locale = Locale.parse(code, sep="-" if "-" in code else "_")
+            self._data: Any = self.locale._data
         except (UnknownLocaleError, ValueError):
             raise LanguageError(f"Unicode CLDR has no language '{code}'. {suggest(code, cldr_codes())}") from None
         self.code = code
 
-    @cached_property
-    def _data(self) -> Any:
-        return self.locale._data
-
-    @cached_property
-    def _has_calendar(self) -> bool:
-        """Whether months and days have names here (the root's are 'M03' and 'Tue')."""
-        return all(self._data[part]["format"]["wide"] != _root()[part]["format"]["wide"] for part in ("months", "days"))
-
     def date(self, day: datetime.date, style: str) -> str:
         """A date in the `full` style (with the day of the week) or the `long` one."""
-        if not self._has_calendar:
+        names = {"months": day.month, "days": day.weekday()}
+        for part, key in names.items():
+            if self._data[part]["format"]["wide"][key] == _root()[part]["format"]["wide"][key]:
+                raise Lacking
+        if str(self._data["date_formats"][style]) == str(_root()["date_formats"][style]):
             raise Lacking
         return format_date(day, style, locale=self.locale)
 
@@ -73,7 +73,8 @@ class CldrLanguage:
         """'12 euros'."""
         names = self._data["currency_names_plural"].get(currency, {})
         name = names.get(self.locale.plural_form(number)) or names.get("other") or self.currency(currency)
-        pattern = self._data["currency_unit_patterns"].get("other", "{0} {1}")
+        patterns = self._data["currency_unit_patterns"]
+        pattern = patterns.get(self.locale.plural_form(number)) or patterns.get("other", "{0} {1}")
         return str(pattern).format(format_decimal(number, locale=self.locale), name)
 
     def country(self, code: str) -> str:
@@ -92,7 +93,10 @@ class CldrLanguage:
         """Several things joined as the language joins them: 'a, b and c' (`standard`) or 'a, b or c' (`or`)."""
         patterns = self._data["list_patterns"].get(style, {})
         root = _root()["list_patterns"][style]
-        if any(patterns.get(place, root[place]) == root[place] for place in ("end", "2")):
+        # The root's "or" is English, so English alone may have the root's pattern.
+        if self.locale.language != "en" and any(
+            patterns.get(place, root[place]) == root[place] for place in ("end", "2")
+        ):
             raise Lacking
         if len(items) == 2:
             return str(patterns["2"]).format(*items)
@@ -120,7 +124,7 @@ class CldrLanguage:
 
 @cache
 def _root() -> Any:
-    data: Any = localedata.load("root")
+    data: Any = copy.deepcopy(localedata.load("root"))
     return localedata.LocaleDataDict(data)
 
 

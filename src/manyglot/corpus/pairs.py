@@ -9,7 +9,7 @@ from typing import Literal
 
 from manyglot.corpus.rows import Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned
-from manyglot.errors import CorpusError
+from manyglot.errors import CorpusError, LanguageError, suggest
 from manyglot.settings import Settings
 
 _NAME = re.compile(r"(?P<split>train|dev|test)\.(?P<pair>[^.]+)\.(?P<code>[^.]+)")
@@ -43,6 +43,12 @@ class PairsCorpus:
         for (split, pair), files in self._pairs.items():
             if len(files) != 2:
                 raise CorpusError(f"{folder}: {split}.{pair} needs two files and has {len(files)}: {', '.join(files)}.")
+            if pair not in ("-".join(files), "-".join(reversed(files))):
+                raise CorpusError(f"{folder}: {split}.{pair} has files in {' and '.join(files)}.")
+        found = sorted({code for files in self._pairs.values() for code in files})
+        for code in settings.languages:
+            if code not in found:
+                raise LanguageError(f"corpus.languages: {folder} has no text in '{code}'. {suggest(code, found)}")
         if settings.languages:
             self._pairs = {key: f for key, f in self._pairs.items() if set(f) <= set(settings.languages)}
         if not any(split == Split.TRAIN for split, _ in self._pairs):

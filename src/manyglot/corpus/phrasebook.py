@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import babel
 from babel.core import get_global
+from pydantic import Field
 
 from manyglot.corpus.cldr import CldrLanguage, Lacking
 from manyglot.corpus.rows import Row, Split, take_split
@@ -56,11 +57,11 @@ class PhrasebookSettings(Settings):
     """Codes of CLDR languages, for example [en, de, sw]."""
     pivot: str | None = "en"
     """Train to and from this language only, so that all other directions are zero-shot; null trains on all pairs."""
-    train_rows: int = 6000
+    train_rows: int = Field(6000, ge=1)
     """Phrases for training; each is in all languages."""
-    dev_rows: int = 200
+    dev_rows: int = Field(200, ge=0)
     """Phrases for watching the training."""
-    test_rows: int = 200
+    test_rows: int = Field(200, ge=0)
     """Phrases for evaluation."""
     seed: int = 1
     """Another seed gives other phrases."""

@@ -35,11 +35,11 @@ class SyntheticSettings(Settings):
     """Languages of one family share their roots, changed by sound laws."""
     pivot: str | None = "qaa"
     """Train to and from this language only; null trains on all pairs."""
-    train_rows: int = 2000
+    train_rows: int = Field(2000, ge=1)
     """Sentences for training; each is in all languages."""
-    dev_rows: int = 100
+    dev_rows: int = Field(100, ge=0)
     """Sentences for watching the training."""
-    test_rows: int = 100
+    test_rows: int = Field(100, ge=0)
     """Sentences for evaluation."""
     seed: int = 1
     """Another seed gives other languages and sentences."""

@@ -29,14 +29,16 @@ class DecodingSettings(Settings):
 
     beam: int = Field(5, ge=1)
     """Hypotheses kept per sentence; 1 is greedy search."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, le=10)
     """Scores are divided by length to this power; 0 prefers short outputs."""
     max_length: int = Field(200, ge=1)
     """An output has at most this many subwords."""
-    max_length_ratio: float = Field(4.0, gt=0)
+    max_length_ratio: float = Field(4.0, gt=0, le=1000)
     """An output has at most this many times the source's tokens, plus ten: what runs on beyond is noise."""
     max_tokens: int = Field(4096, ge=1)
     """Size of a batch: sentences times the longest source, beams not counted."""
+    max_sentences: int = Field(256, ge=1)
+    """A batch has at most this many sentences: each of their beams has a score for every symbol."""
 
     def limit(self, source_length: int) -> int:
         """The maximum length of a sentence's output."""
@@ -86,7 +88,7 @@ class BeamSearch:
         logprob_BTV = self.model.log_probabilities(self.model.decode(prefix_BT, memory, target, cache))
         tag_score_BT = logprob_BTV[:, :-1].gather(2, prefix_BT[:, 1:, None])[..., 0]
         predicted_B = torch.tensor([tag.predicted for tag in tags], device=device)
-        score_BK = torch.full((len(languages), beam), -torch.inf, device=device)  # the beams are alike at first,
+        score_BK = logprob_BTV.new_full((len(languages), beam), -torch.inf)  # the beams are alike at first,
         score_BK[:, 0] = tag_score_BT.sum(dim=1) * predicted_B  # so only one of them may go on
         sentences = [
             _Sentence(row, self.settings.limit(int(length)), len(tag.target) if tag.predicted else 0)

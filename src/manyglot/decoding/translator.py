@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,14 @@ class Translator:
         settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
         return Translator(self.trained, settings, self.device)
 
-    def translate(self, texts: Sequence[str], to: str | Sequence[str], progress: Bar | None = None) -> list[str]:
+    def translate(self, texts: Iterable[str], to: str | Sequence[str], progress: Bar | None = None) -> list[str]:
         """Translate sentences into one language, or each into its own when `to` is a list.
 
         An empty line stays empty; order and number are those of the input.
         """
         if isinstance(texts, str):
             raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
+        texts = list(texts)
         targets = [to] * len(texts) if isinstance(to, str) else list(to)
         if len(targets) != len(texts):
             raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
@@ -72,7 +73,8 @@ class Translator:
         rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
         batch: list[int] = []
         for i in rows:
-            if batch and (len(batch) + 1) * len(sources[batch[0]]) > self.settings.max_tokens:
+            too_large = batch and (len(batch) + 1) * len(sources[batch[0]]) > self.settings.max_tokens
+            if too_large or len(batch) == self.settings.max_sentences:
                 yield batch
                 batch = []
             batch.append(i)

@@ -16,7 +16,7 @@ from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
 from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy
-from manyglot.evaluation.scores import score
+from manyglot.evaluation.scores import check_tokenizers, score
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
 
@@ -117,6 +117,7 @@ def evaluate(
     """Translate and score the test rows in the given directions; those without any row are left out and named."""
     seen = set(supervised)
     tests = _tests(rows, [*supervised, *zero_shot], settings.max_sentences)
+    check_tokenizers(direction.target for direction in tests)
     outputs = _translate(translator, tests)
     identify = cache(identifier.identify)  # references come back in many directions
     results, examples, chrf_signature = [], [], ""

@@ -36,7 +36,7 @@ class Identifier(Protocol):
         """What this identifier calls a language; None if it cannot tell it, and then its accuracy is not measured."""
 
     def identify(self, text: str) -> str:
-        """The label of the likeliest language."""
+        """The label of the likeliest language; empty for text that is in none, as empty text is."""
 
 
 class Py3Langid:
@@ -59,7 +59,7 @@ class Py3Langid:
 
     def identify(self, text: str) -> str:
         """Ask the tool."""
-        return str(self._identifier.classify(text)[0])
+        return "" if not text.strip() else str(self._identifier.classify(text)[0])
 
 
 class Profile:
@@ -83,7 +83,7 @@ class Profile:
 
     def identify(self, text: str) -> str:
         """The language whose profile makes the sentence likeliest; a sentence without known n-grams is in none."""
-        found = [self._index[gram] for gram in _ngrams(text) if gram in self._index]
+        found = [self._index[gram] for gram in _ngrams(text) if gram.strip() and gram in self._index]
         if not found:
             return ""
         return self._codes[int(self._logprob[found].sum(axis=0).argmax())]

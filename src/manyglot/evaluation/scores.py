@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -35,6 +35,12 @@ def score(outputs: Sequence[str], references: Sequence[str], language: str) -> S
     return Score(bleu_score.score, chrf_score.score, str(bleu.get_signature()), str(chrf.get_signature()))
 
 
+def check_tokenizers(languages: Iterable[str]) -> None:
+    """Refuse languages whose tokenizer is not installed, before anything is translated."""
+    for language in languages:
+        _bleu(_tokenizer(language))
+
+
 def _tokenizer(language: str) -> str:
     return TOKENIZERS.get(primary(language), "13a")
 
@@ -44,5 +50,5 @@ def _bleu(tokenizer: str) -> BLEU:
     try:
         return BLEU(tokenize=tokenizer)
     except (ImportError, RuntimeError):
-        extra = tokenizer.split("-")[0]
-        raise ManyglotError(f"BLEU needs the tokenizer {tokenizer}: pip install 'manyglot[{extra}]'.") from None
+        extra = f"sacrebleu[{tokenizer.split('-')[0]}]"
+        raise ManyglotError(f"BLEU needs the tokenizer {tokenizer}: pip install '{extra}'.") from None

@@ -24,10 +24,10 @@ import manyglot
 from manyglot.corpus.languages import Direction, Languages, name_of
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
-from manyglot.model.guidance import read_method
+from manyglot.model.guidance import GuidanceSettings
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.settings import parse
+from manyglot.settings import Settings, parse
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
@@ -68,31 +68,43 @@ def load_model(folder: Path) -> TrainedModel:
     _check_format(folder)
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("config.yaml holds no settings")
+        if not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+            raise ValueError("config.yaml is incomplete")
         card = json.loads((folder / "languages.json").read_text("utf-8"))
         codes = [entry["code"] for entry in card["languages"]]
         languages = Languages(codes)
         if codes != list(languages):
             raise ValueError("the languages are not in order")
         directions = tuple(Direction(source, target) for source, target in card["trained_directions"])
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise FolderError(f"The model folder {folder} is damaged ({error}).") from None
     vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), languages)
-    settings = parse(ModelSettings, config.get("model", {}), where="model")
-    guidance = [read_method(values) for values in config.get("guidance", [])]
+    shape = parse(_Shape, {"model": config["model"], "guidance": config["guidance"]})
     with torch.device("meta"):  # shapes only: nothing is allocated before the file is known to fit
-        model = Transformer(settings, guidance, len(vocabulary.subwords), len(languages))
+        model = Transformer(shape.model, shape.guidance, len(vocabulary.subwords), len(languages))
     _check_weights(folder / "model.safetensors", model)
-    model.load_state_dict(load_file(folder / "model.safetensors"), assign=True)
+    weights = load_file(folder / "model.safetensors")
+    if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
+        raise FolderError(f"The weights in {folder} are not all numbers.")
+    model.load_state_dict(weights, assign=True)
     return TrainedModel(model.eval(), vocabulary, directions, config)
+
+
+class _Shape(Settings):
+    """The part of the settings that rebuilds a model."""
+
+    model: ModelSettings
+    guidance: tuple[GuidanceSettings, ...]
 
 
 def _check_format(folder: Path) -> None:
     try:
         version = json.loads((folder / "format.json").read_text("utf-8"))["format"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise FolderError(f"{folder} is not a manyglot model folder (no readable format.json).") from None
+        inside = folder / "model"
+        hint = f" Did you mean {inside}?" if (inside / "format.json").exists() else ""
+        missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
+        raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= FORMAT:
         raise FolderError(
             f"{folder} has model format {version} and this manyglot reads up to {FORMAT}. Upgrade manyglot to use it."
@@ -101,10 +113,11 @@ def _check_format(folder: Path) -> None:
 
 def _check_weights(path: Path, model: Transformer) -> None:
     """Compare names and shapes in the file's header with the model that the settings describe."""
-    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    expected = {name: ["F32", *tensor.shape] for name, tensor in model.state_dict().items()}
     try:
         with safe_open(path, framework="pt") as file:
-            found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (not a dict)
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            found = {name: [part.get_dtype(), *part.get_shape()] for name, part in slices.items()}
     except (OSError, SafetensorError) as error:
         raise FolderError(f"The weights {path} cannot be read ({error}).") from None
     for name in sorted(expected.keys() | found.keys()):

@@ -21,15 +21,15 @@ from manyglot.settings import Settings
 class ModelSettings(Settings):
     """The size and shape of the Transformer; the defaults are the paper's base model."""
 
-    width: int = Field(512, ge=2)
+    width: int = Field(512, ge=2, le=65536)
     """Width of the embeddings and the hidden states (d)."""
-    ffn_width: int = Field(2048, ge=1)
+    ffn_width: int = Field(2048, ge=1, le=262144)
     """Width inside the feed-forward sub-layers."""
-    num_heads: int = Field(8, ge=1)
+    num_heads: int = Field(8, ge=1, le=1024)
     """Attention heads; they share the width."""
-    num_encoder_layers: int = Field(6, ge=1)
+    num_encoder_layers: int = Field(6, ge=1, le=1000)
     """Depth of the encoder."""
-    num_decoder_layers: int = Field(6, ge=1)
+    num_decoder_layers: int = Field(6, ge=1, le=1000)
     """Depth of the decoder."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """On the embeddings and on what each sub-layer adds."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from manyglot.corpus.languages import name_of
+from manyglot.corpus.languages import name_of, primary
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
 from manyglot.reports.matrix import matrix_svg
 from manyglot.reports.tables import percent
@@ -21,8 +21,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 table { border-collapse: collapse; } td, th { padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
-.scroll { overflow-x: auto; } .scroll svg { max-width: 100%; height: auto; border-radius: 6px; }
-small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
+.scroll { overflow-x: auto; } .scroll svg { min-width: 44rem; max-width: 100%; height: auto; border-radius: 6px; }
+.wrong { color: #c2410c; font-weight: 600; } td:first-child { white-space: nowrap; } small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
 """
 
 
@@ -55,15 +55,21 @@ def write_report(
 
 def _averages(evaluation: Evaluation) -> str:
     rows = [
-        (name, a["num_directions"], f"{a['bleu']:.1f}", f"{a['chrf']:.1f}", percent(a["language_accuracy"]))
+        (
+            name,
+            a["num_directions"],
+            f"{a['bleu']:.1f}",
+            f"{a['chrf']:.1f}",
+            percent(a["language_accuracy"]),
+            percent(a["reference_accuracy"]),
+        )
         for name, a in evaluation.averages().items()
     ]
-    bounds = (f"{percent(a['reference_accuracy'])} ({name})" for name, a in evaluation.averages().items())
     signatures = [*sorted({d.bleu_signature for d in evaluation.directions}), evaluation.chrf_signature]
     return (
-        _table(("directions", "number", "BLEU", "chrF++", "LangAcc"), rows)
+        _table(("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of the references"), rows, texts=1)
         + f"<p><small>LangAcc: share of translations in the target language, told by {escape(evaluation.identifier)}; "
-        + f"on the references themselves it reaches {escape(', '.join(bounds))}. "
+        + "that of the references shows how well the identifier does on perfect text. "
         + f"Signatures: {escape(' · '.join(signatures))}</small></p>"
     )
 
@@ -79,7 +85,7 @@ def _languages(directions: Sequence[DirectionResult]) -> str:
         cells += [percent(fmean(values) if values else None) for values in known]
         rows.append((f"{name_of(code)} ({code})", *cells))
     headings = ("into", "BLEU supervised", "BLEU zero-shot", "LangAcc supervised", "LangAcc zero-shot")
-    return "<h2>By target language</h2>" + _table(headings, rows)
+    return "<h2>By target language</h2>" + _table(headings, rows, texts=1)
 
 
 def _worst(directions: Sequence[DirectionResult], number: int = 10) -> str:
@@ -94,15 +100,26 @@ def _worst(directions: Sequence[DirectionResult], number: int = 10) -> str:
         )
         for d in worst
     ]
-    return "<h2>Worst directions</h2>" + _table(("direction", "kind", "BLEU", "chrF++", "LangAcc"), rows)
+    return "<h2>Worst directions</h2>" + _table(("direction", "kind", "BLEU", "chrF++", "LangAcc"), rows, texts=2)
 
 
 def _examples(examples: Sequence[Example]) -> str:
-    rows = [
-        (f"{e.source}→{e.target}" + (" zero-shot" if e.zero_shot else ""), e.text, e.output, e.reference, e.identified)
-        for e in examples
-    ]
-    return "<h2>Translations</h2>" + _table(("direction", "source", "output", "reference", "identified as"), rows)
+    """Translations as they are; a language that is not the one asked for stands out."""
+    rows = []
+    for e in examples:
+        right = e.identified in (e.target, primary(e.target))
+        identified = e.identified if right else _Marked(e.identified or "none")
+        rows.append(
+            (
+                f"{e.source}→{e.target}" + (", zero-shot" if e.zero_shot else ""),
+                e.text,
+                e.output,
+                e.reference,
+                identified,
+            )
+        )
+    headings = ("direction", "source", "output", "reference", "identified as")
+    return "<h2>Translations</h2>" + _table(headings, rows, texts=len(headings))
 
 
 def _curve(log: Sequence[Mapping[str, Any]]) -> str:
@@ -115,14 +132,17 @@ def _curve(log: Sequence[Mapping[str, Any]]) -> str:
     if not points:
         return ""
     last, top = max(step for step, _ in points), max(loss for _, loss in points)
-    drawn = []
+    drawn: list[str] = []
+    ends = [210 - 190 * line[-1][1] / top for line in lines.values() if line]
+    apart = 16 if len(ends) == 2 and abs(ends[0] - ends[1]) < 14 else 0  # labels that would cover each other
     for colour, (name, line) in zip(("#0d5972", "#d9822b"), lines.items(), strict=True):
+        if not line:
+            continue
         path = " ".join(f"{40 + 600 * step / last:.1f},{210 - 190 * loss / top:.1f}" for step, loss in line)
-        end = line[-1][1] if line else 0.0
+        end = line[-1][1]
+        label = 214 - 190 * end / top - (apart if name == "training" else 0)
         drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn.append(
-            f'<text x="648" y="{214 - 190 * end / top:.0f}" font-size="12" fill="{colour}">{name} {end:.2f}</text>'
-        )
+        drawn.append(f'<text x="648" y="{label:.0f}" font-size="12" fill="{colour}">{name} {end:.2f}</text>')
     axes = (
         '<path d="M40 20V210H640" fill="none" stroke="#888"/>'
         f'<text x="36" y="26" text-anchor="end" font-size="12" fill="#888">{top:.1f}</text>'
@@ -134,13 +154,18 @@ def _curve(log: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+class _Marked(str):
+    """A cell that stands out."""
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[object]], texts: int) -> str:
+    """A table whose first `texts` columns are text and whose others are numbers."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in rows)
+    lines = ("".join(_cell(cell, text=i < texts) for i, cell in enumerate(row)) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<div class=scroll><table><tr>{head}</tr>{body}</table></div>"
 
 
-def _cell(value: object) -> str:
-    text = str(value)
-    number = text.rstrip("%").replace(".", "").isdigit() or text == "–"
-    return f"<td{' class=number' if number else ' dir=auto'}>{escape(text)}</td>"
+def _cell(value: object, text: bool) -> str:
+    kind = "class=number" if not text else "class=wrong" if isinstance(value, _Marked) else "dir=auto"
+    return f"<td {kind}>{escape(str(value))}</td>"

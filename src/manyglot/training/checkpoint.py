@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
+from manyglot.training.loss import Sums
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class RunState:
 
     step: int = 0
     place: Place = field(default_factory=Place)
+    unlogged: Sums = field(default_factory=Sums)
+    """The losses since the last line of the log."""
 
 
 def save_checkpoint(
@@ -48,11 +51,11 @@ def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
         values = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
         model.load_state_dict(load_file(found[-1] / "model.safetensors"))
         _restore_optimizer(model, optimizer, load_file(found[-1] / "optimizer.safetensors"))
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise FolderError(
             f"The checkpoint {found[-1]} is damaged ({error}). Delete it to use the one before."
         ) from None
-    return RunState(values["step"], Place(**values["place"]))
+    return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]))
 
 
 def _checkpoints(folder: Path) -> list[Path]:

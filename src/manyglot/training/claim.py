@@ -9,35 +9,46 @@ from typing import Any
 import yaml
 
 from manyglot.errors import FolderError
+from manyglot.folders import is_empty
 
 FREE_TO_CHANGE = (
+    "data",
+    "run",
+    "corpus.path",
     "decoding.",
     "evaluation.",
     "training.device",
+    "training.max_steps",
     "training.log_every",
     "training.validate_every",
     "training.checkpoint_every",
     "training.keep_checkpoints",
 )
-"""Settings that do not decide the weights, so that a run may go on with others."""
+"""Settings that do not decide the weights of a step, so that a run may go on with others; paths may move."""
 
 
-def claim_run(run: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings into the run's folder, or check that they are the ones it was started with."""
-    path = run / "config.yaml"
-    if path.exists():
-        differences = _differences(yaml.safe_load(path.read_text("utf-8")), settings)
+def claim_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
+    """Write the settings into the run's folder; once it has a checkpoint, those that matter must stay the same."""
+    path, digest_path = run / "config.yaml", run / "data.sha256"
+    started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
+    if path.exists() and started:
+        differences = _differences(yaml.safe_load(path.read_text("utf-8")) or {}, settings)
         changed = [name for name in differences if not name.startswith(FREE_TO_CHANGE)]
+        if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
+            raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
         if changed:
             raise FolderError(
                 f"{run} holds a run with other settings ({', '.join(changed)}). "
                 f"Set `run` to another folder, or delete this one."
             )
-    elif run.exists() and any(run.iterdir()):
+    elif not path.exists() and run.exists() and not is_empty(run):
         raise FolderError(f"{run} exists and holds something else. Set `run` to another folder.")
     try:
         run.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
+        digest_path.write_text(data_digest + "\n", "utf-8")
+        new = path.with_suffix(".unfinished")
+        new.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
+        new.replace(path)
     except OSError as error:
         raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
 

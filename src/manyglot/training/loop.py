@@ -8,9 +8,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -18,16 +18,19 @@ from pydantic import Field
 from manyglot.batches.batch import Batch
 from manyglot.batches.loader import Loader, Place
 from manyglot.devices import Precision, autocast, find_device
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
 from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
-from manyglot.training.loss import batch_loss
+from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
 
 Validate = Callable[[Transformer], Mapping[str, float]]
 """Measures a model; the loop logs what it returns."""
+
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingSettings(Settings):
@@ -43,7 +46,7 @@ class TrainingSettings(Settings):
     """Updates over which the learning rate rises."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of the probability given to all symbols alike."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Rate, Rate] = (0.9, 0.98)
     """Adam's two decay rates."""
     eps: float = Field(1e-8, gt=0)
     """Adam's epsilon."""
@@ -65,18 +68,6 @@ class TrainingSettings(Settings):
     """Updates between two lines of the log."""
 
 
-@dataclass
-class Sums:
-    """Sums over target tokens: of an update, or of all updates since the last line of the log."""
-
-    loss: float = 0.0
-    nll: float = 0.0
-    tokens: int = 0
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.loss + other.loss, self.nll + other.nll, self.tokens + other.tokens)
-
-
 def train(
     model: Transformer, loader: Loader, settings: TrainingSettings, run: Path, seed: int, validate: Validate
 ) -> RunState:
@@ -87,26 +78,47 @@ def train(
         model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
     )
     state = load_latest(run / "checkpoints", model, optimizer)
+    if state.step > settings.max_steps:
+        raise SettingsError(
+            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}."
+        )
     if state.step:
         say(f"Going on from step {state.step:,}.")
-    log = _Log(run / "log.jsonl", state.step)
+    log = _Log(run / "log.jsonl", state)
     updates = _updates(loader, state.place, settings.accumulation)
     with bar("training", settings.max_steps, done=state.step) as display:
         while state.step < settings.max_steps:
             batches, place = next(updates)
-            state = RunState(state.step + 1, place)
+            state = RunState(state.step + 1, place, state.unlogged)
             torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
-            log.add(accumulate(model, batches, settings, device), state.step)
+            state = replace(state, unlogged=state.unlogged + accumulate(model, batches, settings, device))
+            check_loss(state)
             step_optimizer(model, optimizer, settings, state.step)
             if _due(state.step, settings.log_every, settings):
                 log.training(state, optimizer.param_groups[0]["lr"])
+                state = replace(state, unlogged=Sums())
             if _due(state.step, settings.validate_every, settings):
                 with log.paused():
                     log.write({"step": state.step, **_measure(model, validate)})
             if _due(state.step, settings.checkpoint_every, settings):
+                check_finite(model, state.step)
                 save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
             display.advance(note=log.note)
     return state
+
+
+def check_loss(state: RunState) -> None:
+    """Stop at a loss that is not a number."""
+    if not math.isfinite(state.unlogged.loss):
+        raise ManyglotError(
+            f"The loss is not a number at step {state.step}. Lower training.learning_rate, or set training.clip_norm."
+        )
+
+
+def check_finite(model: Transformer, step: int) -> None:
+    """Refuse to keep weights that are not numbers."""
+    if not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+        raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
 def accumulate(model: Transformer, batches: Sequence[Batch], settings: TrainingSettings, device: torch.device) -> Sums:
@@ -168,39 +180,31 @@ def _due(step: int, every: int, settings: TrainingSettings) -> bool:
 class _Log:
     """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
 
-    def __init__(self, path: Path, step: int) -> None:
+    def __init__(self, path: Path, state: RunState) -> None:
         self.path, self.note = path, ""
         path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [line for line in read_log(path) if line["step"] <= step]
+        kept = [line for line in read_log(path) if line["step"] <= state.step]
         new = path.with_suffix(".unfinished")
         new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         new.replace(path)
-        self.sums, self.since = Sums(), time.monotonic()
-
-    def add(self, sums: Sums, step: int) -> None:
-        """Count an update; a loss that is not a number ends the run."""
-        if not math.isfinite(sums.loss):
-            raise ManyglotError(
-                f"The loss is not a number at step {step}. Lower training.learning_rate, or set training.clip_norm."
-            )
-        self.sums += sums
+        self.num_tokens, self.since = state.unlogged.tokens, time.monotonic()
 
     def training(self, state: RunState, learning_rate: float) -> None:
-        """Write the mean loss since the last line, and keep it as a note for the state bar."""
-        loss, nll = self.sums.loss / self.sums.tokens, self.sums.nll / self.sums.tokens
-        speed = self.sums.tokens / (time.monotonic() - self.since)
-        self.note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
+        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
+        sums = state.unlogged
+        speed = (sums.tokens - self.num_tokens) / (time.monotonic() - self.since)
+        self.note = f"loss {sums.loss / sums.tokens:.3f}, {speed:,.0f} tokens/s"
         self.write(
             {
                 "step": state.step,
                 "epoch": state.place.epoch,
-                "loss": loss,
-                "nll": nll,
+                "loss": sums.loss / sums.tokens,
+                "nll": sums.nll / sums.tokens,
                 "learning_rate": learning_rate,
                 "tokens_per_second": speed,
             }
         )
-        self.sums, self.since = Sums(), time.monotonic()
+        self.num_tokens, self.since = 0, time.monotonic()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ Shape letters: N scored target tokens, D model width, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
@@ -21,6 +22,18 @@ class Loss(NamedTuple):
     """What is minimised: (1 - s) nll + s times the mean over all symbols."""
     nll: Tensor
     """The negative log-likelihood, for people."""
+
+
+@dataclass
+class Sums:
+    """Sums over target tokens: of an update, or of all updates since the last line of the log."""
+
+    loss: float = 0.0
+    nll: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.loss + other.loss, self.nll + other.nll, self.tokens + other.tokens)
 
 
 def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> Loss:

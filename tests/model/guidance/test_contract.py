@@ -140,7 +140,11 @@ def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[Meth
     vocabulary = Vocabulary(train_subwords(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
     torch.manual_seed(3)
     original = Transformer(model.settings, settings, len(vocabulary.subwords), 3).eval()
-    config = {"model": model.settings.model_dump(), "guidance": [each.model_dump() for each in settings]}
+    config = {
+        "model": model.settings.model_dump(),
+        "guidance": [each.model_dump() for each in settings],
+        "training": {},
+    }
     trained = TrainedModel(original, vocabulary, (Direction("de", "en"),), config)
     save_model(tmp_path / "model", trained)
     loaded = load_model(tmp_path / "model")

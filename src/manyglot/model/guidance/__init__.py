@@ -5,6 +5,7 @@ A new method is a file with its settings and its module, and its name in `METHOD
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -27,8 +28,10 @@ def read_method(values: Any) -> MethodSettings:
     """Read one entry of the `guidance` list."""
     if isinstance(values, MethodSettings):
         return values
-    if not isinstance(values, dict) or "method" not in values:
-        raise SettingsError(f"guidance: each entry needs a method, such as {{method: token}}; got {values!r}.")
+    if not isinstance(values, dict) or not isinstance(values.get("method"), str):
+        raise SettingsError(
+            f"guidance: each entry needs a method, such as {{method: token}}; got {reprlib.repr(values)}."
+        )
     return parse(_by_name(values["method"]).settings_type, values, where="guidance")
 
 
