@@ -22,7 +22,8 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid v
 table { border-collapse: collapse; } td, th { padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
 .scroll { overflow-x: auto; } .scroll svg { min-width: 44rem; max-width: 100%; height: auto; border-radius: 6px; }
-.wrong { color: #c2410c; font-weight: 600; } td:first-child { white-space: nowrap; } small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
+.wrong { color: #c2410c; font-weight: 600; } td:first-child { white-space: nowrap; }
+small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
 """
 
 
