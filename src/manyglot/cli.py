@@ -178,8 +178,10 @@ def describe(
 
 
 def _command() -> str:
-    """How the user can call us again: by name, if that is on the PATH."""
-    return "manyglot" if shutil.which("manyglot") else f"{sys.executable} -m manyglot"
+    """How the user can call us again: by name, if that is on the PATH, else as it was called now."""
+    if shutil.which("manyglot"):
+        return "manyglot"
+    return sys.argv[0] if Path(sys.argv[0]).name == "manyglot" else f"{sys.executable} -m manyglot"
 
 
 def _print_json(value: Any) -> None:

@@ -110,7 +110,7 @@ def _write(phrase: Phrase, writer: CldrLanguage) -> str:
 
 def _draw_phrase(rng: random.Random) -> Phrase:
     kinds = (_date, _relative, _measure, _money, _duration, _names)
-    return rng.choices(kinds, weights=(3, 2, 3, 2, 2, 4))[0](rng)
+    return rng.choices(kinds, weights=(3, 2, 3, 2, 2, 2))[0](rng)
 
 
 def _date(rng: random.Random) -> Phrase:
