@@ -149,7 +149,7 @@ def _names(rng: random.Random) -> Phrase:
     """A list of countries, of languages or of currencies, with 'and' or 'or'."""
     table, weights = rng.choice((("country", _countries()), ("tongue", _tongues()), ("currency", _currencies())))
     chosen: dict[str, None] = {}  # a dict keeps the order of drawing
-    num_names = rng.randint(2, 4)
+    num_names = rng.randint(2, 3)
     while len(chosen) < num_names:
         chosen[_weighted(rng, weights)] = None
     style = rng.choice(("standard", "or"))
