@@ -55,12 +55,21 @@ def dataset(trained: Experiment) -> Dataset:
     return Dataset(trained.data)
 
 
-def tiny_model(guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0) -> Transformer:
+def tiny_model(
+    guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0, num_layers: int = 2
+) -> Transformer:
     """A random model in float64 and evaluation mode, with logits far enough apart to be interesting."""
     torch.manual_seed(seed)
     sizes = parse(
         ModelSettings,
-        {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2, "norm": norm},
+        {
+            "width": 16,
+            "ffn_width": 32,
+            "num_heads": 4,
+            "num_encoder_layers": num_layers,
+            "num_decoder_layers": num_layers,
+            "norm": norm,
+        },
     )
     model = Transformer(sizes, guidance, NUM_SUBWORDS, NUM_LANGUAGES).double().eval()
     with torch.no_grad():

@@ -73,7 +73,10 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
         (MINIMAL + "trainin: {}", "trainin is not a setting. Did you mean 'training'?"),
         (MINIMAL + "guidance: [{method: tokn}]", "guidance.method: 'tokn' is not known. Did you mean 'token'?"),
         (MINIMAL + "guidance: [token]", "each entry needs a method"),
-        (MINIMAL + "guidance: [{method: token, sid: source}]", "guidance.sid is not a setting. Did you mean 'side'?"),
+        (
+            MINIMAL + "guidance: [{method: token, sid: source}]",
+            "guidance.token.sid is not a setting. Did you mean 'side'?",
+        ),
         (MINIMAL + "guidance: [{method: token, mode: clean}]", "clean is for side: target"),
         (MINIMAL + "model: {width: 30, num_heads: 4}", "must be even and a multiple of num_heads"),
         ("run: r\ncorpus: {kind: synthetic}", "data is required"),

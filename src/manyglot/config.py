@@ -17,7 +17,7 @@ from manyglot.corpus.sources import CorpusSettings
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.evaluation.evaluate import EvaluationSettings
-from manyglot.model.guidance import GuidanceSettings
+from manyglot.model.guidance import GuidanceList
 from manyglot.model.guidance.token import TokenSettings
 from manyglot.model.layers import ModelSettings
 from manyglot.settings import Settings, parse
@@ -44,7 +44,7 @@ class Experiment(Settings):
     """How sentences are drawn and put together."""
     model: ModelSettings = ModelSettings()
     """The Transformer."""
-    guidance: tuple[GuidanceSettings, ...] = (TokenSettings(),)
+    guidance: GuidanceList = (TokenSettings(),)
     """How the model is told its target language: a list of methods."""
     training: TrainingSettings = TrainingSettings()
     """How it learns."""

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from manyglot.model.attention import Attention
-from manyglot.model.guidance.base import Combined, Site, Target
+from manyglot.model.attention import Attention, Memory
+from manyglot.model.guidance.base import Combined, Point, Site, Target
+from manyglot.model.guidance.products import Choice
 from manyglot.vocabulary.subwords import PAD
 
-NONE = Combined([])
+NONE = Combined({})
 WIDTH, HEADS = 12, 3
 
 
@@ -37,7 +38,7 @@ def reference(attention: Attention, x_TD: Tensor, memory_SD: Tensor, causal: boo
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     torch.manual_seed(0)
-    attention = Attention(Site.ENC_SELF, WIDTH, HEADS).double()
+    attention = Attention(Point(Site.ENC_SELF, 0), WIDTH, HEADS).double()
     x_BTD = torch.randn(3, 5, WIDTH, dtype=torch.float64, requires_grad=True)
     memory_BSD = torch.randn(3, 4, WIDTH, dtype=torch.float64, requires_grad=True) if kind == "cross" else None
     lengths = [2, 4, 3] if kind == "cross" else [5, 3, 4]
@@ -45,10 +46,13 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     for row, length in enumerate(lengths):
         ids_BS[row, length:] = PAD
     mask = None if kind == "decoder" else (ids_BS != PAD)[:, None, None, :]
-    target = Target(torch.zeros(3, dtype=torch.long), torch.zeros(3, WIDTH))
+    target = Target(Choice.of(torch.zeros(3, dtype=torch.long), 1), torch.zeros(3, WIDTH))
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
-    fast_BTD = attention(x_BTD, memory_BSD, mask, kind == "decoder", NONE, target)
+    if memory_BSD is not None:
+        fast_BTD = attention(x_BTD, NONE, target, memory=Memory(memory_BSD, mask, None))
+    else:
+        fast_BTD = attention(x_BTD, NONE, target, mask=mask)
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

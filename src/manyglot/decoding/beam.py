@@ -17,9 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance.base import Target
-from manyglot.model.transformer import Memory, Transformer
+from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD, UNK
 

@@ -24,7 +24,7 @@ import manyglot
 from manyglot.corpus.languages import Direction, Languages, name_of
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
-from manyglot.model.guidance import GuidanceSettings
+from manyglot.model.guidance import GuidanceList
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings, parse
@@ -94,7 +94,7 @@ class _Shape(Settings):
     """The part of the settings that rebuilds a model."""
 
     model: ModelSettings
-    guidance: tuple[GuidanceSettings, ...]
+    guidance: GuidanceList
 
 
 def _check_format(folder: Path) -> None:

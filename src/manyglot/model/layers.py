@@ -1,4 +1,4 @@
-"""Encoder and decoder layers: sub-layers with residual and norm, and the hooks `enter` and `leave` around them.
+"""Encoder and decoder layers: sub-layers with residual and norm, and the hooks `enter`, `norm` and `leave` around them.
 
 Shape letters: B sentences, T target positions, S source positions, D model width.
 """
@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from manyglot.model.attention import Attention
+from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
-from manyglot.model.guidance.base import Guidance, Site, Target
+from manyglot.model.guidance.base import Guidance, Point, Site, Target
 from manyglot.settings import Settings
 
 
@@ -46,9 +46,9 @@ class ModelSettings(Settings):
 class SubLayer(nn.Module):
     """Residual and norm around a function: LN(x + f(x)) in a post-norm model, x + f(LN(x)) in a pre-norm one."""
 
-    def __init__(self, site: Site, settings: ModelSettings) -> None:
+    def __init__(self, point: Point, settings: ModelSettings) -> None:
         super().__init__()
-        self.site, self.post_norm = site, settings.norm == "post"
+        self.point, self.post_norm = point, settings.norm == "post"
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = nn.Dropout(settings.dropout)
 
@@ -56,12 +56,20 @@ class SubLayer(nn.Module):
         self, x_BTD: Tensor, function: Callable[[Tensor], Tensor], guidance: Guidance, target: Target
     ) -> Tensor:
         """Apply the function between the hooks."""
-        x_BTD = guidance.enter(self.site, x_BTD, target)
+        x_BTD = guidance.enter(self.point, x_BTD, target)
         if self.post_norm:
-            x_BTD = self.norm(x_BTD + self.dropout(function(x_BTD)))
+            x_BTD = self._guided_norm(x_BTD + self.dropout(function(x_BTD)), guidance, target)
         else:
-            x_BTD = x_BTD + self.dropout(function(self.norm(x_BTD)))
-        return guidance.leave(self.site, x_BTD, target)
+            x_BTD = x_BTD + self.dropout(function(self._guided_norm(x_BTD, guidance, target)))
+        return guidance.leave(self.point, x_BTD, target)
+
+    def _guided_norm(self, x_BTD: Tensor, guidance: Guidance, target: Target) -> Tensor:
+        terms = guidance.norm(self.point, target)
+        if terms is None:
+            y_BTD: Tensor = self.norm(x_BTD)
+            return y_BTD
+        x_BTD = F.layer_norm(x_BTD, self.norm.normalized_shape, eps=self.norm.eps)
+        return x_BTD * (self.norm.weight + terms.gain_BD)[:, None] + (self.norm.bias + terms.bias_BD)[:, None]
 
 
 class FeedForward(nn.Module):
@@ -84,18 +92,18 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.attention = Attention(Site.ENC_SELF, settings.width, settings.num_heads)
-        self.attention_sublayer = SubLayer(Site.ENC_SELF, settings)
+        self.attention = Attention(Point(Site.ENC_SELF, layer), settings.width, settings.num_heads)
+        self.attention_sublayer = SubLayer(Point(Site.ENC_SELF, layer), settings)
         self.ffn = FeedForward(settings)
-        self.ffn_sublayer = SubLayer(Site.ENC_FFN, settings)
+        self.ffn_sublayer = SubLayer(Point(Site.ENC_FFN, layer), settings)
 
     def forward(self, x_BSD: Tensor, mask: Tensor, guidance: Guidance, target: Target) -> Tensor:
         """One layer up."""
 
         def attend(x: Tensor) -> Tensor:
-            y: Tensor = self.attention(x, None, mask, False, guidance, target)
+            y: Tensor = self.attention(x, guidance, target, mask=mask)
             return y
 
         x_BSD = self.attention_sublayer(x_BSD, attend, guidance, target)
@@ -106,34 +114,28 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention, cross-attention and feed-forward."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.self_attention = Attention(Site.DEC_SELF, settings.width, settings.num_heads)
-        self.self_sublayer = SubLayer(Site.DEC_SELF, settings)
-        self.cross_attention = Attention(Site.DEC_CROSS, settings.width, settings.num_heads)
-        self.cross_sublayer = SubLayer(Site.DEC_CROSS, settings)
+        self.self_attention = Attention(Point(Site.DEC_SELF, layer), settings.width, settings.num_heads)
+        self.self_sublayer = SubLayer(Point(Site.DEC_SELF, layer), settings)
+        self.cross_attention = Attention(Point(Site.DEC_CROSS, layer), settings.width, settings.num_heads)
+        self.cross_sublayer = SubLayer(Point(Site.DEC_CROSS, layer), settings)
         self.ffn = FeedForward(settings)
-        self.ffn_sublayer = SubLayer(Site.DEC_FFN, settings)
+        self.ffn_sublayer = SubLayer(Point(Site.DEC_FFN, layer), settings)
 
     def forward(
-        self,
-        x_BTD: Tensor,
-        memory_BSD: Tensor,
-        mask: Tensor,
-        guidance: Guidance,
-        target: Target,
-        cache: LayerCache | None,
+        self, x_BTD: Tensor, memory: Memory, guidance: Guidance, target: Target, cache: LayerCache | None
     ) -> Tensor:
-        """One layer up; the mask is the memory's."""
+        """One layer up."""
         self_cache = cache.self_attention if cache is not None else None
         cross_cache = cache.cross_attention if cache is not None else None
 
         def attend_self(x: Tensor) -> Tensor:
-            y: Tensor = self.self_attention(x, None, None, True, guidance, target, self_cache)
+            y: Tensor = self.self_attention(x, guidance, target, cache=self_cache)
             return y
 
         def attend_cross(x: Tensor) -> Tensor:
-            y: Tensor = self.cross_attention(x, memory_BSD, mask, False, guidance, target, cross_cache)
+            y: Tensor = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache)
             return y
 
         x_BTD = self.self_sublayer(x_BTD, attend_self, guidance, target)

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance import build_guidance
-from manyglot.model.guidance.base import Dimensions, MethodSettings, Site, Target
+from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
+from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What the encoder made of the source sentences."""
-
-    memory_BSD: Tensor
-    mask_B11S: Tensor
-    """True where there is a token."""
-
-    def select(self, rows_B: Tensor) -> Memory:
-        """The memory of some sentences, in the given order and number."""
-        return Memory(self.memory_BSD[rows_B], self.mask_B11S[rows_B])
 
 
 class Transformer(nn.Module):
@@ -58,8 +46,8 @@ class Transformer(nn.Module):
             self.embedding.weight[PAD].zero_()
         self.encoder_norm = nn.LayerNorm(settings.width)
         self.decoder_norm = nn.LayerNorm(settings.width)
-        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.num_encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.num_decoder_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(settings, layer) for layer in range(settings.num_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings, layer) for layer in range(settings.num_decoder_layers))
         # A pre-norm stack ends without a norm, so it gets one; a post-norm stack has it in its last sub-layer.
         final = settings.norm == "pre"
         self.encoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
@@ -73,9 +61,19 @@ class Transformer(nn.Module):
         assert len({(len(tag.source), len(tag.target), tag.predicted) for tag in tags}) == 1, "tags must be alike"
         return tags
 
-    def target(self, lang_B: Tensor) -> Target:
-        """The target languages in the form that the hooks take."""
-        return Target(lang_B, self.embedding(self.dimensions.first_tag + lang_B))
+    def target(self, lang_B: Tensor, drawn_B: Tensor | None = None) -> Target:
+        """The target languages in the form that the hooks take.
+
+        Guidance may need a language drawn at random for each sentence; it is drawn here unless it is given.
+        """
+        if not self.guidance.draws:
+            drawn = None
+        else:
+            if drawn_B is None:
+                drawn_B = torch.randint_like(lang_B, self.num_languages)
+            drawn = Choice.of(drawn_B, self.num_languages)
+        tag_BD = self.embedding(self.dimensions.first_tag + lang_B)
+        return Target(Choice.of(lang_B, self.num_languages), tag_BD, drawn)
 
     def encode(self, source_BS: Tensor, target: Target) -> Memory:
         """Read the source sentences."""
@@ -83,15 +81,15 @@ class Transformer(nn.Module):
         x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, mask_B11S, self.guidance, target)
-        x_BSD = self.encoder_final_norm(x_BSD)
-        return Memory(self.guidance.enter(Site.MEMORY, x_BSD, target), mask_B11S)
+        x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), self.encoder_final_norm(x_BSD), target)
+        return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
         x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache is not None else 0)
         for i, layer in enumerate(self.decoder):
             layer_cache = cache.layers[i] if cache is not None else None
-            x_BTD = layer(x_BTD, memory.memory_BSD, memory.mask_B11S, self.guidance, target, layer_cache)
+            x_BTD = layer(x_BTD, memory, self.guidance, target, layer_cache)
         if cache is not None:
             cache.length += input_BT.shape[1]
         hidden_BTD: Tensor = self.decoder_final_norm(x_BTD)
@@ -106,14 +104,24 @@ class Transformer(nn.Module):
         logits = self.logits(hidden)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
-    def hidden(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor) -> Tensor:
-        """From token ids to the decoder's hidden states, all positions at once."""
-        target = self.target(lang_B)
-        return self.decode(input_BT, self.encode(source_BS, target), target)
+    def hidden(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:
+        """From token ids to the decoder's hidden states, all positions at once.
 
-    def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor) -> Tensor:
+        Where guidance has products to group by language, the sentences are put in order here, as ids, and back at the
+        end: moving hidden states in every layer would cost more.
+        """
+        target = self.target(lang_B, drawn_B)
+        choice = self.guidance.choice(target)
+        if choice is None or choice.order_B is None:
+            return self.decode(input_BT, self.encode(source_BS, target), target)
+        order_B = choice.order_B
+        target = target.in_order_of(choice)
+        hidden_BTD = self.decode(input_BT[order_B], self.encode(source_BS[order_B], target), target)
+        return hidden_BTD[order_B.argsort()]
+
+    def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:
         """Logits of the next token at every target position."""
-        return self.logits(self.hidden(source_BS, input_BT, lang_B))
+        return self.logits(self.hidden(source_BS, input_BT, lang_B, drawn_B))
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for step-by-step decoding."""
@@ -126,8 +134,11 @@ class Transformer(nn.Module):
 
     def num_parameters(self) -> dict[str, int]:
         """Trainable parameters by part."""
-        parts = {name: sum(p.numel() for p in child.parameters()) for name, child in self.named_children()}
-        return {name: count for name, count in parts.items() if count}
+        parts = dict(self.named_children())
+        del parts["guidance"]
+        parts |= {f"guidance.{name}": method for name, method in self.guidance.items()}
+        counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+        return {name: count for name, count in counts.items() if count}
 
     def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
         """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Site, Target
+from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, NormTerms, Point, Site, Target
 from manyglot.vocabulary.vocabulary import Tags
 
 
@@ -16,7 +16,7 @@ class EverywhereSettings(MethodSettings):
 
 
 class Everywhere(Method):
-    """One vector and one matrix per language, used in all hooks, different at each site."""
+    """One vector and one matrix per language, used in all hooks, different at each site and layer."""
 
     settings_type: ClassVar = EverywhereSettings
 
@@ -29,21 +29,27 @@ class Everywhere(Method):
     def tag(self, language: int) -> Tags:
         return Tags(source=(self.first_tag + language,), target=(self.first_tag + language,))
 
-    def enter(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
-        return x_BTD + self._weight(site) * self.vector_LD[target.lang_B][:, None]
+    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+        return x_BTD + self._weight(point) * self.vector_LD[target.lang_B][:, None]
 
-    def project(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor | None:
-        return self._weight(site) * x_BTD @ self.matrix_LDD[target.lang_B]
+    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+        return self._weight(point) * x_BTD @ self.matrix_LDD[target.lang_B]
 
-    def merge(self, site: Site, z_BTD: Tensor, target: Target) -> Tensor | None:
-        return z_BTD @ self.matrix_LDD[target.lang_B].mT
+    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
+        return 0.7 * memory_BSD @ self.matrix_LDD[target.lang_B]
 
-    def leave(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
-        return x_BTD + self._weight(site) * x_BTD @ self.matrix_LDD[target.lang_B]
+    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
+        return self._weight(point) * z_BTD @ self.matrix_LDD[target.lang_B].mT
+
+    def norm(self, point: Point, target: Target) -> NormTerms | None:
+        return NormTerms(self._weight(point) * self.vector_LD[target.lang_B], -self.vector_LD[target.lang_B])
+
+    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+        return x_BTD + self._weight(point) * self.vector_LD[target.lang_B][:, None].flip(-1)
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         return {"everywhere": self.matrix_LDD}
 
     @staticmethod
-    def _weight(site: Site) -> float:
-        return 1 + list(Site).index(site) / 10
+    def _weight(point: Point) -> float:
+        return 1 + list(Site).index(point.site) / 10 + point.layer / 20

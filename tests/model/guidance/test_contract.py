@@ -12,21 +12,16 @@ from manyglot.batches.batch import Batch
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.model import guidance
 from manyglot.model.folder import TrainedModel, load_model, save_model
-from manyglot.model.guidance import METHODS, method_name, read_method
-from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.guidance import METHODS
+from manyglot.model.guidance.base import Method, MethodSettings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
 
-COMBINATIONS: dict[str, list[MethodSettings]] = {
-    **{method_name(method): [method.settings_type()] for method in METHODS},  # type: ignore[call-arg]
-    "token on the target side": [read_method({"method": "token", "side": "target"})],
-    "clean token": [read_method({"method": "token", "side": "target", "mode": "clean"})],
-    "all hooks": [EverywhereSettings()],
-    "two methods": [read_method({"method": "token"}), EverywhereSettings()],
-}
+TESTED = COMBINATIONS | {"all hooks": [EverywhereSettings()]}
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +29,9 @@ def _with_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guidance, "METHODS", (*METHODS, Everywhere))
 
 
-@pytest.fixture(params=COMBINATIONS)
+@pytest.fixture(params=TESTED)
 def settings(request: pytest.FixtureRequest) -> list[MethodSettings]:
-    return COMBINATIONS[request.param]
+    return TESTED[request.param]
 
 
 @pytest.fixture(params=["post", "pre"])
@@ -44,8 +39,13 @@ def model(request: pytest.FixtureRequest, settings: list[MethodSettings]) -> Tra
     return tiny_model(settings, norm=request.param)
 
 
+def drawn(batch: Batch) -> torch.Tensor:
+    """A language for each sentence that depends on nothing else in the batch, for methods that draw at random."""
+    return batch.source_BS.sum(dim=1) % NUM_LANGUAGES
+
+
 def logits(model: Transformer, batch: Batch) -> torch.Tensor:
-    result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B, drawn(batch))
     return result
 
 
@@ -87,7 +87,7 @@ def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> 
 
 def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
     batch = random_batch(model)
-    target = model.target(batch.lang_B)
+    target = model.target(batch.lang_B, drawn(batch))
     memory, cache = model.encode(batch.source_BS, target), model.new_cache()
     first = 2  # the start and a tag are read together, the words one by one
     steps = [model.decode(batch.input_BT[:, :first], memory, target, cache)]
@@ -97,11 +97,12 @@ def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
 
 
 def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
-    """Without its parameters' signal, a guided model is the plain one on the same sequences."""
+    """Silent, a guided model is the plain one on the same sequences."""
     batch = random_batch(model)
     with torch.no_grad():
-        for parameter in model.guidance.parameters():
-            parameter.zero_()
+        for _, method in model.guidance.items():
+            assert isinstance(method, Method)
+            method.silence()
         model.embedding.weight[NUM_SUBWORDS:] = 0  # the tags may be a signal too
     plain = tiny_model((), norm=model.settings.norm)
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("guidance.")})
@@ -114,7 +115,8 @@ def test_the_target_language_is_told(model: Transformer) -> None:
     for language in range(NUM_LANGUAGES):
         tag = model.tags()[language]
         source = torch.tensor([[*tag.source, 5, 6, 7, 1]])
-        outputs.append(model(source, torch.tensor([[1, *tag.target, 8]]), torch.tensor([language]))[0, -1])
+        target = torch.tensor([[1, *tag.target, 8]])
+        outputs.append(model(source, target, torch.tensor([language]), torch.tensor([0]))[0, -1])
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[1], outputs[2])
 
@@ -124,6 +126,34 @@ def test_every_parameter_of_a_method_learns(model: Transformer) -> None:
     logits(model, batch).square().sum().backward()
     for name, parameter in model.guidance.named_parameters():
         assert parameter.grad is not None, f"{name} is never used"
+
+
+def test_gradients_reach_every_language_of_the_batch_and_no_other(model: Transformer) -> None:
+    batch = random_batch(model)
+    batch = Batch(*(getattr(batch, field.name)[batch.lang_B != 1] for field in fields(batch)))
+    assert set(batch.lang_B.tolist()) == {0, 2}
+    model(batch.source_BS, batch.input_BT, batch.lang_B, batch.lang_B)[:, -1, 5].sum().backward()
+    for name, parameter in model.guidance.named_parameters():
+        assert parameter.grad is not None
+        languages = parameter.shape.index(NUM_LANGUAGES)  # the letters say it too: _LDD, _PLD
+        reached = parameter.grad.movedim(languages, 0).flatten(1).abs().amax(dim=1) > 0
+        assert reached.tolist() == [True, False, True], name
+
+
+@pytest.mark.filterwarnings("default")  # the compiler's own
+def test_a_compiled_model_gives_the_same(settings: list[MethodSettings]) -> None:
+    torch.compiler.reset()
+    model = tiny_model(settings, num_layers=1)
+    batch = random_batch(model)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(logits(compiled, batch), logits(model, batch))
+    logits(compiled, batch)[batch.label_BT != PAD].square().sum().backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    logits(model, batch)[batch.label_BT != PAD].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(found[name], parameter.grad)
 
 
 def test_representations_have_a_row_for_each_language_and_are_copies(model: Transformer) -> None:
@@ -142,7 +172,7 @@ def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[Meth
     original = Transformer(model.settings, settings, len(vocabulary.subwords), 3).eval()
     config = {
         "model": model.settings.model_dump(),
-        "guidance": [each.model_dump() for each in settings],
+        "guidance": [each.model_dump(mode="json") for each in settings],
         "training": {},
     }
     trained = TrainedModel(original, vocabulary, (Direction("de", "en"),), config)

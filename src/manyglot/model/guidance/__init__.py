@@ -9,14 +9,20 @@ import reprlib
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import AfterValidator, BeforeValidator, SerializeAsAny
 
 from manyglot.errors import SettingsError, suggest
+from manyglot.model.guidance.adapter import Adapter
 from manyglot.model.guidance.base import Combined, Dimensions, Method, MethodSettings
+from manyglot.model.guidance.laa import LAA
+from manyglot.model.guidance.laln import LALN
+from manyglot.model.guidance.lalt import LALT
+from manyglot.model.guidance.lee import LEE
+from manyglot.model.guidance.random_laa import RandomLAA
 from manyglot.model.guidance.token import Token
 from manyglot.settings import parse
 
-METHODS: tuple[type[Method], ...] = (Token,)
+METHODS: tuple[type[Method], ...] = (Token, LEE, LAA, Adapter, LALN, LALT, RandomLAA)
 
 
 def method_name(method: type[Method]) -> str:
@@ -32,15 +38,36 @@ def read_method(values: Any) -> MethodSettings:
         raise SettingsError(
             f"guidance: each entry needs a method, such as {{method: token}}; got {reprlib.repr(values)}."
         )
-    return parse(_by_name(values["method"]).settings_type, values, where="guidance")
+    name = values["method"]
+    return parse(_by_name(name).settings_type, values, where=f"guidance.{name}")
+
+
+def check_together(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
+    """Refuse a list of methods that makes no sense."""
+    names = [each.method for each in methods]
+    kinds = {name: _by_name(name) for name in names}
+    for name in kinds:
+        if names.count(name) > 1:
+            raise SettingsError(f"guidance: {name} is given twice. Each method can be given once.")
+        for other, reason in kinds[name].excludes.items():
+            if other in kinds:
+                raise SettingsError(f"guidance: {name} and {other} do not go together: {reason}. Take one of them.")
+    if not any(kind.tells_target for kind in kinds.values()):
+        telling = ", ".join(method_name(method) for method in METHODS if method.tells_target)
+        given = f"{' and '.join(names)} alone does not tell" if names else "an empty list does not tell"
+        raise SettingsError(f"guidance: {given} the model its target language. Add one of {telling}.")
+    return methods
 
 
 GuidanceSettings = Annotated[SerializeAsAny[MethodSettings], BeforeValidator(read_method)]
+"""One method."""
+GuidanceList = Annotated[tuple[GuidanceSettings, ...], AfterValidator(check_together)]
+"""Methods that together tell the target language."""
 
 
 def build_guidance(settings: Iterable[MethodSettings], dimensions: Dimensions) -> Combined:
     """Make the modules of a list of methods."""
-    return Combined(_by_name(each.method)(each, dimensions) for each in settings)
+    return Combined({each.method: _by_name(each.method)(each, dimensions) for each in settings})
 
 
 def _by_name(name: str) -> type[Method]:

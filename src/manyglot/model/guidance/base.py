@@ -1,20 +1,23 @@
 """The seam between a Transformer and the methods that tell it the target language.
 
 A method is a module with a few hooks, each doing nothing unless the method says so. The Transformer calls them at fixed
-sites and knows no method by name. Hooks are given the target language of each sentence, never a batch's single one.
+points and knows no method by name. Hooks are given the target language of each sentence, never a batch's single one.
 
 Shape letters: B sentences, T tokens, D model width, L languages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
+import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
+from manyglot.model.guidance.products import Choice
 from manyglot.settings import Settings
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -30,18 +33,42 @@ class Site(StrEnum):
     DEC_FFN = "dec.ffn"
 
 
+class Point(NamedTuple):
+    """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0."""
+
+    site: Site
+    layer: int
+
+
 @dataclass(frozen=True)
 class Target:
     """The target language of each sentence of a batch."""
 
-    lang_B: Tensor
-    """Language ids."""
+    language: Choice
+    """Language ids, and the sentences grouped by them."""
     tag_BD: Tensor
     """Each language's tag in the shared embedding table, unscaled."""
+    drawn: Choice | None = None
+    """A language drawn at random for each sentence, where a method asks for one."""
+
+    @property
+    def lang_B(self) -> Tensor:
+        """The language id of each sentence."""
+        return self.language.index_B
 
     def select(self, rows_B: Tensor) -> Target:
         """The targets of some sentences, in the given order and number."""
-        return Target(self.lang_B[rows_B], self.tag_BD[rows_B])
+        drawn = None if self.drawn is None else self.drawn.select(rows_B)
+        return Target(self.language.select(rows_B), self.tag_BD[rows_B], drawn)
+
+    def in_order_of(self, choice: Choice) -> Target:
+        """The targets of the same sentences in the order of a choice of theirs."""
+        assert choice is self.language or choice is self.drawn, "one of the two"
+        assert choice.order_B is not None
+        moved = self.select(choice.order_B)
+        if choice is self.drawn:
+            return Target(moved.language, moved.tag_BD, choice.ordered())
+        return Target(choice.ordered(), moved.tag_BD, moved.drawn)
 
 
 @dataclass(frozen=True)
@@ -57,6 +84,13 @@ class Dimensions:
     """Vocabulary id of the tag of language 0; the tags of the others follow."""
 
 
+class NormTerms(NamedTuple):
+    """What to add to the gain and the bias of a layer norm, for each sentence."""
+
+    gain_BD: Tensor
+    bias_BD: Tensor
+
+
 class MethodSettings(Settings):
     """Base of the settings of a guidance method."""
 
@@ -64,37 +98,75 @@ class MethodSettings(Settings):
     """The name of the method."""
 
 
+class SitedSettings(MethodSettings):
+    """Base of the settings of a method that acts at some of the sites."""
+
+    possible_sites: ClassVar[tuple[Site, ...]]
+    sites: tuple[Site, ...]
+    """Where it acts."""
+
+    @model_validator(mode="after")
+    def _sites_exist(self) -> Self:
+        possible = ", ".join(self.possible_sites)
+        if not self.sites:
+            raise ValueError(f"sites is empty, so {self.method} would do nothing. It can act at {possible}.")
+        for site in self.sites:
+            if site not in self.possible_sites:
+                raise ValueError(f"sites: {self.method} cannot act at {site}. It can act at {possible}.")
+        if len(set(self.sites)) < len(self.sites):
+            raise ValueError(f"sites: {', '.join(self.sites)} names a site twice.")
+        return self
+
+
 class Guidance(nn.Module):
     """What the Transformer calls; every hook is a no-op. Where each is called:
 
-    | hook | enc.self, dec.self, dec.cross | enc.ffn, dec.ffn | memory |
-    |---|---|---|---|
-    | enter | before the residual is taken | before the residual is taken | on the encoder's output |
-    | project, merge | inside the attention | | |
-    | leave | after the residual (and the norm, in a post-norm model) | the same | |
+    | hook | what it sees |
+    |---|---|
+    | enter | what enters a sub-layer, before the residual is taken; at `memory`, what leaves the encoder |
+    | project, project_memory, merge | the inputs and the heads' outputs inside an attention |
+    | norm | the gain and bias of a sub-layer's layer norm |
+    | leave | what leaves a sub-layer, after the residual (and the norm, in a post-norm model) |
+
+    For one target language each hook should be an affine function of a single token's states: then the method can be
+    folded into plain weights without a line of its own (see `export/fold.py`).
     """
+
+    draws: bool = False
+    """Whether sentences need a language drawn at random (`Target.drawn`)."""
 
     def tag(self, language: int) -> Tags:
         """The symbols to put into the sequences for a target language."""
         return Tags()
 
-    def enter(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+    def choice(self, target: Target) -> Choice | None:
+        """The choice by which sentences should be ordered, so that grouped products need not move them."""
+        return None
+
+    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Change what enters a sub-layer, before the residual is taken; at `MEMORY`, what leaves the encoder."""
         return x_BTD
 
-    def project(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor | None:
-        """A term to add to every projection of x inside attention: query, key and value.
+    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+        """A term for the projections of x inside attention: to query, key and value, in cross-attention to the query.
 
-        It is asked for once for each distinct input: once in self-attention, for the query side and for the memory in
-        cross-attention.
+        It is asked for once and added to each of them.
         """
         return None
 
-    def merge(self, site: Site, z_BTD: Tensor, target: Target) -> Tensor | None:
+    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
+        """A term for the keys and values of every cross-attention, asked for once for all layers."""
+        return None
+
+    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
         """A term to add to the output projection of attention, from the heads' outputs side by side."""
         return None
 
-    def leave(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+    def norm(self, point: Point, target: Target) -> NormTerms | None:
+        """Terms to add to the gain and bias of the layer norm of a sub-layer."""
+        return None
+
+    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Change what leaves a sub-layer, after the residual and, in a post-norm model, the norm."""
         return x_BTD
 
@@ -104,48 +176,80 @@ class Guidance(nn.Module):
 
 
 class Method(Guidance):
-    """Base of the methods: guidance that is made from settings. All its parameters at zero must mean no guidance."""
+    """Base of the methods: guidance that is made from settings."""
 
     settings_type: ClassVar[type[MethodSettings]]
+    tells_target: ClassVar[bool] = True
+    """Whether the model learns from this method which language to write."""
+    excludes: ClassVar[Mapping[str, str]] = {}
+    """Methods it makes no sense together with, each with the reason."""
 
     def __init__(self, settings: MethodSettings, dimensions: Dimensions) -> None:
         super().__init__()
+
+    @torch.no_grad()
+    def silence(self) -> None:
+        """Set the parameters to where the method does nothing."""
+        for parameter in self.parameters():
+            parameter.zero_()
 
 
 class Combined(Guidance):
     """Several methods at once: changes are applied in the order of the list, terms are summed."""
 
-    def __init__(self, methods: Iterable[Guidance]) -> None:
+    def __init__(self, methods: Mapping[str, Guidance]) -> None:
         super().__init__()
-        self.methods = nn.ModuleList(methods)
+        self.methods = nn.ModuleDict(methods)
+        self.draws = any(method.draws for method in methods.values())
+
+    def items(self) -> Iterable[tuple[str, Guidance]]:
+        """The methods with their names, in order."""
+        for name, method in self.methods.items():
+            assert isinstance(method, Guidance)
+            yield name, method
 
     def _each(self) -> Iterable[Guidance]:
-        for method in self.methods:
-            assert isinstance(method, Guidance)
+        for _, method in self.items():
             yield method
 
     def tag(self, language: int) -> Tags:
         """All tags, in the order of the methods."""
         return sum((method.tag(language) for method in self._each()), start=Tags())
 
-    def enter(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+    def choice(self, target: Target) -> Choice | None:
+        """The first that a method asks for."""
+        choices = (method.choice(target) for method in self._each())
+        return next((choice for choice in choices if choice is not None), None)
+
+    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Apply one after the other."""
         for method in self._each():
-            x_BTD = method.enter(site, x_BTD, target)
+            x_BTD = method.enter(point, x_BTD, target)
         return x_BTD
 
-    def project(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
         """Sum the terms."""
-        return _sum(method.project(site, x_BTD, target) for method in self._each())
+        return _sum(method.project(point, x_BTD, target) for method in self._each())
 
-    def merge(self, site: Site, z_BTD: Tensor, target: Target) -> Tensor | None:
+    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
         """Sum the terms."""
-        return _sum(method.merge(site, z_BTD, target) for method in self._each())
+        return _sum(method.project_memory(memory_BSD, target) for method in self._each())
 
-    def leave(self, site: Site, x_BTD: Tensor, target: Target) -> Tensor:
+    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
+        """Sum the terms."""
+        return _sum(method.merge(point, z_BTD, target) for method in self._each())
+
+    def norm(self, point: Point, target: Target) -> NormTerms | None:
+        """Sum the terms."""
+        terms = [terms for method in self._each() if (terms := method.norm(point, target)) is not None]
+        if not terms:
+            return None
+        return NormTerms(sum(t.gain_BD for t in terms), sum(t.bias_BD for t in terms))  # type: ignore[arg-type]
+
+    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Apply one after the other."""
         for method in self._each():
-            x_BTD = method.leave(site, x_BTD, target)
+            x_BTD = method.leave(point, x_BTD, target)
         return x_BTD
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:

@@ -1,0 +1,1 @@
+"""Models in other forms: guidance folded away."""

@@ -1,0 +1,74 @@
+"""Monolingual adapters: one matrix for each language after a sub-layer, shared by all layers and both stacks.
+
+x becomes x + x W, where W belongs to the target language. The paper leaves out the bottleneck and the activation of the
+original (Philip et al. 2020) and gives neither the place nor the residual; ours are the original's: after the
+feed-forward sub-layer (and its norm, in a post-norm model), with a residual.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Site, SitedSettings, Target
+from manyglot.model.guidance.laa import language_matrices
+from manyglot.model.guidance.products import Choice, grouped
+
+
+class AdapterSettings(SitedSettings):
+    """One matrix for each language after a sub-layer, shared by all layers (monolingual adapters)."""
+
+    possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
+    method: Literal["adapter"] = "adapter"
+    """The name of the method."""
+    sites: tuple[Site, ...] = (Site.DEC_FFN,)
+    """The sub-layers whose output is adapted: enc.ffn for the encoder, dec.ffn for the decoder, both, or others."""
+    residual: bool = True
+    """x + x W, starting from W = 0; or x W, starting from a random W."""
+
+
+class LanguageLinear(Method):
+    """Base of the methods that multiply states by the matrix of the target language, with or without a residual."""
+
+    def __init__(self, settings: MethodSettings, dimensions: Dimensions, residual: bool) -> None:
+        super().__init__(settings, dimensions)
+        self.residual = residual
+        self.matrix_LDD = language_matrices(dimensions)
+        if residual:
+            nn.init.zeros_(self.matrix_LDD)
+
+    def choice(self, target: Target) -> Choice | None:
+        """Grouped products want the sentences in the order of their matrices."""
+        return target.language
+
+    @torch.no_grad()
+    def silence(self) -> None:
+        """x W is x when W is the identity, x + x W when it is zero."""
+        self.matrix_LDD.zero_()
+        if not self.residual:
+            self.matrix_LDD.diagonal(dim1=1, dim2=2).fill_(1)
+
+    def map(self, x_BTD: Tensor, target: Target) -> Tensor:
+        """x + x W, or x W."""
+        y_BTD = grouped(x_BTD, self.matrix_LDD, target.language)
+        return x_BTD + y_BTD if self.residual else y_BTD
+
+
+class Adapter(LanguageLinear):
+    """x + x W on what leaves the sub-layers."""
+
+    settings_type: ClassVar = AdapterSettings
+
+    def __init__(self, settings: AdapterSettings, dimensions: Dimensions) -> None:
+        super().__init__(settings, dimensions, settings.residual)
+        self.sites = settings.sites
+
+    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+        """Adapt what leaves the sub-layer."""
+        return self.map(x_BTD, target) if point.site in self.sites else x_BTD
+
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """The matrices."""
+        return {"adapter": self.matrix_LDD}

@@ -1,0 +1,52 @@
+"""Language-aware layer normalisation (LALN): gain and bias of the layer norms chosen by the target language.
+
+LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each sub-layer (Zhang et al. 2020). The
+terms of a language are differences from the shared gain and bias and start at zero. The norms on the embeddings (and at
+the ends of pre-norm stacks) stay shared: the paper's 94M parameters are those of its 30 sub-layers.
+
+Shape letters: B sentences, D model width, L languages, P points.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from manyglot.model.guidance.base import Dimensions, Method, NormTerms, Point, Site, SitedSettings, Target
+
+
+class LALNSettings(SitedSettings):
+    """Gain and bias of the layer norms chosen by the target language (LALN)."""
+
+    possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
+    method: Literal["laln"] = "laln"
+    """The name of the method."""
+    sites: tuple[Site, ...] = possible_sites
+    """The sub-layers whose norms are chosen; all of them in the original."""
+
+
+class LALN(Method):
+    """A gain and a bias for each language and norm, added to the shared ones."""
+
+    settings_type: ClassVar = LALNSettings
+
+    def __init__(self, settings: LALNSettings, dimensions: Dimensions) -> None:
+        super().__init__(settings, dimensions)
+        depth = {"enc": dimensions.num_encoder_layers, "dec": dimensions.num_decoder_layers}
+        points = [Point(site, layer) for site in settings.sites for layer in range(depth[site.partition(".")[0]])]
+        self.rows = {point: row for row, point in enumerate(points)}
+        self.gain_PLD = nn.Parameter(torch.zeros(len(points), dimensions.num_languages, dimensions.width))
+        self.bias_PLD = nn.Parameter(torch.zeros_like(self.gain_PLD))
+
+    def norm(self, point: Point, target: Target) -> NormTerms | None:
+        """The target language's terms for this norm."""
+        if point not in self.rows:
+            return None
+        row = self.rows[point]
+        return NormTerms(self.gain_PLD[row, target.lang_B], self.bias_PLD[row, target.lang_B])
+
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """All gains and biases of a language, one after the other."""
+        return {"laln": torch.cat([self.gain_PLD, self.bias_PLD]).transpose(0, 1).flatten(1)}

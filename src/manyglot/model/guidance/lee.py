@@ -1,0 +1,65 @@
+"""Language embedding embodiment (LEE): the embedding of the target language added at switching points, Eqs. 1-2.
+
+At each site x becomes x + E before the residual is taken, in every layer: unscaled, without dropout or projection. E is
+the row of the language's tag in the shared embedding table, so there are no new parameters; the tag itself is in no
+sequence. At `memory` E is added once, to the encoder's output as the decoder sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import field_validator
+from torch import Tensor
+
+from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
+
+PAPER_NUMBERS = {
+    1: Site.ENC_FFN,
+    2: Site.ENC_SELF,
+    3: Site.DEC_FFN,
+    4: Site.DEC_CROSS,
+    5: Site.DEC_SELF,
+    6: Site.MEMORY,
+}
+"""The paper's names of the six switching points. Its equations and code fix 4 and 5; 1, 2, 3 and 6 are the reading in
+which numbers go from top to bottom in each stack."""
+
+
+class LEESettings(SitedSettings):
+    """The embedding of the target language added to the states at switching points (LEE)."""
+
+    possible_sites: ClassVar = tuple(Site)
+    method: Literal["lee"] = "lee"
+    """The name of the method."""
+    sites: tuple[Site, ...] = (Site.DEC_CROSS, Site.DEC_SELF)
+    """The switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or the paper's numbers for these,
+    1 to 6."""
+
+    @field_validator("sites", mode="before")
+    @classmethod
+    def _paper_numbers(cls, sites: Any) -> Any:
+        if not isinstance(sites, list | tuple):
+            return sites
+        for site in sites:
+            if isinstance(site, int) and site not in PAPER_NUMBERS:
+                raise ValueError(f"the paper's switching points have the numbers 1 to 6, not {site}.")
+        return [PAPER_NUMBERS[site] if isinstance(site, int) else site for site in sites]
+
+
+class LEE(Method):
+    """x + E at the sites."""
+
+    settings_type: ClassVar = LEESettings
+
+    def __init__(self, settings: LEESettings, dimensions: Dimensions) -> None:
+        super().__init__(settings, dimensions)
+        self.sites = settings.sites
+
+    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+        """y + E of Eqs. 1-2."""
+        return x_BTD + target.tag_BD[:, None] if point.site in self.sites else x_BTD
+
+    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+        """The embeddings of the tags."""
+        return {"lee": tag_LD}

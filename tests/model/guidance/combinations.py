@@ -1,0 +1,40 @@
+"""The lists of methods that are tested: each alone, and the paper's combinations and more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manyglot.model.guidance import METHODS, method_name, read_method
+from manyglot.model.guidance.base import MethodSettings
+
+PAPER: dict[str, list[dict[str, Any]]] = {
+    "Token_tgt": [{"method": "token", "side": "target"}],
+    "clean Token_tgt": [{"method": "token", "side": "target", "mode": "clean"}],
+    "LEE everywhere": [{"method": "lee", "sites": [1, 2, 3, 4, 5, 6]}],
+    "LEE_2,5": [{"method": "lee", "sites": [2, 5]}],
+    "LAA_enc.self": [{"method": "laa", "sites": ["enc.self"]}],
+    "LAA everywhere": [{"method": "laa", "sites": ["enc.self", "dec.self", "dec.cross"]}],
+    "LAA + Token_tgt": [{"method": "laa"}, {"method": "token", "side": "target"}],
+    "LAA_dec.self,cros + LEE_4,5": [
+        {"method": "laa", "sites": ["dec.self", "dec.cross"]},
+        {"method": "lee", "sites": ["dec.cross", "dec.self"]},
+    ],
+    "Adapter_enc,dec": [{"method": "adapter", "sites": ["enc.ffn", "dec.ffn"]}],
+    "Adapter without residual + LEE_6": [
+        {"method": "adapter", "residual": False},
+        {"method": "lee", "sites": [6]},
+    ],
+    "LALN + LALT": [{"method": "laln"}, {"method": "lalt"}],
+    "LALT + LEE + LAA": [
+        {"method": "lalt", "residual": True},
+        {"method": "lee", "sites": [1, 6]},
+        {"method": "laa", "sites": ["dec.cross"]},
+    ],
+    "LAA^R + Token_src": [{"method": "random_laa"}, {"method": "token"}],
+    "LAA^R + Token_tgt": [{"method": "random_laa", "sites": ["dec.cross"]}, {"method": "token", "side": "target"}],
+}
+
+COMBINATIONS: dict[str, list[MethodSettings]] = {
+    **{method_name(method): [method.settings_type()] for method in METHODS if method.tells_target},  # type: ignore[call-arg]
+    **{name: [read_method(each) for each in methods] for name, methods in PAPER.items()},
+}
