@@ -17,9 +17,8 @@ from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
 from manyglot.batches.prepare import prepare as prepare_dataset
 from manyglot.config import Experiment, apply_override, read_experiment
-from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.sources import languages_of
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
@@ -177,7 +176,7 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)
     else:
         experiment = read_experiment(what, overrides)
-        languages, num_subwords = Languages(open_corpus(experiment.corpus).languages), experiment.vocabulary.size
+        languages, num_subwords = languages_of(experiment.corpus), experiment.vocabulary.size
         with torch.device("meta"):
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
         config = experiment.resolved()

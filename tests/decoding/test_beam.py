@@ -14,14 +14,16 @@ from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
-from tests.conftest import NUM_SUBWORDS, random_batch, tiny_model
+from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.model.guidance.everywhere import Everywhere
 
 GUIDANCE = {
-    "source": {"method": "token"},
-    "faithful": {"method": "token", "side": "target"},
-    "clean": {"method": "token", "side": "target", "mode": "clean"},
-    "everywhere": {"method": "everywhere"},
+    "source": [{"method": "token"}],
+    "faithful": [{"method": "token", "side": "target"}],
+    "clean": [{"method": "token", "side": "target", "mode": "clean"}],
+    "everywhere": [{"method": "everywhere"}],
+    "matrices": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}, {"method": "lalt"}, {"method": "adapter"}],
+    "random": [{"method": "random_laa", "sites": ["dec.self", "dec.cross"]}, {"method": "token"}],
 }
 
 
@@ -33,10 +35,19 @@ def _with_everywhere() -> Iterator[None]:
         yield
 
 
+def make(guidance: str, seed: int = 0) -> Transformer:
+    return tiny_model([read_method(each) for each in GUIDANCE[guidance]], seed=seed)
+
+
+def drawn(source_BS: torch.Tensor) -> torch.Tensor:
+    """A language for each sentence by its words alone, for guidance that draws at random."""
+    return source_BS.sum(dim=1) % NUM_LANGUAGES
+
+
 def search(
     model: Transformer, source_BS: torch.Tensor, languages: list[int], **settings: float
 ) -> list[list[Hypothesis]]:
-    return BeamSearch(model, DecodingSettings(**settings)).search(source_BS, languages)  # type: ignore[arg-type]
+    return BeamSearch(model, DecodingSettings(**settings)).search(source_BS, languages, drawn(source_BS))  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
@@ -44,7 +55,7 @@ def log_probability(model: Transformer, source_S: torch.Tensor, language: int, w
     """The log-probability of a whole output, by one pass over it."""
     tag = model.tags()[language]
     ids = [EOS, *tag.target, *words]
-    hidden = model.hidden(source_S[None], torch.tensor([ids]), torch.tensor([language]))
+    hidden = model.hidden(source_S[None], torch.tensor([ids]), torch.tensor([language]), drawn(source_S[None]))
     logprob_TV = model.log_probabilities(hidden)[0]
     labels = [*tag.target, *words, EOS]
     scored = range(0 if tag.predicted else len(tag.target), len(labels))
@@ -54,12 +65,12 @@ def log_probability(model: Transformer, source_S: torch.Tensor, language: int, w
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 1.0]))
 def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> None:
-    model = tiny_model([read_method(GUIDANCE[guidance])], seed=seed)
+    model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     settings = DecodingSettings(beam=1, max_length=9, length_penalty=penalty)
-    found = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
+    found = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist(), drawn(batch.source_BS))
     for source_S, language, hypotheses in zip(batch.source_BS, batch.lang_B.tolist(), found, strict=True):
-        expected = greedy(model, source_S[source_S != PAD], language, settings)
+        expected = greedy(model, source_S[source_S != PAD], language, settings, int(source_S.sum()) % NUM_LANGUAGES)
         assert hypotheses[0].ids == expected.ids
         assert hypotheses[0].score == pytest.approx(expected.score)
 
@@ -67,7 +78,7 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @given(seed=st.integers(0, 30), beam=st.integers(1, 5))
 def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam: int) -> None:
-    model = tiny_model([read_method(GUIDANCE[guidance])], seed=seed)
+    model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     languages = batch.lang_B.tolist()
     together = search(model, batch.source_BS, languages, beam=beam, max_length=7)
@@ -79,7 +90,7 @@ def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam: int
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 0.6, 1.0]))
 def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: int, penalty: float) -> None:
-    model = tiny_model([read_method(GUIDANCE[guidance])], seed=seed)
+    model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     languages = batch.lang_B.tolist()
     found = search(model, batch.source_BS, languages, beam=3, max_length=6, length_penalty=penalty)
@@ -94,7 +105,7 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
 @given(seed=st.integers(0, 20))
 def test_a_beam_as_wide_as_everything_finds_the_best_output(seed: int) -> None:
     """With outputs of at most one word and a beam that holds all of them, the search is exhaustive."""
-    model = tiny_model([read_method(GUIDANCE["source"])], seed=seed)
+    model = make("source", seed)
     source = [model.tags()[1].source[0], 5, 9, EOS]
     beam = NUM_SUBWORDS
     (found,) = search(model, torch.tensor([source]), [1], beam=beam, max_length=1, length_penalty=1.0)
@@ -119,7 +130,7 @@ def test_lengths_are_limited_by_the_source_sentence_by_sentence() -> None:
 
 def test_tags_padding_and_unknown_words_are_never_written() -> None:
     for seed in range(10):
-        model = tiny_model([read_method(GUIDANCE["faithful"])], seed=seed)
+        model = make("faithful", seed)
         batch = random_batch(model, seed=seed)
         for hypotheses in search(model, batch.source_BS, batch.lang_B.tolist(), beam=4, max_length=8):
             assert len(hypotheses) <= 4

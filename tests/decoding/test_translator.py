@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 import manyglot
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
+from manyglot.model.guidance import read_method
+from manyglot.model.transformer import Transformer
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +29,21 @@ def sentences(trained: Experiment) -> list[str]:
 def test_order_and_number_are_those_of_the_input(translator: Translator, sentences: list[str]) -> None:
     together = translator.translate(sentences, to="qab")
     assert together == [translator.translate([sentence], to="qab")[0] for sentence in sentences]
+
+
+def test_what_is_drawn_at_random_depends_on_the_seed_alone(translator: Translator, sentences: list[str]) -> None:
+    """LAA^R: the same seed translates the same, however the sentences are batched; another seed need not."""
+    vocabulary = translator.vocabulary
+    methods = [read_method({"method": "random_laa"}), read_method({"method": "token"})]
+    torch.manual_seed(0)
+    model = Transformer(translator.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
+    with torch.no_grad():
+        model.guidance.get_parameter("methods.random_laa.matrix_LDD").mul_(3)
+    trained = replace(translator.trained, model=model)
+    drawing = Translator(trained, translator.settings, torch.device("cpu"))
+    first = drawing.translate(sentences, to="qab")
+    assert first == drawing.with_settings(max_tokens=1).translate(sentences, to="qab")
+    assert any(first != drawing.with_settings(seed=seed).translate(sentences, to="qab") for seed in range(2, 7))
 
 
 def test_empty_lines_stay_empty(translator: Translator, sentences: list[str]) -> None:

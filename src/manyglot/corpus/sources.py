@@ -19,6 +19,13 @@ CorpusSettings = Annotated[
 ]
 
 
+def languages_of(settings: CorpusSettings) -> Languages:
+    """The languages of a corpus; those that its settings list, while the text is not there."""
+    if isinstance(settings, MultiwaySettings | PairsSettings) and settings.languages and not settings.path.exists():
+        return Languages(settings.languages)
+    return Languages(open_corpus(settings).languages)
+
+
 def open_corpus(settings: CorpusSettings) -> Corpus:
     """Open the corpus that the settings describe; two languages are the least."""
     corpus: Corpus

@@ -40,6 +40,8 @@ class DecodingSettings(Settings):
     """Size of a batch: sentences times the longest source, beams not counted."""
     max_sentences: int = Field(256, ge=1)
     """A batch has at most this many sentences: each of their beams has a score for every symbol."""
+    seed: int = Field(1, ge=0, lt=2**31)
+    """Seed of what guidance draws at random (random_laa); others do not need it."""
 
     def limit(self, source_length: int) -> int:
         """The maximum length of a sentence's output."""
@@ -63,9 +65,11 @@ class BeamSearch:
         self.forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
 
     @torch.inference_mode()
-    def search(self, source_BS: Tensor, languages: Sequence[int]) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first."""
-        state = self._start(source_BS, languages)
+    def search(
+        self, source_BS: Tensor, languages: Sequence[int], drawn_B: Tensor | None = None
+    ) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first; guidance may need a drawn language for each."""
+        state = self._start(source_BS, languages, drawn_B)
         results: list[list[Hypothesis]] = [[] for _ in languages]
         while state.sentences:
             length = state.ids_BKT.shape[2]
@@ -78,10 +82,10 @@ class BeamSearch:
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 
-    def _start(self, source_BS: Tensor, languages: Sequence[int]) -> _State:
+    def _start(self, source_BS: Tensor, languages: Sequence[int], drawn_B: Tensor | None) -> _State:
         """Encode, and let the decoder read the start symbol and the tags."""
         device, beam = source_BS.device, self.settings.beam
-        target = self.model.target(torch.tensor(languages, device=device))
+        target = self.model.target(torch.tensor(languages, device=device), drawn_B)
         memory = self.model.encode(source_BS, target)
         tags = [self.tags[language] for language in languages]
         prefix_BT = torch.tensor([[EOS, *tag.target] for tag in tags], device=device)

@@ -11,17 +11,19 @@ from manyglot.vocabulary.subwords import EOS, PAD, UNK
 
 
 @torch.inference_mode()
-def greedy(model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings) -> Hypothesis:
+def greedy(
+    model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings, drawn: int = 0
+) -> Hypothesis:
     """Take the best word at each step until the end."""
     tag = model.tags()[language]
-    lang_B = torch.tensor([language], device=source_S.device)
+    lang_B, drawn_B = (torch.tensor([each], device=source_S.device) for each in (language, drawn))
     forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
     prefix = [EOS, *tag.target]
     ids, score = list(prefix), 0.0
     limit = len(prefix) + settings.limit(len(source_S))
     while True:
         input_BT = torch.tensor([ids], device=source_S.device)
-        logprob_TV = model.log_probabilities(model.hidden(source_S[None], input_BT, lang_B))[0]
+        logprob_TV = model.log_probabilities(model.hidden(source_S[None], input_BT, lang_B, drawn_B))[0]
         if ids == prefix and tag.predicted:
             score += sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
         logprob_V = logprob_TV[-1]

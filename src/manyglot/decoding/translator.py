@@ -57,11 +57,13 @@ class Translator:
             raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
         languages = [self.languages.id(code) for code in targets]
         sources = self.vocabulary.encode([one_line(text) for text in texts])
+        rng = torch.Generator().manual_seed(self.settings.seed)  # a sentence's draw does not depend on its batch
+        drawn = torch.randint(len(self.languages), (len(texts),), generator=rng)
         outputs = [""] * len(texts)
         search = BeamSearch(self.model, self.settings)
         for rows in self._batches(sources):
             source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
-            found = search.search(source_BS.to(self.device), [languages[i] for i in rows])
+            found = search.search(source_BS.to(self.device), [languages[i] for i in rows], drawn[rows].to(self.device))
             for i, text in zip(rows, self.vocabulary.decode([hypotheses[0].ids for hypotheses in found]), strict=True):
                 outputs[i] = text
             if progress is not None:

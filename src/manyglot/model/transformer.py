@@ -143,9 +143,9 @@ class Transformer(nn.Module):
     def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
         """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
         length, width = ids_BT.shape[1], self.settings.width
-        table_TD = _positions(
-            _round_up(start + length), width, self.embedding.weight.device, self.embedding.weight.dtype
-        )
+        device, dtype = self.embedding.weight.device, self.embedding.weight.dtype
+        make = _positions.__wrapped__ if torch.compiler.is_compiling() else _positions  # a graph has no such cache
+        table_TD = make(_round_up(start + length), width, device, dtype)
         positions_TD = table_TD[start : start + length]
         x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * math.sqrt(width) + positions_TD))
         return x_BTD
@@ -161,6 +161,7 @@ def _positions(length: int, width: int, device: torch.device, dtype: torch.dtype
     """Sinusoidal positions: sines in the first half of the columns, cosines in the second."""
     with torch.inference_mode(False):  # a table first made while translating serves training too
         half = width // 2
-        frequency = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10_000) / max(half - 1, 1)))
-        angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
-        return torch.cat([angle.sin(), angle.cos()], dim=1).to(device, dtype)
+        steps = torch.arange(half, dtype=torch.float64, device=device)
+        frequency = torch.exp(steps * -(math.log(10_000) / max(half - 1, 1)))
+        angle = torch.arange(length, dtype=torch.float64, device=device)[:, None] * frequency
+        return torch.cat([angle.sin(), angle.cos()], dim=1).to(dtype)

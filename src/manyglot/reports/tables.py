@@ -71,7 +71,8 @@ def print_description(description: Mapping[str, Any]) -> None:
 
 
 def _method(settings: Mapping[str, Any]) -> str:
-    details = ", ".join(f"{key} {value}" for key, value in settings.items() if key != "method")
+    shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in settings.items()}
+    details = "; ".join(f"{key} {value}" for key, value in shown.items() if key != "method")
     return f"{settings['method']} ({details})" if details else str(settings["method"])
 
 

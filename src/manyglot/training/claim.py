@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,14 @@ def claim_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
     path, digest_path = run / "config.yaml", run / "data.sha256"
     started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if path.exists() and started:
-        differences = _differences(yaml.safe_load(path.read_text("utf-8")) or {}, settings)
+        old = yaml.safe_load(path.read_text("utf-8")) or {}
+        differences = _differences(old, settings)
         changed = [name for name in differences if not name.startswith(FREE_TO_CHANGE)]
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
             raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
         if changed:
             raise FolderError(
-                f"{run} holds a run with other settings ({', '.join(changed)}). "
+                f"{run} holds a run with other settings ({', '.join(changed)}); {_was(changed[0], old)}. "
                 f"Set `run` to another folder, or delete this one."
             )
     elif not path.exists() and run.exists() and not is_empty(run):
@@ -51,6 +53,13 @@ def claim_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
         new.replace(path)
     except OSError as error:
         raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
+
+
+def _was(name: str, settings: Any) -> str:
+    """What a setting is in the settings of the run."""
+    for key in name.split("."):
+        settings = settings.get(key) if isinstance(settings, Mapping) else None
+    return f"there, {name} is {json.dumps(settings)}"
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:

@@ -140,7 +140,6 @@ def test_gradients_reach_every_language_of_the_batch_and_no_other(model: Transfo
         assert reached.tolist() == [True, False, True], name
 
 
-@pytest.mark.filterwarnings("default")  # the compiler's own
 def test_a_compiled_model_gives_the_same(settings: list[MethodSettings]) -> None:
     torch.compiler.reset()
     model = tiny_model(settings, num_layers=1)

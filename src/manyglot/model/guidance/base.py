@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import model_validator
+from pydantic import field_validator
 from torch import Tensor, nn
 
 from manyglot.model.guidance.products import Choice
@@ -105,17 +105,26 @@ class SitedSettings(MethodSettings):
     sites: tuple[Site, ...]
     """Where it acts."""
 
-    @model_validator(mode="after")
-    def _sites_exist(self) -> Self:
-        possible = ", ".join(self.possible_sites)
-        if not self.sites:
-            raise ValueError(f"sites is empty, so {self.method} would do nothing. It can act at {possible}.")
-        for site in self.sites:
-            if site not in self.possible_sites:
-                raise ValueError(f"sites: {self.method} cannot act at {site}. It can act at {possible}.")
-        if len(set(self.sites)) < len(self.sites):
-            raise ValueError(f"sites: {', '.join(self.sites)} names a site twice.")
-        return self
+    @field_validator("sites", mode="before")
+    @classmethod
+    def _sites_exist(cls, sites: Any) -> Any:
+        if not isinstance(sites, list | tuple):
+            return sites  # the type is refused next
+        possible = f"It can act at {', '.join(cls.possible_sites)}."
+        named = [cls.site_of(site) for site in sites]
+        for site in named:
+            if site not in list(cls.possible_sites):
+                raise ValueError(f"this method cannot act at {site!s}. {possible}")
+        if not named:
+            raise ValueError(f"an empty list would do nothing. {possible}")
+        if len(set(named)) < len(named):
+            raise ValueError(f"{', '.join(named)} names a site twice.")
+        return named
+
+    @classmethod
+    def site_of(cls, name: Any) -> Any:
+        """The site that a name in the settings means; other names than the sites' own may be added here."""
+        return name
 
 
 class Guidance(nn.Module):

@@ -93,9 +93,10 @@ def language_matrices(dimensions: Dimensions) -> nn.Parameter:
 
 def project_by_head(x_BTD: Tensor, matrix_LDD: Tensor, choice: Choice, num_heads: int) -> Tensor:
     """x W_i of Eq. 3 for each head i, side by side, one sentence after the other."""
+    matrices = matrix_LDD.unbind()
     return torch.stack(
         [
-            torch.cat([x_TD @ head_DK for head_DK in matrix_LDD[language].chunk(num_heads, dim=1)], dim=1)
+            torch.cat([x_TD @ head_DK for head_DK in matrices[language].chunk(num_heads, dim=1)], dim=1)
             for x_TD, language in zip(x_BTD, choice.index_B.tolist(), strict=True)
         ]
     )
@@ -103,8 +104,8 @@ def project_by_head(x_BTD: Tensor, matrix_LDD: Tensor, choice: Choice, num_heads
 
 def merge_by_head(z_BTD: Tensor, matrix_LDD: Tensor, choice: Choice, num_heads: int) -> Tensor:
     """The sum of z_i W_i^T of Eq. 5 over the heads i, one sentence after the other."""
-    sentences = []
+    sentences, matrices = [], matrix_LDD.unbind()
     for z_TD, language in zip(z_BTD, choice.index_B.tolist(), strict=True):
-        heads = zip(z_TD.chunk(num_heads, dim=1), matrix_LDD[language].chunk(num_heads, dim=1), strict=True)
+        heads = zip(z_TD.chunk(num_heads, dim=1), matrices[language].chunk(num_heads, dim=1), strict=True)
         sentences.append(torch.stack([z_TK @ head_DK.T for z_TK, head_DK in heads]).sum(dim=0))
     return torch.stack(sentences)

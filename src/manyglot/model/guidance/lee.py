@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import field_validator
 from torch import Tensor
 
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
@@ -36,15 +35,10 @@ class LEESettings(SitedSettings):
     """The switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or the paper's numbers for these,
     1 to 6."""
 
-    @field_validator("sites", mode="before")
     @classmethod
-    def _paper_numbers(cls, sites: Any) -> Any:
-        if not isinstance(sites, list | tuple):
-            return sites
-        for site in sites:
-            if isinstance(site, int) and site not in PAPER_NUMBERS:
-                raise ValueError(f"the paper's switching points have the numbers 1 to 6, not {site}.")
-        return [PAPER_NUMBERS[site] if isinstance(site, int) else site for site in sites]
+    def site_of(cls, name: Any) -> Any:
+        """The paper's numbers are names too."""
+        return PAPER_NUMBERS.get(name, name) if isinstance(name, int) else name
 
 
 class LEE(Method):

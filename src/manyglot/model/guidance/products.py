@@ -3,7 +3,7 @@
 `gathered` copies a matrix for each sentence, as Eqs. 6-7 of the paper do. `grouped` needs no copies: the sentences are
 put in the order of their languages, and each language has one product.
 
-Shape letters: B sentences, T tokens, N = B·T, D model width, L languages.
+Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width, L languages.
 """
 
 from __future__ import annotations
@@ -75,12 +75,10 @@ def _on_tensor_cores(x_ND: Tensor, matrix_LDD: Tensor, ends_L: Tensor) -> Tensor
 
 def _segments(x_ND: Tensor, matrix_LDD: Tensor, ends_L: Tensor) -> Tensor:
     """A product for each language that has sentences."""
-    start, parts = 0, []
-    for language, end in enumerate(ends_L.tolist()):
-        if end > start:
-            parts.append(x_ND[start:end] @ matrix_LDD[language])
-        start = end
-    return torch.cat(parts) if len(parts) > 1 else parts[0]
+    sizes = ends_L.diff(prepend=ends_L.new_zeros(1)).tolist()
+    # unbind and split, not indices: each index would have a gradient of the size of the whole table
+    parts = zip(torch.split(x_ND, sizes), matrix_LDD.unbind(), strict=True)
+    return torch.cat([x_nD @ matrix_DD for x_nD, matrix_DD in parts if len(x_nD)])
 
 
 def _product_dtype(x: Tensor) -> torch.dtype:

@@ -1,0 +1,66 @@
+"""Grouped and gathered products are the product of each sentence with its own matrix."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from manyglot.model.guidance.products import Choice, Product, gathered, grouped
+
+NUM_LANGUAGES, WIDTH = 4, 6
+rows = st.lists(st.integers(0, NUM_LANGUAGES - 1), min_size=1, max_size=9)
+
+
+def one_by_one(x_BTD: Tensor, matrix_LDD: Tensor, index: list[int]) -> Tensor:
+    return torch.stack([x_TD @ matrix_LDD[i] for x_TD, i in zip(x_BTD, index, strict=True)])
+
+
+@pytest.mark.parametrize("product", [gathered, grouped])
+@pytest.mark.parametrize("transposed", [False, True])
+@given(index=rows, length=st.integers(1, 4))
+def test_each_sentence_has_its_own_matrix(product: Product, transposed: bool, index: list[int], length: int) -> None:
+    torch.manual_seed(0)
+    x_BTD = torch.randn(len(index), length, WIDTH, dtype=torch.float64, requires_grad=True)
+    matrix_LDD = torch.randn(NUM_LANGUAGES, WIDTH, WIDTH, dtype=torch.float64, requires_grad=True)
+    used_LDD = matrix_LDD.mT if transposed else matrix_LDD
+    got = product(x_BTD, used_LDD, Choice.of(torch.tensor(index), NUM_LANGUAGES))
+    expected = one_by_one(x_BTD, used_LDD, index)
+    torch.testing.assert_close(got, expected)
+    weight = torch.randn_like(got)
+    for mine, theirs in zip(
+        *(torch.autograd.grad((y * weight).sum(), (x_BTD, matrix_LDD)) for y in (got, expected)), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs)
+
+
+@given(index=rows)
+def test_a_choice_groups_the_sentences(index: list[int]) -> None:
+    choice = Choice.of(torch.tensor(index), NUM_LANGUAGES)
+    assert choice.order_B is not None
+    assert choice.ordered().index_B.tolist() == sorted(index)
+    assert choice.ends_L.tolist() == [sum(i <= language for i in index) for language in range(NUM_LANGUAGES)]
+    assert choice.ordered().order_B is None
+    turned = choice.select(torch.arange(len(index)).flip(0))
+    assert turned.index_B.tolist() == index[::-1]
+    assert turned.ends_L.tolist() == choice.ends_L.tolist()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_groups_in_one_kernel() -> None:
+    torch.manual_seed(0)
+    index = torch.randint(59, (200,), device="cuda")
+    x_BTD = torch.randn(200, 7, 512, device="cuda", requires_grad=True)
+    matrix_LDD = (torch.randn(59, 512, 512, device="cuda") / 512**0.5).requires_grad_()
+    choice = Choice.of(index, 59)
+    weight = torch.randn_like(x_BTD)
+    results = []
+    for product in (gathered, grouped):
+        with torch.autocast("cuda", torch.bfloat16):
+            y = product(x_BTD, matrix_LDD, choice)
+        results.append((y.float(), *torch.autograd.grad((y.float() * weight).sum(), (x_BTD, matrix_LDD))))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0.02, atol=0.02 * float(theirs.abs().max()))

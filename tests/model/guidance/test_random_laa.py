@@ -1,0 +1,50 @@
+"""LAA^R draws for each sentence and forward pass, reproducibly."""
+
+from __future__ import annotations
+
+import torch
+
+from manyglot.model.guidance import read_method
+from tests.conftest import NUM_LANGUAGES, random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+SETTINGS = COMBINATIONS["LAA^R + Token_src"]
+
+
+def test_every_forward_draws_anew_and_a_seed_repeats_it() -> None:
+    model = tiny_model(SETTINGS)
+    batch = random_batch(model, size=20)
+
+    def run(seed: int | None = None) -> torch.Tensor:
+        if seed is not None:
+            torch.manual_seed(seed)
+        result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B)
+        return result
+
+    first, second = run(1), run()
+    assert not torch.equal(first, second)
+    assert torch.equal(run(1), first)
+
+
+def test_draws_are_uniform_for_each_sentence_whatever_its_target() -> None:
+    model = tiny_model(SETTINGS)
+    torch.manual_seed(0)
+    target = model.target(torch.zeros(6000, dtype=torch.long))
+    assert target.drawn is not None
+    counts = target.drawn.index_B.bincount(minlength=NUM_LANGUAGES)
+    assert counts.min() > 1850
+    assert counts.max() < 2150
+
+
+def test_no_other_method_draws() -> None:
+    """Others leave the random numbers alone, so that the same seed drops out the same."""
+    model = tiny_model([read_method({"method": "laa"})])
+    before = torch.random.get_rng_state()
+    assert model.target(torch.tensor([0, 1])).drawn is None
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_it_has_the_parameters_of_laa() -> None:
+    laa, drawn = tiny_model([read_method({"method": "laa"})]), tiny_model(SETTINGS)
+    assert laa.num_parameters()["guidance.laa"] == drawn.num_parameters()["guidance.random_laa"]
+    assert "random_laa" not in drawn.representations()
