@@ -1,11 +1,12 @@
-"""What LAA costs in training: one step of the same batch without it and with each of its implementations, in one run.
+"""What guidance costs in training: one step of the same batch without it and with each method, in one run.
 
-    python benchmarks/laa.py                    # the paper's size on a GPU: 65,536 tokens a step, compiled, bfloat16
-    python benchmarks/laa.py --device cpu --tokens 1024 --no-compile
+    python benchmarks/guidance.py             # LAA dec.self in its implementations: 65,536 tokens, compiled, bfloat16
+    python benchmarks/guidance.py --others    # the other methods
+    python benchmarks/guidance.py --device cpu --tokens 2048 --vocabulary 8000 --no-compile
 
-A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The implementations take
-turns, several rounds of a few steps each, and the median round counts. Memory is the peak of a step above what was
-there before the model was made.
+A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The systems take turns,
+several rounds of a few steps each, and the median round counts. Memory is the peak of a step above what was there
+before the model was made.
 """
 
 from __future__ import annotations
@@ -28,7 +29,22 @@ from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 
-NONE = "without LAA"
+LAA: dict[str, list[dict[str, object]]] = {
+    "none": [],
+    "laa, grouped": [{"method": "laa", "implementation": "grouped"}],
+    "laa, gathered": [{"method": "laa", "implementation": "gathered"}],
+    "laa, reference": [{"method": "laa", "implementation": "reference"}],
+}
+OTHERS: dict[str, list[dict[str, object]]] = {
+    "none": [],
+    "lee dec.cross, dec.self": [{"method": "lee"}],
+    "laa dec.self, dec.cross": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}],
+    "laa dec.self + lee": [{"method": "laa"}, {"method": "lee"}],
+    "adapter dec.ffn": [{"method": "adapter"}],
+    "laln + lalt": [{"method": "laln"}, {"method": "lalt"}],
+}
+SLOW = "laa, reference"
+"""Sentence by sentence and head by head: no graph to compile, and one step is enough."""
 
 
 @dataclass
@@ -40,22 +56,23 @@ class Measured:
     tokens_per_second: float
     memory_gib: float | None
     more_time: float
-    """Share of the step without LAA."""
+    """As a share of the step without guidance."""
     more_memory: float | None
 
 
 class Candidate:
     """A model, its optimizer and a step of training."""
 
-    def __init__(self, name: str, options: argparse.Namespace, device: torch.device) -> None:
+    def __init__(
+        self, name: str, methods: list[dict[str, object]], options: argparse.Namespace, device: torch.device
+    ) -> None:
         torch.manual_seed(0)
         self.name, self.device, self.precision = name, device, options.precision
-        methods = [] if name == NONE else [{"method": "laa", "implementation": name, "sites": options.sites}]
         settings = ModelSettings(num_encoder_layers=options.layers, num_decoder_layers=options.layers)
         guidance = [read_method(each) for each in methods]
         self.model = Transformer(settings, guidance, options.vocabulary, options.languages).to(device).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-        compiled = options.compile and name != "reference"  # sentence by sentence is no graph
+        compiled = options.compile and name != SLOW
         self.loss: Callable[..., Tensor] = torch.compile(self._loss) if compiled else self._loss
         self.rounds: list[float] = []
 
@@ -96,10 +113,10 @@ def measure(options: argparse.Namespace) -> list[Measured]:
     device = find_device(options.device)
     batch = make_batch(options, device)
     candidates, memory = [], []
-    for name in [NONE, *options.implementations]:
+    for name, methods in (OTHERS if options.others else LAA).items():
         before = torch.cuda.memory_allocated() if device.type == "cuda" else 0
-        candidate = Candidate(name, options, device)
-        for _ in range(options.warmup if name != "reference" else 1):
+        candidate = Candidate(name, methods, options, device)
+        for _ in range(options.warmup if name != SLOW else 1):
             candidate.step(batch)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -109,7 +126,7 @@ def measure(options: argparse.Namespace) -> list[Measured]:
         print(f"{name}: ready", file=sys.stderr, flush=True)
     for _ in range(options.rounds):
         for candidate in candidates:
-            if candidate.name != "reference":
+            if candidate.name != SLOW:
                 candidate.round(batch, options.steps)
             elif not candidate.rounds:  # too slow for more than one
                 candidate.round(batch, 1)
@@ -142,8 +159,7 @@ def main() -> None:
     parser.add_argument("--languages", type=int, default=59)
     parser.add_argument("--vocabulary", type=int, default=64_000)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--sites", nargs="+", default=["dec.self"])
-    parser.add_argument("--implementations", nargs="+", default=["grouped", "gathered", "reference"])
+    parser.add_argument("--others", action="store_true", help="the other methods instead of LAA's implementations")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
@@ -154,12 +170,12 @@ def main() -> None:
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    print(f"{options.tokens:,} tokens a step, {options.languages} languages, LAA at {' '.join(options.sites)}")
-    print(f"{'':<12} {'ms':>9} {'tokens/s':>10} {'GiB':>7} {'time':>8} {'memory':>8}")
+    print(f"{options.tokens:,} tokens a step, {options.languages} languages")
+    print(f"{'':<24} {'ms':>9} {'tokens/s':>10} {'GiB':>7} {'time':>8} {'memory':>8}")
     for row in rows:
         gib, more = ("–", "–") if row.memory_gib is None else (f"{row.memory_gib:.2f}", f"{row.more_memory:+.1%}")
         print(
-            f"{row.name:<12} {row.milliseconds:>9.1f} {row.tokens_per_second:>10,.0f} {gib:>7} "
+            f"{row.name:<24} {row.milliseconds:>9.1f} {row.tokens_per_second:>10,.0f} {gib:>7} "
             f"{row.more_time:>+8.1%} {more:>8}"
         )
 
