@@ -50,6 +50,13 @@ def test_the_whole_road(tmp_path: Path) -> None:
     assert "zero-shot: BLEU" in printed
 
 
+def test_a_guidance_method_of_one_s_own(tmp_path: Path) -> None:
+    """One file and one line: it trains, is saved, loaded, evaluated and folded."""
+    printed = run("own_guidance.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
+    assert "zero-shot: BLEU" in printed
+    assert "no guidance left" in printed
+
+
 def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file as it stands, with a small model, on text laid out as it says."""
     (tmp_path / "mytext").mkdir()
@@ -88,9 +95,19 @@ def test_the_readme_tree_names_every_folder() -> None:
             assert f"{folder.name}/" in readme
 
 
+def made_by(script: str, function: str) -> object:
+    """What a function of a script in docs/ returns."""
+    path = ROOT / "docs" / script
+    namespace: dict[str, object] = {"__file__": str(path), "__name__": path.stem}
+    exec(compile(path.read_text("utf-8"), script, "exec"), namespace)
+    return namespace[function]()  # type: ignore[operator]
+
+
 def test_the_page_of_settings_is_up_to_date() -> None:
-    source = (ROOT / "docs" / "make_settings.py").read_text("utf-8")
-    namespace: dict[str, object] = {"__file__": str(ROOT / "docs" / "make_settings.py"), "__name__": "make_settings"}
-    exec(compile(source, "make_settings.py", "exec"), namespace)
-    page = namespace["page"]()  # type: ignore[operator]
+    page = made_by("make_settings.py", "page")
     assert page == (ROOT / "docs" / "settings.md").read_text("utf-8"), "run python docs/make_settings.py"
+
+
+def test_the_picture_of_the_sites_is_up_to_date() -> None:
+    picture = made_by("draw_sites.py", "picture")
+    assert picture == (ROOT / "docs" / "images" / "sites.svg").read_text("utf-8"), "run python docs/draw_sites.py"

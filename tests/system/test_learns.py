@@ -1,8 +1,10 @@
-"""The whole system learns synthetic languages, and the scores are asserted.
+"""The whole system learns synthetic languages with every method, and the scores are asserted.
 
-Supervised directions must be near perfect. Zero-shot ones need not be: training to and from a pivot with a token drifts
-to the pivot on languages this easy to tell apart, which is what the other guidance methods are for. What must hold is
-that the evaluation says so: every zero-shot direction is scored, and wrong outputs are told by their language.
+Training goes to and from a pivot. Supervised directions must be near perfect with every method. Of the zero-shot ones only
+what holds robustly is asserted. On languages this easy to tell apart the source language alone predicts the target, so
+a token or an added embedding is ignored where it was never needed, and the output drifts to the pivot. Matrices and
+norms chosen by the target language cannot be ignored like that: most outputs are in the right language, though
+seldom the right sentence. Every test prints its line of scores.
 """
 
 from __future__ import annotations
@@ -16,31 +18,52 @@ from manyglot import workflow
 from manyglot.config import read_experiment
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "synthetic.yaml"
-GUIDANCE = {
+SYSTEMS = {
     "Token_src": "{method: token, side: source}",
     "Token_tgt": "{method: token, side: target}",
     "Token_tgt, clean": "{method: token, side: target, mode: clean}",
+    "LEE_4,5": "{method: lee, sites: [4, 5]}",
+    "LEE_2,5": "{method: lee, sites: [2, 5]}",
+    "LAA_dec.self": "{method: laa}",
+    "LAA_dec.self,cros": "{method: laa, sites: [dec.self, dec.cross]}",
+    "LAA_dec.self + Token_tgt": "{method: laa}, {method: token, side: target}",
+    "LAA_dec.self + LEE_4,5": "{method: laa}, {method: lee, sites: [4, 5]}",
+    "Adapter_dec": "{method: adapter, sites: [dec.ffn]}",
+    "LALN": "{method: laln}",
+    "LALT": "{method: lalt}",
+    "LALN + LALT": "{method: laln}, {method: lalt}",
+    "LAA^R + Token_src": "{method: random_laa}, {method: token}",
 }
+ALWAYS = {"Token_src", "LAA_dec.self + LEE_4,5", "LALN + LALT"}
+"""The others are slow tests."""
+DRIFTING = {"Token_src", "Token_tgt", "Token_tgt, clean", "LEE_4,5", "LEE_2,5", "LAA^R + Token_src"}
+"""Systems without a matrix or a norm of the target language."""
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["Token_src", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Token_tgt", "Token_tgt, clean"))],
+    "name", [pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.slow) for name in SYSTEMS]
 )
-def test_it_learns_to_translate(name: str, tmp_path: Path) -> None:
-    overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{GUIDANCE[name]}]", "decoding.beam=2"]
+def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{SYSTEMS[name]}]", "decoding.beam=2"]
+    threads = torch.get_num_threads()
     torch.set_num_threads(2)
     experiment = read_experiment(EXAMPLE, overrides)
     workflow.prepare(experiment)
     model = workflow.train(experiment)
     evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
+    torch.set_num_threads(threads)
     averages = evaluation.averages()
-    for group, scores in averages.items():
-        print(f"{name}, {group}: BLEU {scores['bleu']:.1f}, LangAcc {scores['language_accuracy']:.1f}")
-    assert averages["supervised"]["bleu"] > 90
-    assert averages["supervised"]["language_accuracy"] > 97
-    assert averages["zero-shot"]["num_directions"] == 12
-    assert averages["zero-shot"]["reference_accuracy"] > 97
+    supervised, zero_shot = averages["supervised"], averages["zero-shot"]
+    with capsys.disabled():
+        for group, scores in (("supervised", supervised), ("zero-shot", zero_shot)):
+            print(f"\n{name}, {group}: BLEU {scores['bleu']:.1f}, LangAcc {scores['language_accuracy']:.1f}", end="")
+    assert supervised["bleu"] > 90
+    assert supervised["language_accuracy"] > 97
+    assert zero_shot["num_directions"] == 12
+    assert zero_shot["reference_accuracy"] > 97
     missed = [e for e in evaluation.examples if e.identified != e.target]
     assert all(e.output != e.reference for e in missed)
-    assert sum(e.zero_shot and e.identified == "qaa" for e in missed) > 0.9 * len(missed), "drift is to the pivot"
+    if name in DRIFTING:
+        assert sum(e.zero_shot and e.identified == "qaa" for e in missed) > 0.9 * len(missed), "drift is to the pivot"
+    else:
+        assert zero_shot["language_accuracy"] > 30
