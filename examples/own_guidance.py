@@ -2,8 +2,8 @@
 
 LAA with matrices of low rank: the matrix of a language is U V, D x r times r x D, so that a language costs 2 D r
 parameters instead of D². The two classes are the whole method; the line with `METHODS` makes it known to training,
-model folders, translation, folding and `representations`. To have it on the command line too, put the classes into a file
-of src/manyglot/model/guidance/ and the name into METHODS there.
+model folders, translation, folding and `representations`. To have it on the command line too, put the classes into a
+file of src/manyglot/model/guidance/ and the name into METHODS there.
 
     python examples/own_guidance.py [key=value ...]
 """

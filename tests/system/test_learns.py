@@ -1,10 +1,10 @@
 """The whole system learns synthetic languages with every method, and the scores are asserted.
 
-Training goes to and from a pivot. Supervised directions must be near perfect with every method. Of the zero-shot ones only
-what holds robustly is asserted. On languages this easy to tell apart the source language alone predicts the target, so
-a token or an added embedding is ignored where it was never needed, and the output drifts to the pivot. Matrices and
-norms chosen by the target language cannot be ignored like that: most outputs are in the right language, though
-seldom the right sentence. Every test prints its line of scores.
+Training goes to and from a pivot. Supervised directions must be near perfect with every method. Of the zero-shot ones
+only what holds robustly is asserted. On languages this easy to tell apart the source language alone predicts the
+target, so a token or an added embedding is ignored where it was never needed, and the output drifts to the pivot.
+Matrices and norms chosen by the target language cannot be ignored like that: most outputs are in the right language,
+though seldom the right sentence. Every test prints its scores.
 """
 
 from __future__ import annotations
