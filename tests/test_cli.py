@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,47 @@ def test_mistakes_are_one_line_and_exit_code_2(
     stdin.write(b"fine\n\xff\xfe\n")
     stdin.seek(0)
     assert "stdin, line 2 is not UTF-8" in mistake(capsys, "translate", model, "--to", "qab")
+
+
+@pytest.mark.parametrize(
+    ("guidance", "message"),
+    [
+        ("[{method: laaa}]", "guidance.method: 'laaa' is not known. Did you mean 'laa'?"),
+        ("[{method: laa, sites: [dec.ffn]}]", "guidance.laa.sites: this method cannot act at dec.ffn. It can act at"),
+        ("[{method: lee, sites: [true]}]", "guidance.lee.sites: this method cannot act at True. It can act at"),
+        ("[{method: lee}, {method: lee}]", "guidance: lee is given twice."),
+        ("[]", "guidance: an empty list does not tell the model its target language. Add one of token, lee,"),
+        ("null", "guidance should be a list"),
+        ("laa", "guidance should be a list"),
+        ("[laa]", "guidance: each entry needs a method, such as {method: token}; got 'laa'."),
+        ("[{method: random_laa}]", "guidance: random_laa alone does not tell the model its target language."),
+    ],
+)
+def test_mistakes_in_guidance_are_one_line(
+    guidance: str, message: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in mistake(capsys, "describe", config, "--set", f"guidance={guidance}")
+
+
+def test_a_run_with_other_guidance_is_not_gone_on_with(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(yaml.safe_dump(trained.resolved()), encoding="utf-8")
+    line = mistake(capsys, "train", path, "--set", "guidance=[{method: lee}]")
+    assert 'holds a run with other settings (guidance); there, guidance is [{"method": "token", ' in line
+
+
+def test_a_model_folder_whose_guidance_was_changed_is_refused(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained.run / "model", tmp_path / "model")
+    config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text("utf-8"))
+    config["guidance"] = [{"method": "laa"}]
+    (tmp_path / "model" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert "do not fit config.yaml: guidance.methods.laa.matrix_LDD is missing" in mistake(
+        capsys, "describe", tmp_path / "model"
+    )
 
 
 def test_an_unknown_language_of_the_data_is_named(

@@ -10,6 +10,9 @@ import torch
 
 from manyglot.batches.batch import Batch
 from manyglot.corpus.languages import Direction, Languages
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.translator import Translator
+from manyglot.errors import LanguageError
 from manyglot.model import guidance
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.guidance import METHODS
@@ -164,7 +167,9 @@ def test_representations_have_a_row_for_each_language_and_are_copies(model: Tran
     assert all(value.abs().sum() > 0 for value in model.representations().values())
 
 
-def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[MethodSettings], tmp_path: Path) -> None:
+def test_a_saved_model_is_the_same_model_and_names_its_languages(
+    model: Transformer, settings: list[MethodSettings], tmp_path: Path
+) -> None:
     text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
     vocabulary = Vocabulary(train_subwords(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
     torch.manual_seed(3)
@@ -183,3 +188,7 @@ def test_a_saved_model_is_the_same_model(model: Transformer, settings: list[Meth
     assert restored.state_dict().keys() == original.state_dict().keys()
     batch = random_batch(original)
     torch.testing.assert_close(logits(restored, batch), logits(original, batch), rtol=0, atol=0)
+    translator = Translator(loaded, DecodingSettings(beam=2, max_length=4), torch.device("cpu"))
+    assert len(translator.translate(["aaa bbb", "ccc"], to=["de", "fr"])) == 2
+    with pytest.raises(LanguageError, match="de, en, fr"):
+        translator.translate(["aaa"], to="sw")

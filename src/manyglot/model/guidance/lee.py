@@ -38,7 +38,7 @@ class LEESettings(SitedSettings):
     @classmethod
     def site_of(cls, name: Any) -> Any:
         """The paper's numbers are names too."""
-        return PAPER_NUMBERS.get(name, name) if isinstance(name, int) else name
+        return PAPER_NUMBERS.get(name, name) if type(name) is int else name  # true is no number
 
 
 class LEE(Method):
