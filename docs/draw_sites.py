@@ -53,7 +53,7 @@ def _stack(title: str, x: int, sublayers: dict[Site, str], below: str) -> list[s
     top = BOTTOM - ROW * len(sublayers)
     parts = [
         f'<rect class="frame" x="{x - 70}" y="{top - 8}" width="{BOX + 165}" height="{BOTTOM - top + 16}" rx="8"/>',
-        _text(x + BOX / 2 + 14, top - 18, f"{title}, N times", "title"),
+        _text(x + BOX / 2 + 14, top - 18, f"{title} × N", "title"),
         _text(x + BOX / 2, BOTTOM + 50, below, "small", "middle"),
         f'<path d="M{x + BOX / 2},{BOTTOM + 36} V{BOTTOM - 8}"/>',
         f'<path d="M{x + BOX / 2},{top - 4} V{top - 34}" marker-end="url(#tip)"/>',

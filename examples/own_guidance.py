@@ -21,6 +21,7 @@ from manyglot.export.fold import fold
 from manyglot.model import guidance
 from manyglot.model.folder import load_model
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
+from manyglot.model.guidance.products import times
 
 
 class LowRankSettings(SitedSettings):
@@ -51,7 +52,7 @@ class LowRank(Method):
         """The term x U V, by the target language of each sentence."""
         if point.site not in self.sites:
             return None
-        return x_BTD @ self.down_LDR[target.lang_B] @ self.up_LRD[target.lang_B]
+        return times(times(x_BTD, self.down_LDR, target.language), self.up_LRD, target.language)
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""

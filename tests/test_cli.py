@@ -154,9 +154,11 @@ def test_mistakes_are_one_line_and_exit_code_2(
         ("[{method: lee, sites: [true]}]", "guidance.lee.sites: this method cannot act at True. It can act at"),
         ("[{method: lee}, {method: lee}]", "guidance: lee is given twice."),
         ("[]", "guidance: an empty list does not tell the model its target language. Add one of token, lee,"),
-        ("null", "guidance should be a list"),
-        ("laa", "guidance should be a list"),
+        ("null", "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got None."),
+        ("{method: laa}", "guidance should be a list of methods, such as"),
         ("[laa]", "guidance: each entry needs a method, such as {method: token}; got 'laa'."),
+        ("[{method: laa, sites: !!set {dec.ffn}}]", "guidance.laa.sites: this should be a list"),
+        ("[{? [a] : b}]", "is not a YAML value"),
         ("[{method: random_laa}]", "guidance: random_laa alone does not tell the model its target language."),
     ],
 )

@@ -86,7 +86,10 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
         ),
         ("extends: experiment.yaml", "extends itself"),
         (MINIMAL + "seed: 1\nseed: 2\n", "'seed' is given twice"),
-        (MINIMAL + "guidance: null", "guidance should be a list, such as [a, b], got None."),
+        (
+            MINIMAL + "guidance: null",
+            "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got",
+        ),
         (MINIMAL + "training: null", "training should hold settings, got None."),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,36 +12,84 @@ from manyglot import workflow
 from manyglot.config import read_experiment
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-MILLIONS = {"ted59": {"plain": 77, "matrix": 92, "laln": 94}, "opus100": {"plain": 77, "matrix": 103, "deep": 236}}
 FILES = sorted(path.relative_to(RECIPES) for path in RECIPES.glob("*/*.yaml"))
+SRC, TGT = {"token": "source"}, {"token": "target"}
+RANDOM = {"random_laa": ["dec.self"]}
+SYSTEMS: dict[str, tuple[dict[str, Any], int, int | None]] = {
+    # what each method is given, and the paper's millions of parameters on TED-59 and OPUS-100
+    "token_tgt": (TGT, 77, 77),
+    "token_src": (SRC, 77, 77),
+    "lee_2": ({"lee": ["enc.self"]}, 77, None),
+    "lee_1_2": ({"lee": ["enc.ffn", "enc.self"]}, 77, None),
+    "lee_5": ({"lee": ["dec.self"]}, 77, None),
+    "lee_4_5": ({"lee": ["dec.cross", "dec.self"]}, 77, 77),
+    "lee_3_4_5": ({"lee": ["dec.ffn", "dec.cross", "dec.self"]}, 77, None),
+    "lee_4_5_6": ({"lee": ["dec.cross", "dec.self", "memory"]}, 77, None),
+    "lee_2_5": ({"lee": ["enc.self", "dec.self"]}, 77, None),
+    "laa_enc_self": ({"laa": ["enc.self"]}, 92, None),
+    "laa_dec_self": ({"laa": ["dec.self"]}, 92, 103),
+    "laa_enc_self_dec_self": ({"laa": ["enc.self", "dec.self"]}, 92, None),
+    "laa_dec_self_cross": ({"laa": ["dec.self", "dec.cross"]}, 92, 103),
+    "laa_dec_self_token_tgt": ({"laa": ["dec.self"], **TGT}, 92, None),
+    "laa_dec_self_lee_4_5": ({"laa": ["dec.self"], "lee": ["dec.cross", "dec.self"]}, 92, 103),
+    "adapter_enc": ({"adapter": ["enc.ffn"]}, 92, None),
+    "adapter_dec": ({"adapter": ["dec.ffn"]}, 92, None),
+    "adapter_enc_dec": ({"adapter": ["enc.ffn", "dec.ffn"]}, 92, None),
+    "laln_lalt": ({"laln": ["enc.self", "enc.ffn", "dec.self", "dec.cross", "dec.ffn"], "lalt": None}, 94, None),
+    "random_laa_token_src": (RANDOM | SRC, 92, 103),
+    "random_laa_token_tgt": (RANDOM | TGT, 92, 103),
+}
+WITHOUT_OVERSAMPLING = {
+    "token_tgt",
+    "token_src",
+    "lee_4_5",
+    "laa_dec_self",
+    "laa_dec_self_lee_4_5",
+    "random_laa_token_src",
+    "random_laa_token_tgt",
+}
+STEPS = {"ted59": (226_000, 142_000), "opus100": (933_000, 617_000)}
 
 
 def test_there_is_one_for_each_system() -> None:
-    counts = {folder: sum(path.parent.name == folder for path in FILES) for folder in MILLIONS}
-    assert counts == {"ted59": 28, "opus100": 16}
+    deep = "laa_dec_self_lee_4_5_no_oversampling_24_layers"
+    raw = {f"{name}_no_oversampling" for name in WITHOUT_OVERSAMPLING}
+    opus = {name for name, (_, _, millions) in SYSTEMS.items() if millions}
+    assert {file.stem for file in FILES if file.parent.name == "ted59"} == SYSTEMS.keys() | raw
+    assert {file.stem for file in FILES if file.parent.name == "opus100"} == opus | raw | {deep}
+    assert len(FILES) == 28 + 16
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_its_model_has_the_paper_s_size(file: Path) -> None:
-    description = workflow.describe(RECIPES / file)
-    methods = {each["method"] for each in description["guidance"]}
-    kind = "matrix" if methods & {"laa", "random_laa", "adapter"} else "laln" if "laln" in methods else "plain"
-    kind = "deep" if "24_layers" in file.name else kind
-    assert round(description["num_parameters"] / 1e6) == MILLIONS[file.parent.name][kind]
+def test_it_is_the_paper_s_system(file: Path) -> None:
+    dataset, (name, _, kind) = file.parent.name, file.stem.partition("_no_oversampling")
+    deep, raw = kind == "_24_layers", "no_oversampling" in file.stem
+    methods, *millions = SYSTEMS[name]
+    experiment, description = read_experiment(RECIPES / file), workflow.describe(RECIPES / file)
+    given = {each["method"]: each.get("sites", each.get("side")) for each in description["guidance"]}
+    assert given == methods
+    assert all(each.get("mode", "faithful") == "faithful" for each in description["guidance"])
+    assert round(description["num_parameters"] / 1e6) == (236 if deep else millions[dataset == "opus100"])
     assert description["num_parameters"] == sum(description["parameters"].values())
-    assert len(description["languages"]) == {"ted59": 59, "opus100": 100}[file.parent.name]
+    assert len(description["languages"]) == {"ted59": 59, "opus100": 100}[dataset]
+    layers = experiment.model.num_encoder_layers, experiment.model.num_decoder_layers
+    assert layers == ((24, 24) if deep else (6, 6))
+    assert experiment.model.dropout == (0.2 if deep or dataset == "ted59" else 0.1)
+    assert experiment.batches.temperature == (None if raw else 5)
+    assert experiment.training.max_steps == STEPS[dataset][raw]
+    real_batch = experiment.batches.max_tokens * experiment.training.accumulation
+    assert real_batch == {"ted59": 65_536, "opus100": 98_304}[dataset]
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_it_is_as_short_as_its_difference(file: Path) -> None:
     values = yaml.safe_load((RECIPES / file).read_text("utf-8"))
     assert values.pop("run") == f"runs/{file.parent}/{file.stem}"
-    base = values.pop("extends")
-    experiment, shared = read_experiment(RECIPES / file), read_experiment(RECIPES / file.parent / base)
-    mine, theirs = experiment.resolved(), shared.resolved()
-    assert {key for key in mine if mine[key] != theirs[key]} <= {*values, "run"}
-    oversampled = "no_oversampling" not in file.name
-    assert experiment.batches.temperature == (5 if oversampled else None)
+    shared = read_experiment(RECIPES / file.parent / values.pop("extends")).resolved()
+    for key, value in values.items():
+        for part in value if isinstance(value, dict) else []:
+            assert shared[key][part] != value[part], f"{key}.{part} is the same without it"
+        assert shared[key] != value or file.stem == "token_src", "Token_src is the default, and says so"
 
 
 def test_no_two_are_the_same() -> None:

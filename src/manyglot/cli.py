@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -94,7 +95,7 @@ def prepare(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = Fal
     for split, languages in dataset.card["dropped"].items():
         for code, reasons in languages.items():
             print(f"left out of {split}.{code}: " + ", ".join(f"{n:,} {reason}" for reason, n in reasons.items()))
-    say(f"Next: {_command()} train {config}")
+    say(f"Next: {_command()} train {config}{_again(overrides)}")
 
 
 @app.command()
@@ -175,6 +176,11 @@ def describe(
     if as_json:
         return _print_json(description)
     print_description(description)
+
+
+def _again(overrides: Sequence[str]) -> str:
+    """The overrides as they were given, for the next command."""
+    return "".join(f" --set {shlex.quote(override)}" for override in overrides)
 
 
 def _command() -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare import Recipe
@@ -17,7 +17,7 @@ from manyglot.corpus.sources import CorpusSettings
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.evaluation.evaluate import EvaluationSettings
-from manyglot.model.guidance import GuidanceList
+from manyglot.model.guidance import GuidanceList, check_tells_target
 from manyglot.model.guidance.token import TokenSettings
 from manyglot.model.layers import ModelSettings
 from manyglot.settings import Settings, parse
@@ -44,7 +44,7 @@ class Experiment(Settings):
     """How sentences are drawn and put together."""
     model: ModelSettings = ModelSettings()
     """The Transformer."""
-    guidance: GuidanceList = (TokenSettings(),)
+    guidance: Annotated[GuidanceList, AfterValidator(check_tells_target)] = (TokenSettings(),)
     """How the model is told its target language: a list of methods."""
     training: TrainingSettings = TrainingSettings()
     """How it learns."""
@@ -72,6 +72,8 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             if key_node.tag != "tag:yaml.org,2002:merge":
                 key = self.construct_object(key_node, deep=True)
+                if not isinstance(key, Hashable):
+                    raise yaml.MarkedYAMLError(None, None, f"{key!r} cannot be a key", key_node.start_mark)
                 if key in seen:
                     raise yaml.MarkedYAMLError(None, None, f"{key!r} is given twice", key_node.start_mark)
                 seen.add(key)

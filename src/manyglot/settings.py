@@ -35,8 +35,10 @@ def parse(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
 def documented_fields(kind: type[Settings]) -> Iterator[tuple[str, str, str]]:
     """Yield (name, default, documentation) of every field, for the reference page."""
     for name, field in kind.model_fields.items():
-        default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))
-        yield name, default, field.description or ""
+        default = "required" if field.is_required() else field.get_default(call_default_factory=True)
+        if isinstance(default, tuple):
+            default = f"[{', '.join(map(str, default))}]"
+        yield name, str(default), field.description or ""
 
 
 def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:

@@ -92,8 +92,10 @@ def translate(model_folder: Path, to: str, lines: Iterator[str], beam: int | Non
     translator.languages.id(to)  # a wrong language is refused before the first line is read
     if beam is not None:
         translator = translator.with_settings(beam=beam)
+    first = 0
     while block := list(islice(lines, LINES_AT_ONCE)):
-        yield from zip(block, translator.translate(block, to), strict=True)
+        yield from zip(block, translator.translate(block, to, first=first), strict=True)
+        first += len(block)
 
 
 def evaluate(

@@ -52,7 +52,7 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     if memory_BSD is not None:
         fast_BTD = attention(x_BTD, NONE, target, memory=Memory(memory_BSD, mask, None))
     else:
-        fast_BTD = attention(x_BTD, NONE, target, mask=mask)
+        fast_BTD = attention(x_BTD, NONE, target, mask=mask, causal=kind == "decoder")
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

@@ -22,7 +22,7 @@ CorpusSettings = Annotated[
 def languages_of(settings: CorpusSettings) -> Languages:
     """The languages of a corpus; those that its settings list, while the text is not there."""
     if isinstance(settings, MultiwaySettings | PairsSettings) and settings.languages and not settings.path.exists():
-        return Languages(settings.languages)
+        return _checked(Languages(settings.languages), settings)
     return Languages(open_corpus(settings).languages)
 
 
@@ -38,7 +38,11 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = MultiwayCorpus(settings)
         case PairsSettings():
             corpus = PairsCorpus(settings)
-    languages = Languages(corpus.languages)
+    _checked(Languages(corpus.languages), settings)
+    return corpus
+
+
+def _checked(languages: Languages, settings: CorpusSettings) -> Languages:
     if len(languages) < 2:
         raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
     if settings.pivot is not None and settings.pivot not in languages:
@@ -46,4 +50,4 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             f"corpus.pivot: '{settings.pivot}' is not a language of the corpus ({', '.join(languages)}). "
             f"Name one of them, or null to train on all pairs."
         )
-    return corpus
+    return languages

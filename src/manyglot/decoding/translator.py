@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
@@ -44,10 +46,13 @@ class Translator:
         settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
         return Translator(self.trained, settings, self.device)
 
-    def translate(self, texts: Iterable[str], to: str | Sequence[str], progress: Bar | None = None) -> list[str]:
+    def translate(
+        self, texts: Iterable[str], to: str | Sequence[str], progress: Bar | None = None, first: int = 0
+    ) -> list[str]:
         """Translate sentences into one language, or each into its own when `to` is a list.
 
-        An empty line stays empty; order and number are those of the input.
+        An empty line stays empty; order and number are those of the input. Where the sentences are part of a longer
+        text, `first` is the place of the first one in it, on which depends what guidance draws at random.
         """
         if isinstance(texts, str):
             raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
@@ -57,8 +62,7 @@ class Translator:
             raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
         languages = [self.languages.id(code) for code in targets]
         sources = self.vocabulary.encode([one_line(text) for text in texts])
-        rng = torch.Generator().manual_seed(self.settings.seed)  # a sentence's draw does not depend on its batch
-        drawn = torch.randint(len(self.languages), (len(texts),), generator=rng)
+        drawn = self._draw(len(texts), first)
         outputs = [""] * len(texts)
         search = BeamSearch(self.model, self.settings)
         for rows in self._batches(sources):
@@ -69,6 +73,11 @@ class Translator:
             if progress is not None:
                 progress.advance(len(rows))
         return outputs
+
+    def _draw(self, number: int, first: int) -> Tensor:
+        """A random language for each sentence, by the seed and its place, whatever its batch."""
+        rng = np.random.Generator(np.random.PCG64(self.settings.seed).advance(first))
+        return torch.from_numpy((rng.random(number) * len(self.languages)).astype(np.int64))
 
     def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Sentences that are not empty, longest first, in batches that keep the budget."""

@@ -2,7 +2,7 @@
 
 For one language every hook of a method is an affine function of a token's states, x A + b. `fold` asks each hook for
 its A and b by showing it zeros and the unit vectors, and moves them into weights that are there already. So a method
-needs no folding of its own, and folding cannot disagree with what the method does. Where they go:
+needs no folding of its own. In the end the folded model is compared with the guided one. Where they go:
 
 | hook | plain weights |
 |---|---|
@@ -26,7 +26,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from manyglot.errors import ManyglotError
+from manyglot.errors import LanguageError, ManyglotError
 from manyglot.model.attention import Attention
 from manyglot.model.guidance.base import Point, Site, Target
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
@@ -41,14 +41,20 @@ class FoldingError(ManyglotError):
 @torch.no_grad()
 def fold(model: Transformer, language: int) -> Transformer:
     """A plain Transformer that translates as the model does into one target language, given by its id."""
-    assert 0 <= language < model.num_languages, "the ids are those of the model's languages"
+    if language not in range(model.num_languages):
+        raise LanguageError(
+            f"fold takes the id of one of the model's {model.num_languages} languages, such as "
+            f"translator.languages.id('de'); got {language!r}."
+        )
     _check_foldable(model, language)
-    exact = copy.deepcopy(model).double()  # sums and products of weights, rounded once in the end
+    exact = copy.deepcopy(model).double().eval()  # sums and products of weights, rounded once in the end
     with torch.device("meta"):
-        plain = Transformer(model.settings, (), model.dimensions.first_tag, model.num_languages)
-    weights = {name: value for name, value in exact.state_dict().items() if not name.startswith("guidance.")}
+        plain = Transformer(model.settings, (), model.dimensions.first_tag, model.num_languages).eval()
+    weights = {name: value.clone() for name, value in exact.state_dict().items() if not name.startswith("guidance.")}
     plain.load_state_dict(weights, assign=True)
-    _Folding(_Probe(exact, language), plain).run()
+    with torch.autocast(model.embedding.weight.device.type, enabled=False):
+        _Folding(_Probe(exact, language), plain).run()
+        _compare(exact, plain, language)
     return plain.to(model.embedding.weight.dtype).train(model.training)
 
 
@@ -75,6 +81,18 @@ class _Affine:
         """Whether A is more than 1, or more than a diagonal."""
         rest_DD = self.a_DD - torch.diag(self.a_DD.diagonal() if but_diagonal else torch.ones_like(self.b_D))
         return bool(rest_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # measured with rounding
+
+
+def _compare(guided: Transformer, plain: Transformer, language: int) -> None:
+    """Refuse a folded model that does not do what the guided one does, as with hooks that mix positions."""
+    rng = torch.Generator().manual_seed(0)
+    source_BS, input_BT = (torch.randint(1, guided.dimensions.first_tag, (4, 6), generator=rng) for _ in range(2))
+    device = guided.embedding.weight.device
+    batch = source_BS.to(device), input_BT.to(device), torch.full((4,), language, device=device)
+    expected, got = guided.hidden(*batch), plain.hidden(*batch)
+    if not torch.allclose(got, expected, rtol=1e-6, atol=1e-6 * float(expected.abs().max())):
+        names = " and ".join(name for name, _ in guided.guidance.items())
+        raise FoldingError(f"{names} cannot be folded: the hooks are not functions of one token's states alone.")
 
 
 class _Probe:
@@ -113,7 +131,8 @@ class _Probe:
     def _measure(self, name: str, hook: Callable[[Tensor, Target], Tensor | None]) -> _Affine | None:
         """A and b of x A + b, from zeros and unit vectors; two more rows show whether it is affine at all."""
         eye_DD = self.identity.a_DD
-        more_2D = torch.stack([eye_DD.sum(dim=0), torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)])
+        line_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
+        more_2D = torch.stack([line_D, -100 * line_D])
         x_1TD = torch.cat([torch.zeros_like(eye_DD[:1]), eye_DD, more_2D])[None]
         y_1TD = hook(x_1TD, self.target)
         if y_1TD is None:

@@ -50,12 +50,15 @@ class Attention(nn.Module):
         target: Target,
         *,
         mask: Tensor | None = None,
+        causal: bool = False,
         memory: Memory | None = None,
         cache: KeyValues | None = None,
     ) -> Tensor:
-        """Attend from x to the memory; or to x itself, everywhere the mask is true, or to what is before without one.
+        """Attend from x to the memory, or to x itself when there is none.
 
-        With a cache, self-attention adds its new positions and cross-attention reads the memory once.
+        In self-attention the mask is true where attention is allowed, and `causal` allows a position to see those
+        before it and itself; the memory has its own mask. With a cache, self-attention adds its new positions and
+        cross-attention reads the memory once.
         """
         term_BTD = guidance.project(self.point, x_BTD, target)
         q_BHTK = self._heads(_add(self.query(x_BTD), term_BTD))
@@ -70,7 +73,7 @@ class Attention(nn.Module):
             if cache is not None:
                 cache.append(k_BHSK, v_BHSK)
         mask = mask if memory is None else memory.mask_B11S
-        causal = mask is None and q_BHTK.shape[2] > 1  # a single new position sees all the cached ones
+        causal = causal and q_BHTK.shape[2] > 1  # a single new position sees all the cached ones
         assert not causal or q_BHTK.shape[2] == k_BHSK.shape[2], "several positions at once need an empty cache"
         z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
         z_BTD = z_BHTK.transpose(1, 2).flatten(2)

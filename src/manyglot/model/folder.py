@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 
 import manyglot
 from manyglot.corpus.languages import Direction, Languages, name_of
-from manyglot.errors import FolderError
+from manyglot.errors import FolderError, SettingsError
 from manyglot.folders import written_whole
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.layers import ModelSettings
@@ -79,7 +79,10 @@ def load_model(folder: Path) -> TrainedModel:
     except (OSError, ValueError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise FolderError(f"The model folder {folder} is damaged ({error}).") from None
     vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), languages)
-    shape = parse(_Shape, {"model": config["model"], "guidance": config["guidance"]})
+    try:
+        shape = parse(_Shape, {"model": config["model"], "guidance": config["guidance"]})
+    except SettingsError as error:
+        raise FolderError(f"{folder}/config.yaml: {error}") from None
     with torch.device("meta"):  # shapes only: nothing is allocated before the file is known to fit
         model = Transformer(shape.model, shape.guidance, len(vocabulary.subwords), len(languages))
     _check_weights(folder / "model.safetensors", model)

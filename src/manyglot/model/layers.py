@@ -131,7 +131,7 @@ class DecoderLayer(nn.Module):
         cross_cache = cache.cross_attention if cache is not None else None
 
         def attend_self(x: Tensor) -> Tensor:
-            y: Tensor = self.self_attention(x, guidance, target, cache=self_cache)
+            y: Tensor = self.self_attention(x, guidance, target, causal=True, cache=self_cache)
             return y
 
         def attend_cross(x: Tensor) -> Tensor:

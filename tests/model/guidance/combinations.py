@@ -35,6 +35,12 @@ PAPER: dict[str, list[dict[str, Any]]] = {
 }
 
 COMBINATIONS: dict[str, list[MethodSettings]] = {
-    **{method_name(method): [method.settings_type()] for method in METHODS if method.tells_target},  # type: ignore[call-arg]
+    **{
+        method_name(method): [
+            method.settings_type(),
+            *([] if method.tells_target else [read_method({"method": "token"})]),
+        ]  # type: ignore[call-arg]
+        for method in METHODS
+    },
     **{name: [read_method(each) for each in methods] for name, methods in PAPER.items()},
 }

@@ -7,35 +7,51 @@ from typing import Any
 import pytest
 
 from manyglot.errors import SettingsError
-from manyglot.model.guidance import check_together, read_method
+from manyglot.model.guidance import check_tells_target, check_together, read_method
 from manyglot.model.guidance.base import Site
 from manyglot.model.guidance.lee import PAPER_NUMBERS, LEESettings
 
 
 def read(*methods: dict[str, Any]) -> None:
-    check_together(tuple(read_method(each) for each in methods))
+    check_tells_target(check_together(tuple(read_method(each) for each in methods)))
 
 
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
         ([{"method": "lea"}], "guidance.method: 'lea' is not known. Did you mean 'lee'?"),
-        ([{"method": "laa", "sites": ["dec.selv"]}], "guidance.laa.sites: this method cannot act at dec.selv. It can"),
+        (
+            [{"method": "laa", "sites": ["dec.selv"]}],
+            "guidance.laa.sites: this method cannot act at dec.selv. Did you mean 'dec.self'? It",
+        ),
         ([{"method": "laa", "sites": ["dec.ffn"]}], "act at dec.ffn. It can act at enc.self, dec.self, dec.cross."),
         ([{"method": "adapter", "sites": ["memory"]}], "act at memory. It can act at enc.self, enc.ffn, dec.self,"),
         (
             [{"method": "lee", "sites": []}],
-            "guidance.lee.sites: an empty list would do nothing. It can act at enc.self,",
+            "guidance.lee.sites: an empty list would do nothing. It can act at enc.ffn,",
         ),
-        ([{"method": "lee", "sites": [7]}], "guidance.lee.sites: this method cannot act at 7. It can act at enc.self,"),
-        ([{"method": "lee", "sites": [5, "dec.self"]}], "guidance.lee.sites: dec.self, dec.self names a site twice."),
+        (
+            [{"method": "lee", "sites": [7]}],
+            "cannot act at 7. It can act at enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or the paper's",
+        ),
+        (
+            [{"method": "lee", "sites": [5, "dec.self"]}],
+            "guidance.lee.sites: dec.self is named twice in [5, 'dec.self'].",
+        ),
         ([{"method": "lee", "sites": [["dec.self"]]}], "guidance.lee.sites: this method cannot act at ['dec.self']."),
         ([{"method": "laa", "sites": [5]}], "guidance.laa.sites: this method cannot act at 5. It can act at enc.self,"),
-        ([{"method": "laa", "sites": "dec.self"}], "guidance.laa.sites should be a list"),
+        ([{"method": "LAA"}], "guidance.method: 'LAA' is not known. Did you mean 'laa'?"),
+        (
+            [{"method": "laa", "sites": "dec.self"}],
+            "guidance.laa.sites: this should be a list, such as [enc.self]; got 'dec.self'.",
+        ),
         ([{"method": "lalt", "residuel": True}], "guidance.lalt.residuel is not a setting. Did you mean 'residual'?"),
         ([{"method": "token"}, {"method": "token", "side": "target"}], "guidance: token is given twice."),
         ([{"method": "laa"}, {"method": "laa"}], "guidance: laa is given twice. Each method can be given once."),
-        ([{"method": "random_laa"}], "random_laa alone does not tell the model its target language. Add one of token,"),
+        (
+            [{"method": "random_laa"}],
+            "random_laa alone does not tell the model its target language. Add one of token, lee, adapter",
+        ),
         ([], "guidance: an empty list does not tell the model its target language."),
         ([{"method": "random_laa"}, {"method": "laa"}], "guidance: random_laa and laa do not go together: it is laa"),
     ],
@@ -54,7 +70,7 @@ def test_an_unknown_site_is_answered_with_the_known_ones() -> None:
 
 def test_the_paper_s_numbers_are_sites() -> None:
     """{4,5} are the query of cross-attention and the decoder's self-attention; the rest is the notes' reading."""
-    assert LEESettings(sites=(4, 5)).sites == (Site.DEC_CROSS, Site.DEC_SELF)  # type: ignore[arg-type]
+    assert LEESettings(sites=(4, "5")).sites == (Site.DEC_CROSS, Site.DEC_SELF)  # type: ignore[arg-type]
     assert PAPER_NUMBERS == {
         1: Site.ENC_FFN,
         2: Site.ENC_SELF,

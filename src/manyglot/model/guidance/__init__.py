@@ -52,17 +52,34 @@ def check_together(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings,
         for other, reason in kinds[name].excludes.items():
             if other in kinds:
                 raise SettingsError(f"guidance: {name} and {other} do not go together: {reason}. Take one of them.")
+    return methods
+
+
+def check_tells_target(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
+    """Refuse a list of methods by which no model could know what to write."""
+    names = [each.method for each in methods]
+    kinds = {name: _by_name(name) for name in names}
     if not any(kind.tells_target for kind in kinds.values()):
-        telling = ", ".join(method_name(method) for method in METHODS if method.tells_target)
+        excluded = {other for kind in kinds.values() for other in kind.excludes}
+        telling = ", ".join(name for m in METHODS if m.tells_target and (name := method_name(m)) not in excluded)
         given = f"{' and '.join(names)} alone does not tell" if names else "an empty list does not tell"
         raise SettingsError(f"guidance: {given} the model its target language. Add one of {telling}.")
     return methods
 
 
+def _is_list(methods: Any) -> Any:
+    if not isinstance(methods, list | tuple):
+        raise SettingsError(
+            f"guidance should be a list of methods, such as [{{method: laa}}, {{method: lee}}]; "
+            f"got {reprlib.repr(methods)}."
+        )
+    return methods
+
+
 GuidanceSettings = Annotated[SerializeAsAny[MethodSettings], BeforeValidator(read_method)]
 """One method."""
-GuidanceList = Annotated[tuple[GuidanceSettings, ...], AfterValidator(check_together)]
-"""Methods that together tell the target language."""
+GuidanceList = Annotated[tuple[GuidanceSettings, ...], BeforeValidator(_is_list), AfterValidator(check_together)]
+"""Methods that go together; none in a model whose guidance was folded away."""
 
 
 def build_guidance(settings: Iterable[MethodSettings], dimensions: Dimensions) -> Combined:
@@ -73,5 +90,5 @@ def build_guidance(settings: Iterable[MethodSettings], dimensions: Dimensions) -
 def _by_name(name: str) -> type[Method]:
     known = {method_name(method): method for method in METHODS}
     if name not in known:
-        raise SettingsError(f"guidance.method: '{name}' is not known. {suggest(str(name), known)}")
+        raise SettingsError(f"guidance.method: '{name}' is not known. {suggest(name.lower(), known)}")
     return known[name]

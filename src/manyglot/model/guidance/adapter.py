@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Site, SitedSettings, Target
 from manyglot.model.guidance.laa import language_matrices
-from manyglot.model.guidance.products import Choice, grouped
+from manyglot.model.guidance.products import Choice, times
 
 
 class AdapterSettings(SitedSettings):
@@ -52,7 +52,7 @@ class LanguageLinear(Method):
 
     def map(self, x_BTD: Tensor, target: Target) -> Tensor:
         """x + x W, or x W."""
-        y_BTD = grouped(x_BTD, self.matrix_LDD, target.language)
+        y_BTD = times(x_BTD, self.matrix_LDD, target.language)
         return x_BTD + y_BTD if self.residual else y_BTD
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +35,10 @@ class Site(StrEnum):
 
 
 class Point(NamedTuple):
-    """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0."""
+    """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0.
+
+    `MEMORY` is there once and belongs to no layer; its layer is 0.
+    """
 
     site: Site
     layer: int
@@ -63,12 +67,14 @@ class Target:
 
     def in_order_of(self, choice: Choice) -> Target:
         """The targets of the same sentences in the order of a choice of theirs."""
-        assert choice is self.language or choice is self.drawn, "one of the two"
+        assert choice is self.language or choice is self.drawn, "the hook `choice` returns one of the two"
         assert choice.order_B is not None
-        moved = self.select(choice.order_B)
-        if choice is self.drawn:
-            return Target(moved.language, moved.tag_BD, choice.ordered())
-        return Target(choice.ordered(), moved.tag_BD, moved.drawn)
+
+        def moved(one: Choice) -> Choice:
+            return one.ordered() if one is choice else one.select(rows_B)
+
+        rows_B = choice.order_B
+        return Target(moved(self.language), self.tag_BD[rows_B], None if self.drawn is None else moved(self.drawn))
 
 
 @dataclass(frozen=True)
@@ -109,17 +115,24 @@ class SitedSettings(MethodSettings):
     @classmethod
     def _sites_exist(cls, sites: Any) -> Any:
         if not isinstance(sites, list | tuple):
-            return sites  # the type is refused next
-        possible = f"It can act at {', '.join(cls.possible_sites)}."
+            raise ValueError(f"this should be a list, such as [{cls.possible_sites[0]}]; got {sites!r}.")
+        possible = f"It can act at {cls.sites_in_words()}."
         named = [cls.site_of(site) for site in sites]
-        for site in named:
+        for given, site in zip(sites, named, strict=True):
             if site not in list(cls.possible_sites):
-                raise ValueError(f"this method cannot act at {site!s}. {possible}")
+                close = [] if given in list(Site) else get_close_matches(str(given), cls.possible_sites, n=1)
+                meant = f" Did you mean '{close[0]}'?" if close else ""
+                raise ValueError(f"this method cannot act at {given!s}.{meant} {possible}")
+            if named.count(site) > 1:
+                raise ValueError(f"{site} is named twice in {[*sites]}.")
         if not named:
             raise ValueError(f"an empty list would do nothing. {possible}")
-        if len(set(named)) < len(named):
-            raise ValueError(f"{', '.join(named)} names a site twice.")
         return named
+
+    @classmethod
+    def sites_in_words(cls) -> str:
+        """The possible sites, for a message."""
+        return ", ".join(cls.possible_sites)
 
     @classmethod
     def site_of(cls, name: Any) -> Any:
@@ -149,7 +162,10 @@ class Guidance(nn.Module):
         return Tags()
 
     def choice(self, target: Target) -> Choice | None:
-        """The choice by which sentences should be ordered, so that grouped products need not move them."""
+        """The choice by which sentences should be ordered, so that grouped products need not move them.
+
+        It is `target.language` or `target.drawn`.
+        """
         return None
 
     def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
-from manyglot.model.guidance.products import Choice, Product, gathered, grouped
+from manyglot.model.guidance.products import Choice, Product, gathered, grouped, times
 
 
 class LAASettings(SitedSettings):
@@ -31,8 +31,8 @@ class LAASettings(SitedSettings):
     """The attentions: enc.self, dec.self, dec.cross."""
     implementation: Literal["auto", "reference", "gathered", "grouped"] = "auto"
     """How the products are computed; they are equal. grouped: one for each language of the batch; gathered: the paper's
-    copy of a matrix for each sentence; reference: sentence by sentence, head by head; auto: the fastest on the
-    device."""
+    copy of a matrix for each sentence; reference: sentence by sentence, head by head; auto: grouped, but gathered on a
+    GPU that does not compute in half precision."""
 
 
 class LAA(Method):
@@ -77,7 +77,7 @@ class LAA(Method):
 
     @property
     def _product(self) -> Product:
-        return gathered if self.implementation == "gathered" else grouped
+        return {"gathered": gathered, "grouped": grouped}.get(self.implementation, times)
 
     def _choice(self, target: Target) -> Choice:
         return target.language

@@ -38,7 +38,13 @@ class LEESettings(SitedSettings):
     @classmethod
     def site_of(cls, name: Any) -> Any:
         """The paper's numbers are names too."""
-        return PAPER_NUMBERS.get(name, name) if type(name) is int else name  # true is no number
+        number = int(name) if isinstance(name, str) and name.isdecimal() else name
+        return PAPER_NUMBERS.get(number, name) if type(number) is int else name  # true is no number
+
+    @classmethod
+    def sites_in_words(cls) -> str:
+        """The sites in the order of their numbers."""
+        return f"{', '.join(PAPER_NUMBERS.values())}, or the paper's numbers for these, 1 to 6"
 
 
 class LEE(Method):

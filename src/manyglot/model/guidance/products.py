@@ -1,9 +1,9 @@
 """The product of each sentence with the matrix of its language, x_b W[lang_b], in two ways.
 
 `gathered` copies a matrix for each sentence, as Eqs. 6-7 of the paper do. `grouped` needs no copies: the sentences are
-put in the order of their languages, and each language has one product.
+put in the order of their languages, and each language has one product. `times` takes the faster one on the device.
 
-Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width, L languages.
+Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width, E width of the product, L languages.
 """
 
 from __future__ import annotations
@@ -44,44 +44,58 @@ class Choice:
 
 
 Product = Callable[[Tensor, Tensor, Choice], Tensor]
-"""Takes x_BTD, matrix_LDD and a choice."""
+"""Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
 
 
-def gathered(x_BTD: Tensor, matrix_LDD: Tensor, choice: Choice) -> Tensor:
+def times(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
+    """Grouped on a CPU, and on a GPU where one kernel does all languages; otherwise gathered."""
+    fast = grouped if not x_BTD.is_cuda or _one_kernel(x_BTD, matrix_LDE) else gathered
+    return fast(x_BTD, matrix_LDE, choice)
+
+
+def gathered(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """One batched product with a copy of the matrix for each sentence."""
-    return x_BTD @ matrix_LDD[choice.index_B]
+    return x_BTD @ matrix_LDE[choice.index_B]
 
 
-def grouped(x_BTD: Tensor, matrix_LDD: Tensor, choice: Choice) -> Tensor:
-    """One grouped product; sentences that are not in order are moved there and back."""
+def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
+    """One product for each language; sentences that are not in order are moved there and back."""
     if choice.order_B is not None:
         back_B = choice.order_B.argsort()
-        return grouped(x_BTD[choice.order_B], matrix_LDD, choice.ordered())[back_B]
+        return grouped(x_BTD[choice.order_B], matrix_LDE, choice.ordered())[back_B]
+    one_kernel = _one_kernel(x_BTD, matrix_LDE)
+    if torch.compiler.is_compiling() and not one_kernel:  # a graph cannot depend on where the languages end
+        return gathered(x_BTD, matrix_LDE, choice)
     dtype = _product_dtype(x_BTD)
-    x_ND, matrix_LDD = x_BTD.flatten(0, 1).to(dtype), matrix_LDD.to(dtype)
+    x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
     ends_L = choice.ends_L * x_BTD.shape[1]
-    if x_BTD.is_cuda and dtype in (torch.bfloat16, torch.float16):
-        return _on_tensor_cores(x_ND, matrix_LDD, ends_L).view_as(x_BTD)
-    if torch.compiler.is_compiling():  # a graph cannot depend on where the languages end
-        return gathered(x_BTD, matrix_LDD, choice)
-    return _segments(x_ND, matrix_LDD, ends_L).view_as(x_BTD)
+    y_NE = _on_tensor_cores(x_ND, matrix_LDE, ends_L) if one_kernel else _segments(x_ND, matrix_LDE, ends_L)
+    return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
-def _on_tensor_cores(x_ND: Tensor, matrix_LDD: Tensor, ends_L: Tensor) -> Tensor:
+def _one_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
+    """Whether a single kernel can do all languages: on a GPU, in half precision, with rows of whole 16 bytes."""
+    half = _product_dtype(x_BTD) in (torch.bfloat16, torch.float16)
+    return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
+
+
+def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     """All languages in one kernel, which reads where they end on the device."""
-    y_ND: Tensor = F.grouped_mm(x_ND, matrix_LDD, offs=ends_L.to(torch.int32))
-    return y_ND
+    y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L.to(torch.int32))
+    return y_NE
 
 
-def _segments(x_ND: Tensor, matrix_LDD: Tensor, ends_L: Tensor) -> Tensor:
+def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     """A product for each language that has sentences."""
     sizes = ends_L.diff(prepend=ends_L.new_zeros(1)).tolist()
     # unbind and split, not indices: each index would have a gradient of the size of the whole table
-    parts = zip(torch.split(x_ND, sizes), matrix_LDD.unbind(), strict=True)
-    return torch.cat([x_nD @ matrix_DD for x_nD, matrix_DD in parts if len(x_nD)])
+    parts = zip(torch.split(x_ND, sizes), matrix_LDE.unbind(), strict=True)
+    products = [x_nD @ matrix_DE for x_nD, matrix_DE in parts if len(x_nD)]
+    return torch.cat(products) if products else x_ND @ matrix_LDE[0]
 
 
 def _product_dtype(x: Tensor) -> torch.dtype:
     """What a product of x is computed in here; grouped products are not among those that autocast knows."""
     kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+    cast = torch.is_autocast_enabled(kind) and x.dtype != torch.float64  # which autocast leaves alone
+    return torch.get_autocast_dtype(kind) if cast else x.dtype

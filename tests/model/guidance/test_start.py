@@ -1,0 +1,72 @@
+"""How the parameters of the methods start, and in what order and precision the layers see a batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from manyglot.model.guidance import build_guidance, read_method
+from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Target
+from manyglot.model.guidance.laa import LAA
+from tests.conftest import random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+BASE = Dimensions(width=64, num_heads=8, num_encoder_layers=6, num_decoder_layers=6, num_languages=5, first_tag=100)
+
+
+def made(**values: object) -> dict[str, torch.Tensor]:
+    return {name.rpartition(".")[2]: p for name, p in build_guidance([read_method(values)], BASE).named_parameters()}
+
+
+@pytest.mark.parametrize("values", [{"method": "laa"}, {"method": "random_laa"}, {"method": "lalt"}], ids=str)
+def test_a_matrix_starts_as_a_linear_layer_does(values: dict[str, object]) -> None:
+    """Xavier, uniform: within sqrt(6 / 2D), each language its own."""
+    matrix_LDD = made(**values)["matrix_LDD"]
+    bound = (6 / 128) ** 0.5
+    assert matrix_LDD.shape == (5, 64, 64)
+    for matrix_DD in matrix_LDD.detach():
+        assert 0.99 * bound < matrix_DD.abs().max() <= bound
+        assert matrix_DD.std() == pytest.approx(bound / 3**0.5, rel=0.05)
+    assert not torch.equal(matrix_LDD[0], matrix_LDD[1])
+
+
+@pytest.mark.parametrize(
+    "values", [{"method": "adapter"}, {"method": "lalt", "residual": True}, {"method": "laln"}], ids=str
+)
+def test_what_is_added_to_the_plain_model_starts_at_zero(values: dict[str, object]) -> None:
+    assert not any(parameter.any() for parameter in made(**values).values())
+
+
+def test_layers_see_the_sentences_in_the_order_of_their_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a grouped product moves nothing; the outputs come back in the order of the batch (test_contract)."""
+    seen: list[Target] = []
+    original = LAA.project
+
+    def project(self: LAA, point: Point, x_BTD: torch.Tensor, target: Target) -> torch.Tensor | None:
+        seen.append(target)
+        return original(self, point, x_BTD, target)
+
+    monkeypatch.setattr(LAA, "project", project)
+    model = tiny_model(COMBINATIONS["laa"])
+    batch = random_batch(model, size=9)
+    assert batch.lang_B.tolist() != sorted(batch.lang_B.tolist())
+    model(batch.source_BS, batch.input_BT, batch.lang_B)
+    assert seen
+    for target in seen:
+        assert target.language.order_B is None
+        assert target.lang_B.tolist() == sorted(batch.lang_B.tolist())
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_half_precision_is_close(name: str) -> None:
+    settings: list[MethodSettings] = COMBINATIONS[name]
+    model = tiny_model(settings).float()
+    batch = random_batch(model)
+    drawn_B = batch.lang_B.flip(0)
+    expected = model.hidden(batch.source_BS, batch.input_BT, batch.lang_B, drawn_B)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = model.hidden(batch.source_BS, batch.input_BT, batch.lang_B, drawn_B)
+    got.float().square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    error = (got.float() - expected).norm() / expected.norm()
+    assert 0 < error < 0.05, "computed in half precision, and right"
