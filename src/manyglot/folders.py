@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from manyglot.errors import FolderError
 
@@ -13,6 +15,26 @@ from manyglot.errors import FolderError
 def is_empty(folder: Path) -> bool:
     """Whether a folder holds nothing; a file is not an empty folder."""
     return folder.is_dir() and not any(folder.iterdir())
+
+
+@contextmanager
+def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
+    """As `written_whole`, for work that goes on where it was interrupted: what is done stays for the next time.
+
+    The unfinished folder remembers what it is made from; work of another origin is cleared away.
+    """
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    note, text = unfinished / "origin.json", json.dumps(origin, sort_keys=True)
+    try:
+        if unfinished.exists() and not (note.exists() and note.read_text("utf-8") == text):
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(parents=True, exist_ok=True)
+        note.write_text(text, encoding="utf-8")
+        yield unfinished
+        note.unlink()
+        unfinished.rename(folder)
+    except OSError as error:
+        raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
 
 
 @contextmanager

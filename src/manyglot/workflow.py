@@ -15,6 +15,7 @@ import torch
 
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
+from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.prepare import prepare as prepare_dataset
 from manyglot.config import Experiment, apply_override, read_experiment
 from manyglot.corpus.rows import Split
@@ -63,7 +64,7 @@ def train(experiment: Experiment) -> Path:
         say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
         return model_folder
     train_model(model, loader, settings, experiment.run, experiment.seed, validate)
-    directions = tuple(pairs.direction for pairs in loader.pairs)
+    directions = tuple(loader.directions)
     save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
     return model_folder
 
@@ -71,7 +72,8 @@ def train(experiment: Experiment) -> Path:
 def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
     """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
     store = dataset.store(Split.DEV)
-    if not any(len(store.pairs(direction)[0]) for direction in dataset.supervised):
+    index = PairsIndex(store)
+    if not any(index.size(direction) for direction in dataset.supervised):
         say("The corpus has no dev text in the directions of the training: training without validation.")
         return lambda model: {}
     batches = experiment.batches.model_copy(update={"temperature": None})

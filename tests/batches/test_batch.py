@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches.batch import collate
+from manyglot.batches.batch import Batch, Collator, collate
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
+from tests.batches.stores import make_store
 
 WORDS = st.lists(st.integers(3, 50), min_size=1, max_size=6)
 
@@ -38,3 +46,27 @@ def test_nothing_is_lost(sentences: list[tuple[list[int], list[int], int]]) -> N
         assert [i for i in batch.label_BT[row].tolist() if i != PAD] == [95 + language, *target, EOS]
     assert batch.num_tokens == sum(len(target) + 2 for target in targets)
     assert len(batch) == len(sentences)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        lambda i: Tags(),
+        lambda i: Tags(source=(90 + i,)),
+        lambda i: Tags(target=(90 + i,)),
+        lambda i: Tags(target=(90 + i,), predicted=False),
+        lambda i: Tags(source=(90 + i, 80 + i), target=(70 + i, 90 + i, 60)),
+    ],
+)
+def test_batches_from_the_store_are_those_from_lists(tag: Callable[[int], Tags], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = {
+        code: {row: rng.integers(3, 60, rng.integers(1, 9)).tolist() for row in range(20)} for code in ("de", "en")
+    }
+    store, tags = make_store(tmp_path, **texts), [tag(0), tag(1)]
+    source = rng.integers(0, 20, 7)
+    target, language = source + 20, np.array([1, 0, 0, 1, 1, 0, 1])
+    fast = Collator(store, tags)(source, target, language)
+    plain = collate([store[i].tolist() for i in source], [store[i].tolist() for i in target], language.tolist(), tags)
+    for field in fields(Batch):
+        torch.testing.assert_close(getattr(fast, field.name), getattr(plain, field.name))

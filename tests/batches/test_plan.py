@@ -1,69 +1,128 @@
+"""The plan: nothing lost, the budget kept, each pair as often as it should be, the same from wherever one looks."""
+
 from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches.plan import BatchSettings, DirectedPairs, check_budget, plan_epoch
-from manyglot.corpus.languages import Direction
+from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.plan import BatchSettings, Plan
+from manyglot.corpus.languages import directions_of
 from manyglot.errors import SettingsError
+from tests.batches.stores import bilingual, make_index
 
 LENGTHS = st.lists(st.lists(st.integers(2, 30), min_size=1, max_size=60), min_size=1, max_size=5)
 
 
-def directed(lengths: list[list[int]]) -> list[DirectedPairs]:
-    return [
-        DirectedPairs(Direction("de", f"l{i}"), np.arange(len(each)), np.arange(len(each)), np.array(each))
-        for i, each in enumerate(lengths)
-    ]
+def make_plan(index: PairsIndex, seed: int = 1, num_symbols: int = 0, **settings: float | None) -> Plan:
+    directions = directions_of(index.store.languages, "en")
+    return Plan(index, directions, BatchSettings(**settings), num_symbols, seed)  # type: ignore[arg-type]
 
 
-@given(LENGTHS, st.integers(30, 200), st.integers(0, 5))
-def test_a_plan_holds_each_pair_once_and_keeps_the_budget(lengths: list[list[int]], budget: int, epoch: int) -> None:
-    settings = BatchSettings(max_tokens=budget, temperature=None)
-    plan = plan_epoch(directed(lengths), settings, seed=1, epoch=epoch)
-    entries = [entry for i in range(len(plan)) for entry in zip(*(part.tolist() for part in plan[i]), strict=True)]
-    assert sorted(entries) == [(d, p) for d, each in enumerate(lengths) for p in range(len(each))]
-    for i in range(len(plan)):
-        longest = max(lengths[d][p] for d, p in zip(*plan[i], strict=True))
-        assert 0 < longest * len(plan[i][0]) <= budget
+def drawn(plan: Plan, epoch: int = 0) -> Counter[tuple[int, int, int]]:
+    """How often each (direction, source, target) is in an epoch."""
+    entries = plan.entries(epoch, 0, plan.num_batches(epoch))
+    return Counter(zip(entries.direction.tolist(), entries.source.tolist(), entries.target.tolist(), strict=True))
 
 
-@given(LENGTHS, st.integers(0, 3))
-def test_a_plan_is_a_pure_function_of_seed_and_epoch(lengths: list[list[int]], epoch: int) -> None:
-    settings = BatchSettings(max_tokens=60)
-    one, two = (plan_epoch(directed(lengths), settings, 7, epoch) for _ in range(2))
-    for part in ("direction", "pair", "starts"):
-        np.testing.assert_array_equal(getattr(one, part), getattr(two, part))
+@given(lengths=LENGTHS, budget=st.integers(30, 200), epoch=st.integers(0, 5))
+def test_a_plan_holds_each_pair_once_and_keeps_the_budget(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[list[int]], budget: int, epoch: int
+) -> None:
+    index = bilingual(tmp_path_factory.mktemp("plan"), lengths)
+    plan = make_plan(index, max_tokens=budget, temperature=None)
+    store, found = index.store, drawn(plan, epoch)
+    assert set(found.values()) == {1}
+    for number, direction in enumerate(plan.directions):
+        pairs = {(s, t) for d, s, t in found if d == number}
+        assert pairs == set(zip(*(side.tolist() for side in store.pairs(*direction)), strict=True))
+    entries = plan.entries(epoch, 0, plan.num_batches(epoch))
+    for batch in range(plan.num_batches(epoch)):
+        rows = entries.batch(batch)
+        longest = max(store.lengths(entries.source[rows]).max(), store.lengths(entries.target[rows]).max())
+        assert 0 < longest * (rows.stop - rows.start) <= budget
 
 
-def test_epochs_and_seeds_differ() -> None:
-    lengths = [[5] * 100, [6] * 100]
+@given(lengths=LENGTHS, epoch=st.integers(0, 3), data=st.data())
+def test_any_batch_is_found_without_those_before_it(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[list[int]], epoch: int, data: st.DataObject
+) -> None:
+    """A pure function of seed, epoch and batch: the same in one piece, in pieces, and in another process."""
+    index = bilingual(tmp_path_factory.mktemp("plan"), lengths)
+    whole = make_plan(index, seed=7, max_tokens=60)
+    number = whole.num_batches(epoch)
+    first = data.draw(st.integers(0, number - 1))
+    last = data.draw(st.integers(first + 1, number))
+    everything, piece = (
+        whole.entries(epoch, 0, number),
+        make_plan(index, seed=7, max_tokens=60).entries(epoch, first, last),
+    )
+    rows = slice(everything.starts[first], everything.starts[last])
+    for part in ("direction", "source", "target"):
+        np.testing.assert_array_equal(getattr(piece, part), getattr(everything, part)[rows])
+    np.testing.assert_array_equal(piece.starts, everything.starts[first : last + 1] - everything.starts[first])
+
+
+def test_epochs_and_seeds_differ(tmp_path: Path) -> None:
+    index = bilingual(tmp_path, [[5] * 100, [6] * 100])
     orders = {
-        tuple(plan_epoch(directed(lengths), BatchSettings(max_tokens=60), seed, epoch).pair.tolist())
+        tuple(make_plan(index, seed, max_tokens=60).entries(epoch, 0, 3).source.tolist())
         for seed, epoch in ((1, 0), (1, 1), (2, 0))
     }
     assert len(orders) == 3
 
 
-def test_small_directions_are_seen_more_often_and_evenly() -> None:
-    plan = plan_epoch(directed([[5] * 1000, [5] * 10]), BatchSettings(max_tokens=100, temperature=5.0), 1, 0)
-    small = np.bincount(plan.pair[plan.direction == 1])
-    assert small.sum() > 300
-    assert small.max() - small.min() <= 1
-
-
-def test_batches_have_little_padding() -> None:
+def test_every_pair_is_drawn_as_often_as_its_direction_asks(tmp_path: Path) -> None:
+    """In an epoch all pairs of a direction alike, give or take one; over many epochs by chance alone."""
     rng = np.random.default_rng(0)
-    lengths = rng.integers(2, 60, 2000).tolist()
-    plan = plan_epoch(directed([lengths]), BatchSettings(max_tokens=1000), 1, 0)
-    padded = sum(max(lengths[p] for p in plan[i][1]) * len(plan[i][1]) for i in range(len(plan)))
-    assert sum(lengths) / padded > 0.95
+    index = bilingual(tmp_path, [rng.integers(2, 40, n).tolist() for n in (1000, 90, 7)])
+    plan = make_plan(index, max_tokens=200, temperature=5.0)
+    total: Counter[tuple[int, int, int]] = Counter()
+    num_epochs = 60
+    for epoch in range(num_epochs):
+        found = drawn(plan, epoch)
+        total += found
+        for number, (size, count) in enumerate(zip(plan.sizes_D, plan.counts_D, strict=True)):
+            often = [n for (d, _, _), n in found.items() if d == number]
+            assert sum(often) == count
+            often += [0] * (size - len(often))
+            assert max(often) - min(often) <= 1
+    for number, (size, count) in enumerate(zip(plan.sizes_D, plan.counts_D, strict=True)):
+        often = np.array([n for (d, _, _), n in total.items() if d == number])
+        expected, rest = num_epochs * count / size, count % size / size
+        spread = (num_epochs * rest * (1 - rest)) ** 0.5
+        assert len(often) == size, "none is left out for ever"
+        assert abs(often - expected).max() <= 5 * spread + 1e-9
 
 
-def test_a_budget_smaller_than_a_sentence_is_refused() -> None:
+def test_batches_have_little_padding_on_both_sides(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 60, 4000)
+    others = np.clip(lengths + rng.integers(-6, 7, 4000), 2, 60)
+    german, english = ({row: [5] * int(n) for row, n in enumerate(each)} for each in (lengths, others))
+    index = make_index(tmp_path, "en", de=german, en=english)
+    plan = make_plan(index, max_tokens=1000)
+    entries = plan.entries(0, 0, plan.num_batches(0))
+    real = padded = 0
+    sizes = []
+    for batch in range(plan.num_batches(0)):
+        rows = entries.batch(batch)
+        for side in (entries.source, entries.target):
+            of_batch = index.store.lengths(side[rows])
+            real += of_batch.sum()
+            padded += of_batch.max() * len(of_batch)
+            sizes.append(of_batch.max() * len(of_batch))
+    assert real / padded > 0.93
+    assert np.mean(sizes) > 850, "batches are nearly full"
+
+
+def test_a_budget_smaller_than_a_sentence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match=r"batches.max_tokens: 20 is smaller than the longest sentence \(30 tokens\)"
     ):
-        check_budget(directed([[3, 30]]), BatchSettings(max_tokens=20))
+        make_plan(bilingual(tmp_path, [[3, 28]]), num_symbols=2, max_tokens=20)

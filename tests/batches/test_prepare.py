@@ -7,6 +7,7 @@ import pytest
 
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
+from manyglot.batches.pairs import PairsIndex
 from manyglot.corpus.rows import Split
 from manyglot.errors import CorpusError, FolderError
 from tests.conftest import tiny_experiment
@@ -26,8 +27,8 @@ def test_the_dataset_holds_what_the_corpus_has(dataset: Dataset) -> None:
     assert [len(dataset.rows(split)) for split in (Split.TRAIN, Split.DEV, Split.TEST)] == [60, 8, 8]
     assert len(dataset.supervised) == 4
     assert len(dataset.directions) == 6
-    stored = dataset.store(Split.TRAIN)["qab"]
-    texts = dataset.vocabulary.decode([stored[i].tolist() for i in range(len(stored))])
+    store = dataset.store(Split.TRAIN)
+    texts = dataset.vocabulary.decode([store[i].tolist() for i in store.sentences("qab")])
     assert texts == [row["qab"] for row in dataset.rows(Split.TRAIN)]
 
 
@@ -93,7 +94,7 @@ def test_long_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
     )
     dataset = workflow.prepare(experiment)
     assert dataset.card["dropped"]["train"] == {"de": {"too long": 1}}
-    assert len(dataset.store(Split.TRAIN).pairs(dataset.supervised[0])[0]) == 49
+    assert PairsIndex(dataset.store(Split.TRAIN)).size(dataset.supervised[0]) == 49
 
 
 def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:

@@ -7,44 +7,60 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches.store import TokenStore, write_sentences
+from manyglot.batches.pairs import PairsIndex, cells_of
+from manyglot.batches.store import TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.errors import FolderError
+from tests.batches.stores import Sentences, make_index, make_store
 
-Sentences = dict[int, list[int]]
 SENTENCES = st.dictionaries(st.integers(0, 20), st.lists(st.integers(0, 99), min_size=1, max_size=5), max_size=12)
-
-
-def write(folder: Path, **languages: Sentences) -> TokenStore:
-    for code, sentences in languages.items():
-        write_sentences(folder, code, sorted(sentences.items()), vocabulary_size=100)
-    return TokenStore(folder, Languages(languages))
 
 
 @given(SENTENCES, SENTENCES)
 def test_pairs_are_the_rows_that_both_languages_have(
     tmp_path_factory: pytest.TempPathFactory, german: Sentences, english: Sentences
 ) -> None:
-    store = write(tmp_path_factory.mktemp("store"), de=german, en=english)
-    found = [
-        (store["de"][i].tolist(), store["en"][j].tolist())
-        for i, j in zip(*store.pairs(Direction("de", "en")), strict=True)
-    ]
-    assert found == [(german[row], english[row]) for row in sorted(german.keys() & english.keys())]
-    assert store["de"].lengths.tolist() == [len(german[row]) for row in sorted(german)]
+    index = make_index(tmp_path_factory.mktemp("store"), de=german, en=english)
+    store = index.store
+    expected = [(german[row], english[row]) for row in sorted(german.keys() & english.keys())]
+    for one, other, wanted in (("de", "en", expected), ("en", "de", [(e, g) for g, e in expected])):
+        found = [(store[i].tolist(), store[j].tolist()) for i, j in zip(*store.pairs(one, other), strict=True)]
+        assert found == wanted
+    numbers = np.array(store.sentences("de"), dtype=np.int64)
+    assert store.lengths(numbers).tolist() == [len(german[row]) for row in sorted(german)]
+    indexed = [(store[i].tolist(), store[j].tolist()) for i, j in index.pairs_P2.tolist()]
+    assert sorted(indexed) == sorted(expected)
+    assert index.size(Direction("de", "en")) == index.size(Direction("en", "de")) == len(expected)
+
+
+def test_the_index_is_ordered_by_the_longer_and_then_the_shorter_side(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    german, english = ({row: [5] * int(n) for row, n in enumerate(rng.integers(1, 90, 300))} for _ in range(2))
+    index = make_index(tmp_path, de=german, en=english)
+    lengths, others = (index.store.lengths(side) for side in index.pairs_P2.T)
+    cells = cells_of(lengths, others)
+    assert (np.diff(cells) >= 0).all()
+    longer = np.maximum(lengths, others)
+    assert (np.maximum.accumulate(longer) <= np.ceil(longer * 1.05)).all(), "a cell is narrow"
+    assert index.cells_C4[:, 2].sum() == 300
+    assert index.cells_C4[:, 3].max() == longer.max()
 
 
 def test_small_vocabularies_take_two_bytes_a_token(tmp_path: Path) -> None:
-    for size, kind in ((65_535, np.uint16), (65_536, np.uint32)):
-        write_sentences(tmp_path / str(size), "de", [(0, [1, 2, size - 1])], size)
-        store = TokenStore(tmp_path / str(size), Languages(["de"]))
-        assert store["de"].tokens.dtype == kind
-        assert store["de"][0].tolist() == [1, 2, size - 1]
-    assert isinstance(store["de"].tokens, np.memmap)
+    for size, kind in ((65_536, np.uint16), (65_537, np.uint32)):
+        store = make_store(tmp_path / str(size), size, de={0: [1, 2, size - 1]})
+        assert store.tokens.dtype == kind
+        assert store[0].tolist() == [1, 2, size - 1]
+    assert isinstance(store.tokens.base, np.memmap)
 
 
 def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, de={0: [1]}, en={0: [2]})
-    (tmp_path / "de.rows.npy").write_bytes(b"")
+    make_index(tmp_path, de={0: [1]}, en={0: [2]})
+    with pytest.raises(FolderError, match="is damaged"):
+        TokenStore(tmp_path, Languages(["de", "en", "fr"]))
+    (tmp_path / "pairs.npy").write_bytes(b"")
+    with pytest.raises(FolderError, match="is damaged"):
+        PairsIndex(TokenStore(tmp_path, Languages(["de", "en"])))
+    (tmp_path / "rows.npy").write_bytes(b"")
     with pytest.raises(FolderError, match="is damaged"):
         TokenStore(tmp_path, Languages(["de", "en"]))

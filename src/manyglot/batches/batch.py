@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -51,6 +53,44 @@ def collate(
         inputs.append([EOS, *tag.target, *words])
         labels.append([*(tag.target if tag.predicted else [PAD] * len(tag.target)), *words, EOS])
     return Batch(tag_sources(sources, languages, tags), _pad(inputs), _pad(labels), torch.tensor(languages))
+
+
+class Collator:
+    """Makes batches straight from the store: `collate` for whole arrays at once."""
+
+    def __init__(self, store: TokenStore, tags: Sequence[Tags]) -> None:
+        self.store, self.predicted = store, tags[0].predicted
+        self.source_LK = np.array([tag.source for tag in tags], dtype=np.int64).reshape(len(tags), -1)
+        self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
+
+    def __call__(self, source: AnyInts, target: AnyInts, language: IntArray) -> Batch:
+        """The batch of some sentences of the store and their translations, in the given target languages."""
+        source_BK, target_BK = self.source_LK[language], self.target_LK[language]
+        start_B1 = np.full((len(language), 1), EOS)
+        labels_BK = target_BK if self.predicted else np.full_like(target_BK, PAD)
+        arrays = (
+            self._sentences(source, source_BK, ends=True),
+            self._sentences(target, np.concatenate([start_B1, target_BK], axis=1), ends=False),
+            self._sentences(target, labels_BK, ends=True),
+            language,
+        )
+        return Batch(*(torch.from_numpy(array) for array in arrays))
+
+    def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
+        """Padded rows: what comes before, the subwords, the end."""
+        lengths = self.store.lengths(numbers)
+        num_before, through = before_BK.shape[1], np.cumsum(lengths)
+        width = num_before + int(lengths.max()) + ends
+        row_starts = np.arange(len(numbers)) * width + num_before
+        padded = np.full(len(numbers) * width, PAD, dtype=np.int64)
+        place = np.arange(through[-1])
+        taken = place + np.repeat(self.store.offsets[numbers] - (through - lengths), lengths)
+        padded[place + np.repeat(row_starts - (through - lengths), lengths)] = self.store.tokens[taken]
+        if ends:
+            padded[row_starts + lengths] = EOS
+        padded_BT = padded.reshape(len(numbers), width)
+        padded_BT[:, :num_before] = before_BK
+        return padded_BT
 
 
 def tag_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[Tags]) -> Tensor:

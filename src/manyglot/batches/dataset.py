@@ -22,7 +22,7 @@ from manyglot.errors import FolderError
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Dataset:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from manyglot.batches.batch import Batch, collate
-from manyglot.batches.plan import BatchSettings, check_budget, directed_pairs, plan_epoch
-from manyglot.batches.store import IntArray, TokenStore
+import numpy as np
+
+from manyglot.batches.batch import Batch, Collator
+from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.plan import BatchSettings, Plan
+from manyglot.batches.store import TokenStore
 from manyglot.corpus.languages import Direction
 from manyglot.vocabulary.vocabulary import Tags
+
+PLANNED_AT_ONCE = 64
+"""Batches whose sentences are found together: one by one would cost more."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Place:
 
 
 class Loader:
-    """Turns the plan of each epoch into tensors."""
+    """Turns the plan of each epoch into tensors; the sentences of a batch are ordered by target language."""
 
     def __init__(
         self,
@@ -31,32 +37,34 @@ class Loader:
         tags: Sequence[Tags],
         seed: int,
     ) -> None:
-        self.store, self.settings, self.tags, self.seed = store, settings, tags, seed
         num_symbols = 1 + max(max(len(tag.source), len(tag.target)) for tag in tags)  # </s> and the tags
-        self.pairs = directed_pairs(store, directions, num_symbols)
-        check_budget(self.pairs, settings)
+        self.plan = Plan(PairsIndex(store), directions, settings, num_symbols, seed)
+        self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
+        self._collate = Collator(store, tags)
+
+    @property
+    def directions(self) -> list[Direction]:
+        """The directions that have sentences."""
+        return self.plan.directions
 
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Yield batches from a place on, each with the place after it, without end."""
         epoch, first = place.epoch, place.batch
         while True:
-            plan = plan_epoch(self.pairs, self.settings, self.seed, epoch)
-            for index in range(first, len(plan)):
-                after = Place(epoch, index + 1) if index + 1 < len(plan) else Place(epoch + 1, 0)
-                yield self._collate(*plan[index]), after
+            last = self.plan.num_batches(epoch)
+            for index, batch in enumerate(self.epoch(epoch, first), start=first + 1):
+                yield batch, Place(epoch, index) if index < last else Place(epoch + 1, 0)
             epoch, first = epoch + 1, 0
 
-    def epoch(self, epoch: int = 0) -> Iterator[Batch]:
-        """Yield the batches of one epoch."""
-        plan = plan_epoch(self.pairs, self.settings, self.seed, epoch)
-        for index in range(len(plan)):
-            yield self._collate(*plan[index])
-
-    def _collate(self, directions: IntArray, indices: IntArray) -> Batch:
-        sources, targets, languages = [], [], []
-        for direction, index in zip(directions.tolist(), indices.tolist(), strict=True):
-            pairs = self.pairs[direction]
-            sources.append(self.store[pairs.direction.source][pairs.source[index]].tolist())
-            targets.append(self.store[pairs.direction.target][pairs.target[index]].tolist())
-            languages.append(self.store.languages.id(pairs.direction.target))
-        return collate(sources, targets, languages, self.tags)
+    def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
+        """Yield the batches of one epoch, from one of them on."""
+        last = self.plan.num_batches(epoch)
+        for start in range(first, last, PLANNED_AT_ONCE):
+            stop = min(start + PLANNED_AT_ONCE, last)
+            entries = self.plan.entries(epoch, start, stop)
+            languages = self.language_D[entries.direction]
+            for index in range(stop - start):
+                rows = entries.batch(index)
+                order = np.argsort(languages[rows], kind="stable")
+                source, target = entries.source[rows][order], entries.target[rows][order]
+                yield self._collate(source, target, languages[rows][order])

@@ -1,18 +1,33 @@
-"""The plan of an epoch: which sentence pairs, in which batches, in which order; a pure function of seed and epoch."""
+"""The plan: which sentence pairs are in which batch, as a function of seed, epoch and batch, with nothing to remember.
+
+Sentence pairs of similar length form buckets, ranges of cells of the pairs index. In an epoch each direction is drawn a
+number of times that temperature sampling gives: every pair as often as possible alike, the rest chosen at random. The
+draws of all directions in a bucket are put into a pseudo-random order that can be computed at any position, and cut
+into batches; the batches of all buckets are ordered in the same manner. So any batch of any epoch is found at once, by
+any process, however large the corpus.
+
+Letters: directions D, buckets K.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from pydantic import Field
 
-from manyglot.batches.store import IntArray, TokenStore
+from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.permutation import mix, permute
+from manyglot.batches.store import AnyInts, IntArray
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.sampling import epoch_counts
 from manyglot.errors import CorpusError, SettingsError
 from manyglot.settings import Settings
+
+BATCHES, PAIRS, CHOSEN = range(3)
+"""What a pseudo-random order is for, so that they are independent."""
 
 
 class BatchSettings(Settings):
@@ -25,84 +40,148 @@ class BatchSettings(Settings):
 
 
 @dataclass(frozen=True)
-class DirectedPairs:
-    """The sentence pairs of one direction, as indices into the store."""
-
-    direction: Direction
-    source: IntArray
-    target: IntArray
-    length: IntArray
-    """The longer side of each pair, symbols included."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """An epoch: batches of (direction, pair) numbers."""
+class Entries:
+    """The sentence pairs of some consecutive batches."""
 
     direction: IntArray
-    pair: IntArray
+    source: AnyInts
+    """Numbers of sentences in the store."""
+    target: AnyInts
     starts: IntArray
     """Batch i holds the entries from starts[i] to starts[i + 1]."""
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, index: int) -> tuple[IntArray, IntArray]:
-        entries = slice(self.starts[index], self.starts[index + 1])
-        return self.direction[entries], self.pair[entries]
+    def batch(self, index: int) -> slice:
+        """The entries of one of the batches."""
+        return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
 
-def directed_pairs(store: TokenStore, directions: Sequence[Direction], num_symbols: int) -> list[DirectedPairs]:
-    """The pairs of each direction that has any; `num_symbols` stand beside the words of every sentence."""
-    found = []
-    for direction in directions:
-        source, target = store.pairs(direction)
-        if len(source):
-            lengths = np.maximum(store[direction.source].lengths[source], store[direction.target].lengths[target])
-            found.append(DirectedPairs(direction, source, target, lengths + num_symbols))
-    if not found:
-        raise CorpusError("None of the directions has any sentence pair.")
-    return found
+@dataclass(frozen=True)
+class _Buckets:
+    """Ranges of cells."""
+
+    sizes_DK: IntArray
+    """How many sentence pairs of a direction are in each bucket."""
+    starts_DK: IntArray
+    """Where these begin in the pairs index."""
+    most_K: IntArray
+    """How many sentence pairs make a batch."""
 
 
-def check_budget(pairs: Sequence[DirectedPairs], settings: BatchSettings) -> None:
-    """Refuse a budget that some sentence does not fit into."""
-    longest = max(int(p.length.max()) for p in pairs)
-    if longest > settings.max_tokens:
+@dataclass(frozen=True)
+class _Epoch:
+    """The numbers of one epoch."""
+
+    draws_K: IntArray
+    """How many sentence pairs are drawn from each bucket."""
+    ends_KD: IntArray
+    """Where the draws of each bucket and direction end, counted through all buckets."""
+    batches_K: IntArray
+    """Where the batches of each bucket end."""
+
+
+class Plan:
+    """All epochs of a training."""
+
+    def __init__(
+        self,
+        index: PairsIndex,
+        directions: Sequence[Direction],
+        settings: BatchSettings,
+        num_symbols: int,
+        seed: int,
+    ) -> None:
+        self.directions = [direction for direction in directions if index.size(direction)]
+        if not self.directions:
+            raise CorpusError("None of the directions has any sentence pair.")
+        self.index, self.seed = index, seed
+        numbers = [index.number(direction) for direction in self.directions]
+        self.sizes_D = np.array([index.size(direction) for direction in self.directions])
+        self.counts_D = epoch_counts(self.sizes_D, settings.temperature)
+        self.turned_D = np.array([direction.source > direction.target for direction in self.directions])
+        self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings.max_tokens, num_symbols)
+        self._epoch = lru_cache(maxsize=2)(self._make_epoch)
+
+    def num_batches(self, epoch: int) -> int:
+        """How many batches an epoch has; the rest of the draws makes it differ a little from epoch to epoch."""
+        return int(self._epoch(epoch).batches_K[-1])
+
+    def entries(self, epoch: int, first: int, last: int) -> Entries:
+        """The sentence pairs of the batches from first to last (exclusive) of an epoch."""
+        now, buckets = self._epoch(epoch), self._buckets
+        number = permute(np.arange(first, last), self.num_batches(epoch), mix(self.seed, epoch, BATCHES))
+        bucket = np.searchsorted(now.batches_K, number, side="right")
+        draws, batches = now.draws_K[bucket], np.diff(now.batches_K, prepend=0)[bucket]
+        place = number - (now.batches_K[bucket] - batches)
+        begin, end = place * draws // batches, (place + 1) * draws // batches  # all batches of a bucket alike
+        starts = np.concatenate([[0], np.cumsum(end - begin)])
+        of_bucket = np.repeat(bucket, end - begin)
+        position = np.arange(starts[-1]) + np.repeat(begin - starts[:-1], end - begin)
+
+        draw = permute(position, now.draws_K[of_bucket], mix(self.seed, epoch, PAIRS, of_bucket))
+        draw += (np.cumsum(now.draws_K) - now.draws_K)[of_bucket]
+        found = np.searchsorted(now.ends_KD, draw, side="right")
+        direction = found - of_bucket * len(self.directions)
+        draw -= np.where(found > 0, now.ends_KD[found - 1], 0)
+        size = buckets.sizes_DK[direction, of_bucket]
+        chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
+
+        pairs = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
+        turned = self.turned_D[direction]
+        source, target = np.where(turned, pairs[:, 1], pairs[:, 0]), np.where(turned, pairs[:, 0], pairs[:, 1])
+        return Entries(direction, source, target, starts)
+
+    def _make_epoch(self, epoch: int) -> _Epoch:
+        """Every pair is drawn `whole` times, and `rest` of a direction once more, spread evenly over its buckets."""
+        whole_D, rest_D = self.counts_D // self.sizes_D, self.counts_D % self.sizes_D
+        through_DK = np.cumsum(self._buckets.sizes_DK, axis=1)
+        shift_D = (mix(self.seed, epoch, np.arange(len(self.sizes_D))) % self.sizes_D.astype(np.uint64)).astype(
+            np.int64
+        )
+        rest_DK = (through_DK * rest_D[:, None] + shift_D[:, None]) // self.sizes_D[:, None]
+        draws_DK = self._buckets.sizes_DK * whole_D[:, None] + np.diff(rest_DK, axis=1, prepend=0)
+        draws_K = draws_DK.sum(axis=0)
+        batches_K = -(-draws_K // self._buckets.most_K)
+        return _Epoch(draws_K, np.cumsum(draws_DK.T), np.cumsum(batches_K))
+
+
+def _make_buckets(
+    index: PairsIndex, pairs: list[int], weight_D: AnyInts, max_tokens: int, num_symbols: int
+) -> _Buckets:
+    """Join neighbouring cells until they make a few nearly full batches."""
+    cells, column = np.unique(index.cells_C4[:, 1], return_inverse=True)
+    counts_PC = np.zeros((len(index.numbers), len(cells)), dtype=np.int64)
+    counts_PC[index.cells_C4[:, 0], column] = index.cells_C4[:, 2]
+    longest_C = np.zeros(len(cells), dtype=np.int64)
+    np.maximum.at(longest_C, column, index.cells_C4[:, 3])
+    counts_DC = counts_PC[pairs]
+    expected_C = weight_D @ counts_DC
+    longest_C = np.where(expected_C > 0, longest_C + num_symbols, 0)
+    if longest_C.max() > max_tokens:
         raise SettingsError(
-            f"batches.max_tokens: {settings.max_tokens} is smaller than the longest sentence ({longest} tokens). "
+            f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({longest_C.max()} tokens). "
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
+    ends, most = _cut(expected_C, longest_C, max_tokens)
+    before_DC = np.concatenate([np.zeros((len(pairs), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
+    edges = np.array([0, *ends])
+    starts_DK = index.starts[pairs][:, None] + before_DC[:, edges[:-1]]
+    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, np.array(most))
 
 
-def plan_epoch(pairs: Sequence[DirectedPairs], settings: BatchSettings, seed: int, epoch: int) -> Plan:
-    """Draw the pairs of an epoch, put similar lengths into one batch, and shuffle the batches."""
-    rng = np.random.default_rng((seed, epoch))
-    counts = epoch_counts(np.array([len(p.source) for p in pairs]), settings.temperature)
-    direction = np.repeat(np.arange(len(pairs)), counts)
-    drawn = [_draw(rng, len(p.source), n) for p, n in zip(pairs, counts, strict=True)]
-    pair = np.concatenate(drawn)
-    length = np.concatenate([p.length[d] for p, d in zip(pairs, drawn, strict=True)])
-
-    mixed = rng.permutation(len(pair))
-    order = mixed[np.argsort(length[mixed], kind="stable")]
-    bounds = _cut(length[order], settings.max_tokens)
-    batches = rng.permutation(len(bounds) - 1)
-    entries = np.concatenate([np.arange(bounds[b], bounds[b + 1]) for b in batches])
-    starts = np.concatenate([[0], np.cumsum(np.diff(bounds)[batches])])
-    return Plan(direction[order][entries], pair[order][entries], starts)
-
-
-def _draw(rng: np.random.Generator, size: int, count: int) -> IntArray:
-    """Draw `count` of `size` pairs: each as often as possible alike, the remainder at random."""
-    whole = np.tile(np.arange(size), count // size)
-    return np.concatenate([whole, rng.choice(size, count % size, replace=False)]).astype(np.int64)
-
-
-def _cut(lengths: IntArray, max_tokens: int) -> IntArray:
-    """Cut sentences, sorted by length, into batches that keep the budget; return where each begins, and the end."""
-    starts = [0]
-    for i, length in enumerate(lengths.tolist()):
-        if (i + 1 - starts[-1]) * length > max_tokens:
-            starts.append(i)
-    return np.array([*starts, len(lengths)])
+def _cut(expected_C: AnyInts, longest_C: IntArray, max_tokens: int) -> tuple[list[int], list[int]]:
+    """Where buckets end, and how many sentence pairs a batch of each may have."""
+    ends, most = [], []
+    drawn, longest = 0.0, 1
+    for cell, (number, length) in enumerate(zip(expected_C.tolist(), longest_C.tolist(), strict=True), start=1):
+        drawn, longest = drawn + number, max(longest, length)
+        batches = drawn / (max_tokens // longest)
+        if batches >= 2 and batches / np.ceil(batches) > 0.9:
+            ends.append(cell)
+            most.append(max_tokens // longest)
+            drawn, longest = 0.0, 1
+    if drawn:
+        ends.append(len(expected_C))
+        most.append(max_tokens // longest)
+    elif ends:
+        ends[-1] = len(expected_C)
+    return ends, most

@@ -1,25 +1,32 @@
-"""From a corpus to a prepared dataset: write the text, learn the subwords, store the numbers."""
+"""From a corpus to a prepared dataset: write the text, learn the subwords, store the numbers.
+
+The work is done in a folder beside the dataset's and moved there when it is whole. An interrupted preparation of the
+same text and settings goes on with what is not done.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from manyglot.batches.dataset import FORMAT, Dataset
-from manyglot.batches.store import write_sentences
-from manyglot.corpus.cleaning import CleaningSettings, clean
-from manyglot.corpus.languages import Languages
+from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
+from manyglot.batches.pairs import PairsIndex, write_pairs
+from manyglot.batches.store import Part, TokenStore, write_store
+from manyglot.corpus.cleaning import CleaningSettings
+from manyglot.corpus.languages import Languages, directions_of
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.sources import CorpusSettings, open_corpus
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import CorpusError, FolderError
-from manyglot.folders import is_empty, written_whole
-from manyglot.progress import bar, say
+from manyglot.folders import continued, is_empty
+from manyglot.progress import say
 from manyglot.settings import Settings
-from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
+from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 
@@ -48,7 +55,7 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
         return dataset
     languages = Languages(corpus.languages)
     card = {"format": FORMAT, "languages": list(languages), "pivot": recipe.corpus.pivot, "origin": origin}
-    with written_whole(folder) as unfinished:
+    with continued(folder, origin) as unfinished:
         card |= _build(unfinished, corpus, languages, recipe)
         (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
         _check_directions(Dataset(unfinished))
@@ -57,18 +64,29 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
 
 def _build(folder: Path, corpus: Corpus, languages: Languages, recipe: Recipe) -> dict[str, Any]:
     """Fill the folder; return the counts for its card."""
-    rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
+    rows = _write_text(folder, corpus, languages)
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
     say(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
-    subwords = train_subwords(_sentences(folder, languages), recipe.vocabulary)
-    subwords.save(folder / "subwords.model")
-    vocabulary = Vocabulary(subwords, languages)
+    model = folder / "subwords.model"
+    if not model.exists():
+        train_subwords(_sentences(folder, languages), recipe.vocabulary).save(model)
+    vocabulary = Vocabulary(Subwords.load(model), languages)
     dropped = {
-        split: _write_store(folder, vocabulary, split, recipe.cleaning)
+        split: _write_store(folder, vocabulary, split, recipe)
         for split in (Split.TRAIN, Split.DEV)  # test text is scored as text
     }
     return {"rows": rows, "dropped": dropped}
+
+
+def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
+    """Copy the corpus, line-aligned; return the number of rows of each split."""
+    done = folder / "text" / "rows.json"
+    if not done.exists():
+        rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
+        done.write_text(json.dumps(rows), encoding="utf-8")
+    counted: dict[str, int] = json.loads(done.read_text("utf-8"))
+    return counted
 
 
 def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
@@ -76,26 +94,41 @@ def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
         yield from (line for line in read_lines(folder / "text" / f"{Split.TRAIN}.{code}") if line)
 
 
-def _write_store(
-    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings
-) -> dict[str, Counter[str]]:
+def _write_store(folder: Path, vocabulary: Vocabulary, split: Split, recipe: Recipe) -> dict[str, Counter[str]]:
     """Tokenise a split; return how many sentences of each language were left out, by reason."""
+    results, store = folder / "encoded" / split, folder / "store" / split
+    results.mkdir(parents=True, exist_ok=True)
+    chunks = {
+        code: list(chunks_of(folder / "text" / f"{split}.{code}", folder / "subwords.model", results, recipe.cleaning))
+        for code in vocabulary.languages
+    }
+    encode_all((chunk for each in chunks.values() for chunk in each), split)
     dropped: dict[str, Counter[str]] = {}
-    with bar(f"tokenising {split}", total=len(vocabulary.languages)) as progress:
-        for code in vocabulary.languages:
-            subwords = vocabulary.encode(list(read_lines(folder / "text" / f"{split}.{code}")))
-            counts: Counter[str] = Counter()
-            kept = list(clean(enumerate(subwords), cleaning, counts))
-            write_sentences(folder / "store" / split, code, kept, len(vocabulary))
-            if counts:
-                dropped[code] = counts
-            progress.advance(note=code)
+    num_sentences = num_tokens = 0
+    for code, each in chunks.items():
+        for encoded in map(read_result, each):
+            num_sentences += len(encoded.part.rows)
+            num_tokens += len(encoded.part.tokens)
+            if encoded.dropped:
+                dropped[code] = dropped.get(code, Counter()) + encoded.dropped
+    write_store(store, map(_parts, chunks.values()), (num_sentences, num_tokens), len(vocabulary))
+    pivot = recipe.corpus.pivot
+    write_pairs(TokenStore(store, vocabulary.languages), directions_of(vocabulary.languages, pivot))
+    shutil.rmtree(results)
     return dropped
+
+
+def _parts(chunks: list[Chunk]) -> Iterator[Part]:
+    """The sentences of a language; rows are counted through its chunks."""
+    line = 0
+    for encoded in map(read_result, chunks):
+        yield Part(encoded.part.rows + line, encoded.part.lengths, encoded.part.tokens)
+        line += encoded.num_lines
 
 
 def _check_directions(dataset: Dataset) -> None:
     """Refuse a direction without text; without a pivot some pairs may lack it, but not all."""
-    store = dataset.store(Split.TRAIN)
-    empty = [d for d in dataset.supervised if len(store.pairs(d)[0]) == 0]
+    index = PairsIndex(dataset.store(Split.TRAIN))
+    empty = [direction for direction in dataset.supervised if index.size(direction) == 0]
     if empty and (dataset.pivot is not None or len(empty) == len(dataset.supervised)):
         raise CorpusError(f"There is no training text for {empty[0]}. Add some, or leave the language out.")

@@ -1,76 +1,114 @@
-"""The token store: every sentence of a split tokenised once, one flat memory-mapped array per language.
+"""The token store: every sentence of a split tokenised once, all languages in one flat memory-mapped array.
 
-A sentence remembers its row, and two sentences of one row are translations of each other; so any direction is an
-intersection of rows and no sentence is stored twice.
+Sentences are numbered through all languages, in the order of the languages' codes. A sentence remembers its row, and
+two sentences of one row are translations of each other; so any pair of languages is an intersection of rows, and no
+sentence is stored twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from manyglot.corpus.cleaning import Numbered
-from manyglot.corpus.languages import Direction, Languages
+from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError
 
 IntArray = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[Any]
 
 
-class SentenceStore:
-    """The sentences of one language."""
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive sentences of one language, as they come from the tokenizer."""
 
-    def __init__(self, tokens: npt.NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
-        self.tokens, self.offsets, self.rows = tokens, offsets, rows
-        self.lengths = np.diff(offsets)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> npt.NDArray[Any]:
-        sentence: npt.NDArray[Any] = self.tokens[self.offsets[index] : self.offsets[index + 1]]
-        return sentence
+    rows: AnyInts
+    """The row of each sentence, ascending."""
+    lengths: AnyInts
+    tokens: AnyInts
+    """All subwords, one sentence after the other."""
 
 
 class TokenStore:
     """The sentences of all languages of a split."""
 
     def __init__(self, folder: Path, languages: Languages) -> None:
-        self.languages = languages
-        self._sentences = {code: _load(folder, code) for code in languages}
+        self.folder, self.languages = folder, languages
+        self.tokens, self.offsets, self.rows, self.starts = (
+            load_array(folder / f"{name}.npy") for name in ("tokens", "offsets", "rows", "starts")
+        )
+        if len(self.starts) != len(languages) + 1 or len(self.offsets) != len(self.rows) + 1:
+            raise FolderError(f"The prepared data in {folder} is damaged. Delete the dataset and prepare it again.")
 
-    def __getitem__(self, code: str) -> SentenceStore:
-        return self._sentences[code]
+    def __len__(self) -> int:
+        return len(self.rows)
 
-    def pairs(self, direction: Direction) -> tuple[IntArray, IntArray]:
-        """The indices of source and target sentences that translate each other."""
-        source, target = self[direction.source], self[direction.target]
-        _, i, j = np.intersect1d(source.rows, target.rows, assume_unique=True, return_indices=True)
-        return i, j
+    def __getitem__(self, sentence: int) -> AnyInts:
+        return self.tokens[self.offsets[sentence] : self.offsets[sentence + 1]]
+
+    def sentences(self, code: str) -> range:
+        """The numbers of a language's sentences."""
+        language = self.languages.id(code)
+        return range(int(self.starts[language]), int(self.starts[language + 1]))
+
+    def lengths(self, sentences: AnyInts) -> IntArray:
+        """The number of subwords of some sentences."""
+        lengths: IntArray = self.offsets[sentences + 1] - self.offsets[sentences]
+        return lengths
+
+    def pairs(self, one: str, other: str) -> tuple[IntArray, IntArray]:
+        """The numbers of the sentences of two languages that translate each other, in the order of their rows."""
+        if len(self.sentences(one)) > len(self.sentences(other)):
+            theirs, mine = self.pairs(other, one)
+            return mine, theirs
+        few, many = self.sentences(one), self.sentences(other)
+        rows, all_rows = self.rows[few.start : few.stop], self.rows[many.start : many.stop]
+        place = np.searchsorted(all_rows, rows)
+        found = np.flatnonzero(place < len(all_rows))
+        found = found[all_rows[place[found]] == rows[found]]
+        return found + few.start, place[found] + many.start
 
 
-def write_sentences(folder: Path, code: str, sentences: Sequence[Numbered], vocabulary_size: int) -> None:
-    """Write one language's sentences, in the order of their rows."""
+def write_store(folder: Path, languages: Iterable[Iterable[Part]], sizes: tuple[int, int], vocabulary: int) -> None:
+    """Write the parts of each language one after the other; `sizes` are the numbers of sentences and of subwords."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows, ids = [row for row, _ in sentences], [sentence for _, sentence in sentences]
-    kind = np.uint16 if vocabulary_size <= np.iinfo(np.uint16).max else np.uint32
-    flat = np.fromiter((i for sentence in ids for i in sentence), dtype=kind)
-    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in ids], dtype=np.int64)]).astype(np.int64)
-    for part, array in (("tokens", flat), ("offsets", offsets), ("rows", np.array(rows, dtype=np.int64))):
-        np.save(folder / f"{code}.{part}.npy", array)
+    num_sentences, num_tokens = sizes
+    tokens = _create(folder / "tokens.npy", num_tokens, np.uint16 if vocabulary <= 2**16 else np.uint32)
+    offsets = _create(folder / "offsets.npy", num_sentences + 1, np.int64)
+    rows = _create(folder / "rows.npy", num_sentences, np.uint32)
+    starts, sentence, token = [0], 0, 0
+    offsets[0] = 0
+    for parts in languages:
+        for part in parts:
+            end, last = sentence + len(part.rows), token + len(part.tokens)
+            rows[sentence:end] = part.rows
+            offsets[sentence + 1 : end + 1] = token + np.cumsum(part.lengths, dtype=np.int64)
+            tokens[token:last] = part.tokens
+            sentence, token = end, last
+        starts.append(sentence)
+    assert (sentence, token) == sizes, "all that was counted is written"
+    np.save(folder / "starts.npy", np.array(starts, dtype=np.int64))
 
 
-def _load(folder: Path, code: str) -> SentenceStore:
+def load_array(path: Path) -> AnyInts:
+    """A memory-mapped array of the store."""
     try:
-        arrays = [
-            np.load(folder / f"{code}.{part}.npy", mmap_mode="r", allow_pickle=False)
-            for part in ("tokens", "offsets", "rows")
-        ]
+        array: AnyInts = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise FolderError(
-            f"The prepared data in {folder} is damaged ({error}). Delete the dataset and prepare it again."
+            f"The prepared data in {path.parent} is damaged ({error}). Delete the dataset and prepare it again."
         ) from None
-    return SentenceStore(*arrays)
+    return np.asarray(array)  # a plain view: indexing a memmap object costs more than the lookup
+
+
+def _create(path: Path, size: int, kind: Any) -> AnyInts:
+    """A new array on disk, to be filled in place; numpy cannot map an empty one."""
+    if size == 0:
+        np.save(path, np.zeros(0, dtype=kind))
+        return np.zeros(0, dtype=kind)
+    created: AnyInts = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+    return created

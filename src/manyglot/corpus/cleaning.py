@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from manyglot.settings import Settings
-
-Numbered = tuple[int, Sequence[int]]
-"""A row and the subwords of its sentence in some language."""
 
 
 class CleaningSettings(Settings):
@@ -20,13 +18,12 @@ class CleaningSettings(Settings):
     """Leave out sentences of more subwords than this."""
 
 
-def clean(sentences: Iterable[Numbered], settings: CleaningSettings, dropped: Counter[str]) -> Iterator[Numbered]:
-    """Yield the sentences worth learning from and count the others by reason.
+def keep(lengths: npt.NDArray[np.int64], settings: CleaningSettings) -> tuple[npt.NDArray[np.bool_], Counter[str]]:
+    """Which sentences are worth learning from, by their numbers of subwords, and why others are left out.
 
-    A sentence that is left out takes every pair it is part of with it, as the paper's filter of pairs does.
+    A sentence that is left out takes every pair it is part of with it, as the paper's filter of pairs does. An empty
+    one is a language without this row, not a fault, and not counted.
     """
-    for row, subwords in sentences:
-        if len(subwords) > settings.max_subwords:
-            dropped["too long"] += 1
-        elif subwords:  # an empty one is a language without this row, not a fault
-            yield row, subwords
+    too_long = lengths > settings.max_subwords
+    dropped = Counter({"too long": int(too_long.sum())} if too_long.any() else {})
+    return (lengths > 0) & ~too_long, dropped
