@@ -29,7 +29,8 @@ def test_pairs_are_the_rows_that_both_languages_have(
     numbers = np.array(store.sentences("de"), dtype=np.int64)
     assert store.lengths(numbers).tolist() == [len(german[row]) for row in sorted(german)]
     indexed = [(store[i].tolist(), store[j].tolist()) for i, j in index.pairs_P2.tolist()]
-    assert sorted(indexed) == sorted(expected)
+    assert sorted(indexed[: len(expected)]) == sorted(expected)
+    assert sorted((g, e) for e, g in indexed[len(expected) :]) == sorted(expected)
     assert index.size(Direction("de", "en")) == index.size(Direction("en", "de")) == len(expected)
 
 
@@ -37,12 +38,12 @@ def test_the_index_is_ordered_by_the_longer_and_then_the_shorter_side(tmp_path: 
     rng = np.random.default_rng(0)
     german, english = ({row: [5] * int(n) for row, n in enumerate(rng.integers(1, 90, 300))} for _ in range(2))
     index = make_index(tmp_path, de=german, en=english)
-    lengths, others = (index.store.lengths(side) for side in index.pairs_P2.T)
+    lengths, others = (index.store.lengths(side) for side in index.pairs_P2[:300].T)
     cells = cells_of(lengths, others)
     assert (np.diff(cells) >= 0).all()
     longer = np.maximum(lengths, others)
     assert (np.maximum.accumulate(longer) <= np.ceil(longer * 1.05)).all(), "a cell is narrow"
-    assert index.cells_C4[:, 2].sum() == 300
+    assert index.cells_C4[:, 2].sum() == 2 * 300
     assert index.cells_C4[:, 3].max() == longer.max()
 
 

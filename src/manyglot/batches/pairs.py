@@ -1,18 +1,20 @@
-"""The pairs index: which sentences of a store translate each other, ordered by length, for the pairs trained on.
+"""The pairs index: which sentences of a store translate each other, ordered by length, for the directions trained on.
 
-A pair of languages serves both directions. Its sentence pairs are ordered by cells: classes of similar length of the
-longer and then of the shorter side. So a range of cells is a range of the index, and a batch of sentences of similar
-length is a matter of arithmetic, not of sorting.
+The sentence pairs of a direction are ordered by cells: classes of similar length of the longer side, and within them of
+the shorter one. So a range of cells is a range of the index, and a batch of sentences of similar length is a matter of
+arithmetic, not of sorting.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from manyglot.batches.store import AnyInts, IntArray, TokenStore, load_array
+from manyglot.batches.store import IntArray, TokenStore, load_array
 from manyglot.corpus.languages import Direction
 
 EXACT, GROWTH, NUM_LEVELS = 24, 1.04, 300
@@ -22,58 +24,66 @@ LEVELS = np.concatenate(
 )  # the longest of each level
 
 
-def cells_of(lengths: IntArray, others: IntArray) -> IntArray:
-    """The cell of each sentence pair: (level of the longer side, level of the shorter side), as one number."""
-    high = np.searchsorted(LEVELS, np.maximum(lengths, others))
-    low = np.searchsorted(LEVELS, np.minimum(lengths, others))
-    return high * (high + 1) // 2 + low
+def cells_of(source: IntArray, target: IntArray) -> IntArray:
+    """The cell of each sentence pair by its lengths, numbered so that neighbours are alike.
+
+    For each level of the longer side: the source longer and the target from short to long, then the target longer and
+    the source from long to short.
+    """
+    source_level, target_level = np.searchsorted(LEVELS, source), np.searchsorted(LEVELS, target)
+    high = np.maximum(source_level, target_level)
+    place = np.where(source_level >= target_level, target_level, 2 * high - source_level)
+    return high * high + place
 
 
 class PairsIndex:
-    """The sentence pairs of some pairs of languages."""
+    """The sentence pairs of some directions."""
 
     def __init__(self, store: TokenStore) -> None:
         folder = store.folder
-        codes = json.loads((folder / "pairs.json").read_text("utf-8"))
         self.store = store
-        self.numbers = {(one, other): number for number, (one, other) in enumerate(codes)}
+        names = json.loads((folder / "pairs.json").read_text("utf-8"))
+        self.numbers = {Direction(*name): number for number, name in enumerate(names)}
         self.pairs_P2, self.starts, self.cells_C4 = (
             load_array(folder / f"{name}.npy") for name in ("pairs", "pair_starts", "cells")
         )
 
-    def number(self, direction: Direction) -> int:
-        """The number of a direction's pair of languages."""
-        one, other = sorted(direction)
-        return self.numbers[one, other]
-
     def size(self, direction: Direction) -> int:
         """How many sentence pairs a direction has."""
-        number = self.number(direction)
+        number = self.numbers[direction]
         return int(self.starts[number + 1] - self.starts[number])
 
 
-def write_pairs(store: TokenStore, directions: Iterable[Direction]) -> PairsIndex:
-    """Write the index of the pairs of languages that some directions need."""
-    codes = sorted({(min(direction), max(direction)) for direction in directions})
-    parts, cells, starts = [], [], [0]
-    for number, (one, other) in enumerate(codes):
-        first, second = store.pairs(one, other)
-        lengths, others = store.lengths(first), store.lengths(second)
-        cell = cells_of(lengths, others)
-        order = np.argsort(cell, kind="stable")
-        parts.append(np.stack([first[order], second[order]], axis=1).astype(np.uint32))
-        cells.append(_cell_table(number, cell[order], np.maximum(lengths, others)[order]))
-        starts.append(starts[-1] + len(order))
-    empty: AnyInts = np.zeros((0, 2), dtype=np.uint32)
-    np.save(store.folder / "pairs.npy", np.concatenate(parts) if parts else empty)
+def write_pairs(store: TokenStore, directions: Sequence[Direction]) -> PairsIndex:
+    """Write the index of some directions."""
+    cells, starts = [], [0]
+    with (store.folder / "pairs.raw").open("wb") as file:  # the whole may be larger than the memory
+        for number, direction in enumerate(directions):
+            source, target = store.pairs(*direction)
+            lengths, others = store.lengths(source), store.lengths(target)
+            cell = cells_of(lengths, others)
+            order = np.argsort(cell, kind="stable")
+            np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
+            cells.append(_cell_table(number, cell[order], np.maximum(lengths, others)[order]))
+            starts.append(starts[-1] + len(order))
+    _to_npy(store.folder / "pairs.raw", (starts[-1], 2))
     np.save(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
     np.save(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
-    (store.folder / "pairs.json").write_text(json.dumps(codes), encoding="utf-8")
+    (store.folder / "pairs.json").write_text(json.dumps(directions), encoding="utf-8")
     return PairsIndex(store)
 
 
-def _cell_table(pair: int, cell: IntArray, longest: IntArray) -> IntArray:
-    """For each cell that a pair of languages has: pair, cell, number of sentence pairs, the longest sentence."""
+def _to_npy(raw: Path, shape: tuple[int, int]) -> None:
+    """Put numpy's header before an array's bytes."""
+    with raw.with_suffix(".npy").open("wb") as file, raw.open("rb") as content:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint32)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        shutil.copyfileobj(content, file, 2**24)
+    raw.unlink()
+
+
+def _cell_table(direction: int, cell: IntArray, longest: IntArray) -> IntArray:
+    """For each cell that a direction has: direction, cell, number of sentence pairs, the longest sentence."""
     cells, first, counts = np.unique(cell, return_index=True, return_counts=True)
     most = np.maximum.reduceat(longest, first) if len(first) else first
-    return np.stack([np.full_like(cells, pair), cells, counts, most], axis=1).astype(np.int64)
+    return np.stack([np.full_like(cells, direction), cells, counts, most], axis=1).astype(np.int64)

@@ -94,10 +94,9 @@ class Plan:
         if not self.directions:
             raise CorpusError("None of the directions has any sentence pair.")
         self.index, self.seed = index, seed
-        numbers = [index.number(direction) for direction in self.directions]
+        numbers = [index.numbers[direction] for direction in self.directions]
         self.sizes_D = np.array([index.size(direction) for direction in self.directions])
         self.counts_D = epoch_counts(self.sizes_D, settings.temperature)
-        self.turned_D = np.array([direction.source > direction.target for direction in self.directions])
         self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings.max_tokens, num_symbols)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
@@ -125,10 +124,8 @@ class Plan:
         size = buckets.sizes_DK[direction, of_bucket]
         chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
 
-        pairs = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
-        turned = self.turned_D[direction]
-        source, target = np.where(turned, pairs[:, 1], pairs[:, 0]), np.where(turned, pairs[:, 0], pairs[:, 1])
-        return Entries(direction, source, target, starts)
+        pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
+        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts)
 
     def _make_epoch(self, epoch: int) -> _Epoch:
         """Every pair is drawn `whole` times, and `rest` of a direction once more, spread evenly over its buckets."""
@@ -145,15 +142,15 @@ class Plan:
 
 
 def _make_buckets(
-    index: PairsIndex, pairs: list[int], weight_D: AnyInts, max_tokens: int, num_symbols: int
+    index: PairsIndex, numbers: list[int], weight_D: AnyInts, max_tokens: int, num_symbols: int
 ) -> _Buckets:
     """Join neighbouring cells until they make a few nearly full batches."""
     cells, column = np.unique(index.cells_C4[:, 1], return_inverse=True)
-    counts_PC = np.zeros((len(index.numbers), len(cells)), dtype=np.int64)
-    counts_PC[index.cells_C4[:, 0], column] = index.cells_C4[:, 2]
+    counts_DC = np.zeros((len(index.numbers), len(cells)), dtype=np.int64)
+    counts_DC[index.cells_C4[:, 0], column] = index.cells_C4[:, 2]
+    counts_DC = counts_DC[numbers]
     longest_C = np.zeros(len(cells), dtype=np.int64)
     np.maximum.at(longest_C, column, index.cells_C4[:, 3])
-    counts_DC = counts_PC[pairs]
     expected_C = weight_D @ counts_DC
     longest_C = np.where(expected_C > 0, longest_C + num_symbols, 0)
     if longest_C.max() > max_tokens:
@@ -162,9 +159,9 @@ def _make_buckets(
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
     ends, most = _cut(expected_C, longest_C, max_tokens)
-    before_DC = np.concatenate([np.zeros((len(pairs), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
+    before_DC = np.concatenate([np.zeros((len(numbers), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
     edges = np.array([0, *ends])
-    starts_DK = index.starts[pairs][:, None] + before_DC[:, edges[:-1]]
+    starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
     return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, np.array(most))
 
 
