@@ -47,7 +47,7 @@ class Dataset:
     @property
     def supervised(self) -> list[Direction]:
         """The directions to train on."""
-        return directions_of(self.languages, self.pivot)
+        return [Direction(*codes) for codes in self.card["directions"]]
 
     @property
     def directions(self) -> list[Direction]:

@@ -18,9 +18,9 @@ from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
 from manyglot.batches.pairs import PairsIndex, write_pairs
 from manyglot.batches.store import Part, TokenStore, write_store
 from manyglot.corpus.cleaning import CleaningSettings
-from manyglot.corpus.languages import Languages, directions_of
+from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import CorpusSettings, open_corpus
+from manyglot.corpus.sources import CorpusSettings, open_corpus, trained_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import CorpusError, FolderError
 from manyglot.folders import continued, is_empty
@@ -54,15 +54,24 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
         say(f"{folder} is already prepared from the same text and settings; using it.")
         return dataset
     languages = Languages(corpus.languages)
-    card = {"format": FORMAT, "languages": list(languages), "pivot": recipe.corpus.pivot, "origin": origin}
+    directions = trained_directions(languages, recipe.corpus)
+    card = {
+        "format": FORMAT,
+        "languages": list(languages),
+        "pivot": recipe.corpus.pivot,
+        "directions": directions,
+        "origin": origin,
+    }
     with continued(folder, origin) as unfinished:
-        card |= _build(unfinished, corpus, languages, recipe)
+        card |= _build(unfinished, corpus, languages, directions, recipe)
         (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
         _check_directions(Dataset(unfinished))
     return Dataset(folder)
 
 
-def _build(folder: Path, corpus: Corpus, languages: Languages, recipe: Recipe) -> dict[str, Any]:
+def _build(
+    folder: Path, corpus: Corpus, languages: Languages, directions: list[Direction], recipe: Recipe
+) -> dict[str, Any]:
     """Fill the folder; return the counts for its card."""
     rows = _write_text(folder, corpus, languages)
     if rows[Split.TRAIN] == 0:
@@ -73,7 +82,7 @@ def _build(folder: Path, corpus: Corpus, languages: Languages, recipe: Recipe) -
         train_subwords(_sentences(folder, languages), recipe.vocabulary).save(model)
     vocabulary = Vocabulary(Subwords.load(model), languages)
     dropped = {
-        split: _write_store(folder, vocabulary, split, recipe)
+        split: _write_store(folder, vocabulary, split, directions, recipe.cleaning)
         for split in (Split.TRAIN, Split.DEV)  # test text is scored as text
     }
     return {"rows": rows, "dropped": dropped}
@@ -94,12 +103,14 @@ def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
         yield from (line for line in read_lines(folder / "text" / f"{Split.TRAIN}.{code}") if line)
 
 
-def _write_store(folder: Path, vocabulary: Vocabulary, split: Split, recipe: Recipe) -> dict[str, Counter[str]]:
+def _write_store(
+    folder: Path, vocabulary: Vocabulary, split: Split, directions: list[Direction], cleaning: CleaningSettings
+) -> dict[str, Counter[str]]:
     """Tokenise a split; return how many sentences of each language were left out, by reason."""
     results, store = folder / "encoded" / split, folder / "store" / split
     results.mkdir(parents=True, exist_ok=True)
     chunks = {
-        code: list(chunks_of(folder / "text" / f"{split}.{code}", folder / "subwords.model", results, recipe.cleaning))
+        code: list(chunks_of(folder / "text" / f"{split}.{code}", folder / "subwords.model", results, cleaning))
         for code in vocabulary.languages
     }
     encode_all((chunk for each in chunks.values() for chunk in each), split)
@@ -112,8 +123,7 @@ def _write_store(folder: Path, vocabulary: Vocabulary, split: Split, recipe: Rec
             if encoded.dropped:
                 dropped[code] = dropped.get(code, Counter()) + encoded.dropped
     write_store(store, map(_parts, chunks.values()), (num_sentences, num_tokens), len(vocabulary))
-    pivot = recipe.corpus.pivot
-    write_pairs(TokenStore(store, vocabulary.languages), directions_of(vocabulary.languages, pivot))
+    write_pairs(TokenStore(store, vocabulary.languages), directions)
     shutil.rmtree(results)
     return dropped
 

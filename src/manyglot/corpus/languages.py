@@ -59,9 +59,14 @@ class Languages:
         return f"Languages({', '.join(self.codes)})"
 
 
+def looks_like_code(name: str) -> bool:
+    """Whether a name could be a language's."""
+    return _CODE.fullmatch(name) is not None
+
+
 def check_code(code: str) -> str:
     """Refuse what does not look like a language code (`de`, `deu`, `pt-br`, `sr-Latn`)."""
-    if not _CODE.fullmatch(code):
+    if not looks_like_code(code):
         raise LanguageError(f"'{code}' is not a language code such as de, deu or pt-br.")
     return code
 
@@ -78,6 +83,16 @@ def name_of(code: str) -> str:
     language = primary(code)
     name = str(names.get(language, language))
     return f"{name} ({code[len(language) + 1 :]})" if language != code else name
+
+
+def parse_direction(text: str, languages: Languages) -> Direction:
+    """Read `de>en` (or `de→en`)."""
+    source, arrow, target = text.replace("→", ">").partition(">")
+    if not arrow or source.strip() == target.strip():
+        raise LanguageError(f"'{text}' is not a direction such as de>en.")
+    for code in (source.strip(), target.strip()):
+        languages.id(code)
+    return Direction(source.strip(), target.strip())
 
 
 def directions_of(languages: Languages, pivot: str | None = None) -> list[Direction]:

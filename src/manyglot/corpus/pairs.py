@@ -1,4 +1,14 @@
-"""Bilingual text in the Moses manner: `train.de-en.de` and `train.de-en.en`, a pair of files per pair of languages."""
+"""Bilingual text in pairs of files, by the names that people give them.
+
+| name | from |
+|---|---|
+| train.de-en.de | Moses |
+| de-en.train.de, de-en/train.de, train/de-en.de | habits |
+| supervised/de-en/opus.de-en-train.de, zero-shot/de-fr/opus.de-fr-test.de | OPUS-100 |
+| de_en/ted-train.orig.de, de_en/ted-train.mtok.de | split files of the TED talks |
+
+Each has its twin in the other language, plain or compressed. `valid`, `validation` and `devtest` are understood too.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +17,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from manyglot.corpus.rows import Row, Split
-from manyglot.corpus.textfiles import fingerprint_files, read_aligned
+from manyglot.corpus.rows import CorpusOptions, Row, Split
+from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
-from manyglot.settings import Settings
 
-_NAME = re.compile(r"(?P<split>train|dev|test)\.(?P<pair>[^.]+)\.(?P<code>[^.]+)")
+SPLITS = {
+    "train": Split.TRAIN,
+    "dev": Split.DEV,
+    "valid": Split.DEV,
+    "validation": Split.DEV,
+    "test": Split.TEST,
+    "devtest": Split.TEST,
+}
+_SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLITS)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
+_NAMES = [
+    re.compile(pattern)
+    for pattern in (
+        rf"{_SPLIT}\.{_PAIR}\.{_CODE}",
+        rf"{_PAIR}\.{_SPLIT}\.{_CODE}",
+        rf"{_PAIR}/{_SPLIT}\.{_CODE}",
+        rf"{_SPLIT}/{_PAIR}\.{_CODE}",
+        rf"(supervised|zero-shot)/{_PAIR}/opus\.(?P=pair)-{_SPLIT}\.{_CODE}",
+        rf"{_PAIR}/ted-{_SPLIT}\.(orig|mtok)\.{_CODE}",
+    )
+]
 
 
-class PairsSettings(Settings):
-    """Your own text: a folder with two files per split and pair of languages."""
+class PairsSettings(CorpusOptions):
+    """Your own text, or OPUS-100: a folder with two files per split and pair of languages."""
 
     kind: Literal["pairs"] = "pairs"
-    """Which corpus: a folder of files named train.de-en.de, train.de-en.en, dev.de-en.de, …"""
+    """Which corpus: a folder of files named train.de-en.de, train.de-en.en, dev.de-en.de, …, or as OPUS-100 comes."""
     path: Path
     """The folder."""
     languages: tuple[str, ...] = ()
     """Use only pairs of these languages; empty uses all pairs of the folder."""
-    pivot: str | None = "en"
-    """Train to and from this language only; null trains on all pairs that have text."""
 
 
 class PairsCorpus:
@@ -35,15 +61,13 @@ class PairsCorpus:
         folder = settings.path
         if not folder.is_dir():
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.de-en.de.")
-        self._pairs: dict[tuple[str, str], dict[str, Path]] = {}
-        for path in sorted(folder.iterdir()):
-            match = _NAME.fullmatch(path.name)
-            if match:
-                self._pairs.setdefault((match["split"], match["pair"]), {})[match["code"]] = path
+        self._pairs: dict[tuple[Split, str], dict[str, Path]] = {}
+        for path in sorted(folder.rglob("*")):
+            self._take(folder, path)
         for (split, pair), files in self._pairs.items():
             if len(files) != 2:
                 raise CorpusError(f"{folder}: {split}.{pair} needs two files and has {len(files)}: {', '.join(files)}.")
-            if pair not in ("-".join(files), "-".join(reversed(files))):
+            if pair not in {f"{a}{mark}{b}" for mark in "-_" for a in files for b in files}:
                 raise CorpusError(f"{folder}: {split}.{pair} has files in {' and '.join(files)}.")
         found = sorted({code for files in self._pairs.values() for code in files})
         for code in settings.languages:
@@ -54,6 +78,17 @@ class PairsCorpus:
         if not any(split == Split.TRAIN for split, _ in self._pairs):
             raise CorpusError(f"{folder} holds no training pairs. Name the files train.de-en.de and train.de-en.en, …")
         self.languages = tuple(sorted({code for files in self._pairs.values() for code in files}))
+
+    def _take(self, folder: Path, path: Path) -> None:
+        """Note a file whose name is one of those we know."""
+        name = path.relative_to(folder).with_name(plain_name(path)).as_posix()
+        match = next((m for pattern in _NAMES if (m := pattern.fullmatch(name))), None)
+        if match is None or not path.is_file():
+            return
+        files = self._pairs.setdefault((SPLITS[match["split"]], match["pair"]), {})
+        if match["code"] in files:
+            raise CorpusError(f"{folder} has both {files[match['code']].name} and {path.name}. Keep one of them.")
+        files[match["code"]] = path
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the pairs of a split one after the other."""

@@ -19,8 +19,7 @@ from babel.core import get_global
 from pydantic import Field
 
 from manyglot.corpus.cldr import CldrLanguage, Lacking
-from manyglot.corpus.rows import Row, Split, take_split
-from manyglot.settings import Settings
+from manyglot.corpus.rows import CorpusOptions, Row, Split, take_split
 
 Phrase = Callable[[CldrLanguage], str]
 """Writes one meaning in a language, or raises `Lacking`."""
@@ -48,15 +47,13 @@ FIRST_DAY = datetime.date(1950, 1, 1).toordinal()
 LAST_DAY = datetime.date(2049, 12, 31).toordinal()
 
 
-class PhrasebookSettings(Settings):
+class PhrasebookSettings(CorpusOptions):
     """The built-in phrasebook of dates, amounts, places and lists."""
 
     kind: Literal["phrasebook"] = "phrasebook"
     """Which corpus: the built-in phrasebook."""
     languages: tuple[str, ...]
     """Codes of CLDR languages, for example [en, de, sw]."""
-    pivot: str | None = "en"
-    """Train to and from this language only, so that all other directions are zero-shot; null trains on all pairs."""
     train_rows: int = Field(6000, ge=1)
     """Phrases for training; each is in all languages."""
     dev_rows: int = Field(200, ge=0)

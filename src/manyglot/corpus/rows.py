@@ -11,6 +11,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from manyglot.settings import Settings
+
 T = TypeVar("T")
 Row = Mapping[str, str]
 
@@ -21,6 +23,17 @@ class Split(StrEnum):
     TRAIN = "train"
     DEV = "dev"
     TEST = "test"
+
+
+class CorpusOptions(Settings):
+    """What all corpora have in common: which directions to train on."""
+
+    pivot: str | None = "en"
+    """Train to and from this language only, so that all other directions are zero-shot; null trains on all pairs."""
+    directions: tuple[str, ...] = ()
+    """Train on these directions instead, such as [de>en, en>fr]; pivot then only says how results are grouped."""
+    exclude: tuple[str, ...] = ()
+    """Never train on these directions, such as [de>fr], so that they stay zero-shot."""
 
 
 class Corpus(Protocol):

@@ -6,24 +6,43 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manyglot.corpus.languages import Languages
+from manyglot.corpus.languages import Direction, Languages, directions_of, parse_direction
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.pairs import PairsCorpus, PairsSettings
 from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
 from manyglot.corpus.rows import Corpus
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
-from manyglot.errors import CorpusError
+from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.errors import CorpusError, LanguageError
 
 CorpusSettings = Annotated[
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | PairsSettings, Field(discriminator="kind")
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | PairsSettings | TableSettings,
+    Field(discriminator="kind"),
 ]
 
 
 def languages_of(settings: CorpusSettings) -> Languages:
     """The languages of a corpus; those that its settings list, while the text is not there."""
-    if isinstance(settings, MultiwaySettings | PairsSettings) and settings.languages and not settings.path.exists():
+    if (
+        isinstance(settings, MultiwaySettings | PairsSettings | TableSettings)
+        and settings.languages
+        and not settings.path.exists()
+    ):
         return _checked(Languages(settings.languages), settings)
     return Languages(open_corpus(settings).languages)
+
+
+def trained_directions(languages: Languages, settings: CorpusSettings) -> list[Direction]:
+    """The directions to train on."""
+    try:
+        chosen = [parse_direction(text, languages) for text in settings.directions]
+        excluded = {parse_direction(text, languages) for text in settings.exclude}
+    except LanguageError as error:
+        raise LanguageError(f"corpus.directions or corpus.exclude: {error}") from None
+    directions = [d for d in chosen or directions_of(languages, settings.pivot) if d not in excluded]
+    if not directions:
+        raise CorpusError("corpus.exclude leaves no direction to train on.")
+    return list(dict.fromkeys(directions))
 
 
 def open_corpus(settings: CorpusSettings) -> Corpus:
@@ -38,6 +57,8 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = MultiwayCorpus(settings)
         case PairsSettings():
             corpus = PairsCorpus(settings)
+        case TableSettings():
+            corpus = TableCorpus(settings)
     _checked(Languages(corpus.languages), settings)
     return corpus
 

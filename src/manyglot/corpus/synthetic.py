@@ -15,8 +15,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from manyglot.corpus.rows import Row, Split, take_split
-from manyglot.settings import Settings
+from manyglot.corpus.rows import CorpusOptions, Row, Split, take_split
 
 WORD_ORDERS = ("SVO", "SOV", "VSO")
 CONSONANTS = "ptkbdgmnszlrfvh"
@@ -24,7 +23,7 @@ VOWELS = "aeiou"
 NUM_NOUNS, NUM_VERBS, NUM_ADJECTIVES = 30, 15, 10
 
 
-class SyntheticSettings(Settings):
+class SyntheticSettings(CorpusOptions):
     """Synthetic languages with a known grammar, for tests and tutorials."""
 
     kind: Literal["synthetic"] = "synthetic"

@@ -1,8 +1,11 @@
-"""Text files of a corpus, one sentence a line: opened strictly, with errors that name the file and the line."""
+"""Text files of a corpus, one sentence a line, plain or compressed; errors name the file and the line."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import lzma
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import zip_longest
@@ -11,14 +14,53 @@ from pathlib import Path
 from manyglot.corpus.rows import Row
 from manyglot.errors import CorpusError
 
+COMPRESSED = (".gz", ".xz", ".zst")
+"""Endings of compressed files, which are read as if they were plain."""
+
+
+def plain_name(path: Path) -> str:
+    """A file's name without the ending of its compression."""
+    return path.stem if path.suffix in COMPRESSED else path.name
+
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends."""
+    """Yield the lines of a UTF-8 file without their ends; compressed files are recognised by their names."""
     try:
-        with path.open("rb") as file:
-            yield from decode_lines(file, str(path))
+        yield from decode_lines(_zst_lines(path) if path.suffix == ".zst" else _binary_lines(path), str(path))
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
+        raise CorpusError(f"{path} is truncated or not what its name says. Get it again.") from None
     except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
+        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
+
+
+def _binary_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that is plain or compressed by gzip or xz."""
+    with gzip.open(path) if path.suffix == ".gz" else lzma.open(path) if path.suffix == ".xz" else path.open("rb") as f:
+        yield from f
+
+
+def _zst_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file compressed by zstd; the library's own reader takes a truncated file for a whole one."""
+    try:
+        import zstandard
+    except ImportError:
+        raise CorpusError(f"To read {path}, install zstandard: pip install 'manyglot[zst]'.") from None
+    frame, rest = zstandard.ZstdDecompressor().decompressobj(), b""
+    with path.open("rb") as file:
+        while data := file.read(2**20):
+            while data:
+                if frame.eof:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                try:
+                    *lines, rest = (rest + frame.decompress(data)).split(b"\n")
+                except zstandard.ZstdError:
+                    raise EOFError from None
+                yield from lines
+                data = frame.unused_data if frame.eof else b""
+    if not frame.eof:
+        raise EOFError
+    if rest:
+        yield rest
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:

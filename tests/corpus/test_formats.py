@@ -1,0 +1,184 @@
+"""The published layouts of TED-59 and OPUS-100, tables in three formats, and compressed files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from manyglot.corpus.languages import Direction, Languages
+from manyglot.corpus.multiway import MultiwaySettings
+from manyglot.corpus.pairs import PairsSettings
+from manyglot.corpus.rows import Corpus, Split
+from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
+from manyglot.corpus.table import TableSettings
+from manyglot.corpus.textfiles import read_lines
+from manyglot.errors import ManyglotError
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def table(folder: Path, **settings: Any) -> Corpus:
+    return open_corpus(TableSettings(path=folder, **settings))
+
+
+def test_ted_59_as_it_is_published(tmp_path: Path) -> None:
+    """The TSV of Qi et al.: a column a language, `calv` without text, marks for missing cells, tags before text."""
+    header = "talk_name\tar\tcalv\ten\tpt-br"
+    write(
+        tmp_path,
+        {
+            "all_talks_train.tsv": f'{header}\nt1\t__en__ مرحبا\t__NULL__\tHello "there\t__en__ Olá\n'
+            "t1\t_ _ NULL _ _\t\tBye\t__NULL__\n",
+            "all_talks_dev.tsv": f"{header}\nt2\tنعم\t\tYes\tSim\n",
+            "all_talks_test.tsv": f"{header}\nt3\t__NULL__\t\tNo\tNão\n",
+        },
+    )
+    corpus = table(tmp_path)
+    assert corpus.languages == ("ar", "en", "pt-br")
+    assert list(corpus.rows(Split.TRAIN)) == [{"ar": "مرحبا", "en": 'Hello "there', "pt-br": "Olá"}, {"en": "Bye"}]
+    assert list(corpus.rows(Split.DEV)) == [{"ar": "نعم", "en": "Yes", "pt-br": "Sim"}]
+    assert list(corpus.rows(Split.TEST)) == [{"en": "No", "pt-br": "Não"}]
+    assert table(tmp_path, languages=("en", "ar")).languages == ("en", "ar")
+
+
+def test_opus_100_as_it_is_published(tmp_path: Path) -> None:
+    """Supervised and zero-shot pairs; an-en has no dev and no test."""
+    files = {
+        f"supervised/de-en/opus.de-en-{split}.{code}": f"{code} {split}\n"
+        for split in ("train", "dev", "test")
+        for code in ("de", "en")
+    }
+    files |= {f"supervised/an-en/opus.an-en-train.{code}": f"{code} an\n" for code in ("an", "en")}
+    files |= {f"zero-shot/de-fr/opus.de-fr-test.{code}": f"{code} zero\n" for code in ("de", "fr")}
+    files |= {"supervised/de-en/README": "not ours"}
+    corpus = open_corpus(PairsSettings(path=write(tmp_path, files)))
+    assert corpus.languages == ("an", "de", "en", "fr")
+    assert list(corpus.rows(Split.TRAIN)) == [{"an": "an an", "en": "en an"}, {"de": "de train", "en": "en train"}]
+    assert list(corpus.rows(Split.TEST)) == [{"de": "de test", "en": "en test"}, {"de": "de zero", "fr": "fr zero"}]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "{split}.de-en.{code}",
+        "de-en.{split}.{code}",
+        "de-en/{split}.{code}",
+        "{split}/de-en.{code}",
+        "de_en/{split}.{code}",
+        "de_en/ted-{split}.orig.{code}",
+    ],
+)
+@pytest.mark.parametrize("dev", ["dev", "valid"])
+def test_pairs_are_found_by_the_names_people_give_them(name: str, dev: str, tmp_path: Path) -> None:
+    files = {name.format(split=s, code=c): f"{c} {s}\n" for s in ("train", dev, "test") for c in ("de", "en")}
+    corpus = open_corpus(PairsSettings(path=write(tmp_path, files)))
+    assert list(corpus.rows(Split.TRAIN)) == [{"de": "de train", "en": "en train"}]
+    assert list(corpus.rows(Split.DEV)) == [{"de": f"de {dev}", "en": f"en {dev}"}]
+
+
+def test_tables_in_three_formats_are_the_same(tmp_path: Path) -> None:
+    rows: list[dict[str, str | None]] = [
+        {"de": "eins", "en": "one"},
+        {"de": None, "en": "two"},
+        {"de": "drei", "en": ""},
+    ]
+    (tmp_path / "tsv").mkdir()
+    lines = ["de\ten", *(f"{row['de'] or ''}\t{row['en']}" for row in rows)]
+    write(tmp_path, {"tsv/train.tsv": "\n".join(lines) + "\n"})
+    write(tmp_path, {"jsonl/train.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+    write(tmp_path, {"nested/train.jsonl": "".join(json.dumps({"translation": row}) + "\n" for row in rows)})
+    (tmp_path / "parquet").mkdir()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "parquet" / "train-00000.parquet")
+    for kind in ("tsv", "jsonl", "nested", "parquet"):
+        read = list(table(tmp_path / kind).rows(Split.TRAIN))
+        assert read == [{"de": "eins", "en": "one"}, {"en": "two"}, {"de": "drei"}], kind
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_compressed_files_are_read_as_plain_ones(ending: str, tmp_path: Path) -> None:
+    for name, text in {"train.de": "eins\nzwei\n", "train.en": "one\n\n"}.items():
+        (tmp_path / f"{name}{ending}").write_bytes(COMPRESS[ending](text.encode()))
+    corpus = open_corpus(MultiwaySettings(path=tmp_path))
+    assert list(corpus.rows(Split.TRAIN)) == [{"de": "eins", "en": "one"}, {"de": "zwei"}]
+    (tmp_path / f"train.en{ending}").write_bytes(COMPRESS[ending](b"one\n" * 999)[:-9])
+    with pytest.raises(ManyglotError, match=r"train\.en.* is truncated"):
+        list(read_lines(tmp_path / f"train.en{ending}"))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"train.tsv": "de\ten\neins\tone\nzwei\n"}, "train.tsv, line 3 has 1 cells and the first line 2"),
+        ({"train.tsv": "de\tde\neins\tone\n"}, "a column is named twice"),
+        ({"train.jsonl": '{"de": "a", "en": "b"}\nnonsense\n'}, "train.jsonl, line 2 is not a JSON object"),
+        ({"train.parquet": "nonsense"}, "cannot be read as Parquet"),
+        ({"notes.txt": ""}, "holds no training table. Name it train.tsv"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match=message):
+        list(table(write(tmp_path, files)).rows(Split.TRAIN))
+
+
+def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"train.de": "a\n", "train.en": "b\n"})
+    (tmp_path / "train.de.gz").write_bytes(gzip.compress(b"other\n"))
+    with pytest.raises(ManyglotError, match=r"both train\.de and train\.de\.gz"):
+        open_corpus(MultiwaySettings(path=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "de>en en>de en>fr fr>en"),
+        ({"pivot": None}, "de>en de>fr en>de en>fr fr>de fr>en"),
+        ({"pivot": None, "exclude": ["de>fr", "fr>de"]}, "de>en en>de en>fr fr>en"),
+        ({"exclude": ["en>de"]}, "de>en en>fr fr>en"),
+        ({"directions": ["fr>de", "de→en", "fr>de"]}, "fr>de de>en"),
+    ],
+)
+def test_the_directions_to_train_on(settings: dict[str, Any], expected: str) -> None:
+    languages = Languages(["de", "en", "fr"])
+    found = trained_directions(languages, MultiwaySettings(path=Path(), **settings))
+    assert found == [Direction(*each.split(">")) for each in expected.split()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"directions": ["de-en"]}, "'de-en' is not a direction such as de>en"),
+        ({"exclude": ["de>xx"]}, "Unknown language 'xx'"),
+        ({"directions": ["de>de"]}, "'de>de' is not a direction"),
+        ({"directions": ["de>en"], "exclude": ["de>en"]}, "leaves no direction"),
+    ],
+)
+def test_directions_that_do_not_exist_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ManyglotError, match=message):
+        trained_directions(Languages(["de", "en", "fr"]), MultiwaySettings(path=Path(), **settings))
+
+
+def test_a_corpus_that_is_not_there_yet_has_the_languages_that_are_listed(tmp_path: Path) -> None:
+    settings = TableSettings(path=tmp_path / "later", languages=("de", "en"))
+    assert languages_of(settings).codes == ("de", "en")
+    with pytest.raises(ManyglotError, match="at least two languages"):
+        languages_of(TableSettings(path=tmp_path / "later", languages=("en",)))
