@@ -28,7 +28,8 @@ def make_store(folder: Path, vocabulary: int = 100, **languages: Sentences) -> T
 
 def make_index(folder: Path, pivot: str | None = None, **languages: Sentences) -> PairsIndex:
     store = make_store(folder, **languages)
-    return write_pairs(store, directions_of(store.languages, pivot))
+    write_pairs(store, directions_of(store.languages, pivot))
+    return PairsIndex(store)
 
 
 def bilingual(folder: Path, lengths: list[list[int]]) -> PairsIndex:

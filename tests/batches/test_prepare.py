@@ -135,3 +135,33 @@ def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text("{")
     with pytest.raises(FolderError, match="cannot be read"):
         Dataset(tmp_path)
+
+
+def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
+    lines = [f"word{i} and{i} more{i}" for i in range(50)]
+    train = [*lines, lines[3], "a b c", lines[7]]
+    german = [*lines, lines[3], "x y z " * 5, "other"]
+    text = write_text(
+        tmp_path / "text",
+        train_en="\n".join(train) + "\n",
+        train_de="\n".join(german) + "\n",
+        test_en=lines[5] + "\n",
+        test_de="nothing\n",
+    )
+    dataset = workflow.prepare(
+        tiny_experiment(
+            tmp_path,
+            corpus={"kind": "multiway", "path": text},
+            cleaning={"max_ratio": 3, "deduplicate": True, "drop_overlap": True},
+            **MULTIWAY,
+        )
+    )
+    assert dataset.card["dropped"] == {"train": {"de-en": {"length ratio": 1, "in dev or test": 1, "repeated": 1}}}
+    index = PairsIndex(dataset.store(Split.TRAIN))
+    assert [index.size(direction) for direction in dataset.supervised] == [50, 50]
+
+
+def test_the_directions_of_the_training_are_those_of_the_settings(tmp_path: Path) -> None:
+    corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "directions": ["qab>qac"]}
+    dataset = workflow.prepare(tiny_experiment(tmp_path, corpus=corpus))
+    assert [str(direction) for direction in dataset.supervised] == ["qab→qac"]

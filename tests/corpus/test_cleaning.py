@@ -1,15 +1,52 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from manyglot.corpus.cleaning import CleaningSettings, keep
+from manyglot.corpus.cleaning import CleaningSettings, keep_pairs, keep_sentences
+from manyglot.corpus.scripts import script_of, share_in_script
 
 
 def test_empty_and_long_sentences_are_left_out_and_the_long_ones_counted() -> None:
-    kept, dropped = keep(np.array([3, 0, 5, 6, 60, 1]), CleaningSettings(max_subwords=5))
+    lengths = np.array([3, 0, 5, 6, 60, 1])
+    kept, dropped = keep_sentences([""] * 6, lengths, "de", CleaningSettings(max_subwords=5))
     assert kept.tolist() == [True, False, True, False, False, True]
     assert dropped == {"too long": 2}
 
 
 def test_nothing_is_counted_where_nothing_is_left_out() -> None:
-    assert keep(np.array([1, 2]), CleaningSettings())[1] == {}
+    assert keep_sentences(["a", "b"], np.array([1, 2]), "de", CleaningSettings())[1] == {}
+
+
+def test_sentences_in_another_script_are_left_out() -> None:
+    texts = ["добрый день", "good day", "12:30", "добрый day", "ok, добрый день всем"]
+    lengths = np.full(5, 4)
+    kept, dropped = keep_sentences(texts, lengths, "ru", CleaningSettings(min_script=0.7))
+    assert kept.tolist() == [True, False, True, False, True]
+    assert dropped == {"wrong script": 2}
+    assert keep_sentences(texts, lengths, "qaa", CleaningSettings(min_script=0.7))[0].all(), "its script is not known"
+
+
+@pytest.mark.parametrize(
+    ("code", "script"),
+    [("de", "Latn"), ("ru", "Cyrl"), ("sr", "Cyrl"), ("sr-Latn", "Latn"), ("zh", "Hans"), ("zh-tw", "Hant"),
+     ("ja", "Jpan"), ("ko", "Kore"), ("pt-br", "Latn"), ("fa", "Arab"), ("my", "Mymr"), ("qaa", None)],
+)  # fmt: skip
+def test_the_script_of_a_language(code: str, script: str | None) -> None:
+    assert script_of(code) == script
+
+
+def test_the_share_of_a_script() -> None:
+    assert share_in_script("日本語のテキスト, ok", "Jpan") == pytest.approx(8 / 10)
+    assert share_in_script("123 …", "Latn") == 1.0
+
+
+def test_pairs_are_left_out_by_the_first_reason_that_applies() -> None:
+    lengths = np.array([2, 9, 4, 4, 4]), np.array([2, 2, 4, 4, 4])
+    hashes = np.array([1, 2, 3, 3, 3]), np.array([7, 8, 9, 9, 5])
+    known = np.array([True, True, False, False, False]), np.zeros(5, dtype=np.bool_)
+    settings = CleaningSettings(max_ratio=3, deduplicate=True, drop_overlap=True)
+    kept, dropped = keep_pairs(lengths, hashes, known, settings)
+    assert kept.tolist() == [False, False, True, False, True]
+    assert dropped == {"length ratio": 1, "in dev or test": 1, "repeated": 1}
+    assert keep_pairs(lengths, None, None, CleaningSettings())[0].all()

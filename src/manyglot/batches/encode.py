@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from manyglot.batches.store import Part
-from manyglot.corpus.cleaning import CleaningSettings, keep
+from manyglot.corpus.cleaning import CleaningSettings, keep_sentences
 from manyglot.progress import bar
 from manyglot.vocabulary.subwords import Subwords
 
@@ -84,7 +84,8 @@ def encode(chunk: Chunk) -> None:
         lines = file.read(chunk.stop - chunk.start).decode("utf-8").split("\n")[:-1]
     subwords = _subwords(chunk.model).encode(lines)
     lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
-    kept, dropped = keep(lengths, chunk.cleaning)
+    code = chunk.text.name.partition(".")[2]
+    kept, dropped = keep_sentences(lines, lengths, code, chunk.cleaning)
     rows = np.flatnonzero(kept)
     num_tokens = int(lengths[kept].sum())
     tokens = np.fromiter(

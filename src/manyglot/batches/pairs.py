@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from manyglot.batches.store import IntArray, TokenStore, load_array
+from manyglot.corpus.cleaning import NOTHING, CleaningSettings, keep_pairs
 from manyglot.corpus.languages import Direction
 
 EXACT, GROWTH, NUM_LEVELS = 24, 1.04, 300
@@ -54,23 +58,60 @@ class PairsIndex:
         return int(self.starts[number + 1] - self.starts[number])
 
 
-def write_pairs(store: TokenStore, directions: Sequence[Direction]) -> PairsIndex:
-    """Write the index of some directions."""
+def write_pairs(
+    store: TokenStore,
+    directions: Sequence[Direction],
+    cleaning: CleaningSettings = NOTHING,
+    others: Sequence[TokenStore] = (),
+) -> dict[str, Counter[str]]:
+    """Write the index of some directions; return how many pairs of each two languages were left out, by reason.
+
+    The stores of dev and test are needed to leave out what is in them.
+    """
     cells, starts = [], [0]
+    dropped: dict[str, Counter[str]] = {}
+    facts = _Facts(store, others, cleaning)
     with (store.folder / "pairs.raw").open("wb") as file:  # the whole may be larger than the memory
         for number, direction in enumerate(directions):
             source, target = store.pairs(*direction)
-            lengths, others = store.lengths(source), store.lengths(target)
-            cell = cells_of(lengths, others)
+            lengths = store.lengths(source), store.lengths(target)
+            kept, reasons = keep_pairs(lengths, *facts.of(direction, source, target), cleaning)
+            if reasons:
+                dropped["-".join(sorted(direction))] = reasons
+            source, target, lengths = source[kept], target[kept], (lengths[0][kept], lengths[1][kept])
+            cell = cells_of(*lengths)
             order = np.argsort(cell, kind="stable")
             np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
-            cells.append(_cell_table(number, cell[order], np.maximum(lengths, others)[order]))
+            cells.append(_cell_table(number, cell[order], np.maximum(*lengths)[order]))
             starts.append(starts[-1] + len(order))
     _to_npy(store.folder / "pairs.raw", (starts[-1], 2))
     np.save(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
     np.save(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
     (store.folder / "pairs.json").write_text(json.dumps(directions), encoding="utf-8")
-    return PairsIndex(store)
+    return dropped
+
+
+class _Facts:
+    """What the cleaning of pairs asks about sentences beside their lengths, worked out when it is asked for."""
+
+    def __init__(self, store: TokenStore, others: Sequence[TokenStore], cleaning: CleaningSettings) -> None:
+        self.store, self.others, self.cleaning = store, others, cleaning
+        self._hashes = lru_cache(maxsize=2)(self._make_hashes)  # English stays while the others change
+
+    def of(self, direction: Direction, *sides: IntArray) -> tuple[Any, Any]:
+        """Hashes, and whether a sentence is in the other stores, of both sides; nothing where it is not asked for."""
+        local = [side - self.store.sentences(code).start for code, side in zip(direction, sides, strict=True)]
+        hashes = known = None
+        if self.cleaning.deduplicate:
+            hashes = tuple(self._hashes(code)[0][side] for code, side in zip(direction, local, strict=True))
+        if self.cleaning.drop_overlap:
+            known = tuple(self._hashes(code)[1][side] for code, side in zip(direction, local, strict=True))
+        return hashes, known
+
+    def _make_hashes(self, code: str) -> tuple[Any, Any]:
+        mine = self.store.hashes(self.store.sentences(code))
+        theirs = [other.hashes(other.sentences(code)) for other in self.others]
+        return mine, np.isin(mine, np.concatenate(theirs)) if theirs else np.zeros(len(mine), dtype=np.bool_)
 
 
 def _to_npy(raw: Path, shape: tuple[int, int]) -> None:

@@ -17,7 +17,7 @@ from manyglot.batches.dataset import FORMAT, Dataset
 from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
 from manyglot.batches.pairs import PairsIndex, write_pairs
 from manyglot.batches.store import Part, TokenStore, write_store
-from manyglot.corpus.cleaning import CleaningSettings
+from manyglot.corpus.cleaning import NOTHING, CleaningSettings
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.sources import CorpusSettings, open_corpus, trained_directions
@@ -81,11 +81,13 @@ def _build(
     if not model.exists():
         train_subwords(_sentences(folder, languages), recipe.vocabulary).save(model)
     vocabulary = Vocabulary(Subwords.load(model), languages)
-    dropped = {
-        split: _write_store(folder, vocabulary, split, directions, recipe.cleaning)
-        for split in (Split.TRAIN, Split.DEV)  # test text is scored as text
-    }
-    return {"rows": rows, "dropped": dropped}
+    dropped = {}
+    for split in (Split.TEST, Split.DEV, Split.TRAIN):  # in this order: training may leave out what the others have
+        cleaning = NOTHING if split is Split.TEST else recipe.cleaning
+        dropped[split] = _write_store(folder, vocabulary, split, cleaning)
+        if split is not Split.TEST:  # which is translated and scored as text
+            dropped[split] |= _write_pairs(folder, languages, split, directions, cleaning)
+    return {"rows": rows, "dropped": {split: counts for split, counts in dropped.items() if counts}}
 
 
 def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
@@ -103,8 +105,17 @@ def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
         yield from (line for line in read_lines(folder / "text" / f"{Split.TRAIN}.{code}") if line)
 
 
+def _write_pairs(
+    folder: Path, languages: Languages, split: Split, directions: list[Direction], cleaning: CleaningSettings
+) -> dict[str, Counter[str]]:
+    """Index the pairs of a split; return how many were left out, by reason."""
+    others = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_overlap else ()
+    stores = [TokenStore(folder / "store" / other, languages) for other in others]
+    return write_pairs(TokenStore(folder / "store" / split, languages), directions, cleaning, stores)
+
+
 def _write_store(
-    folder: Path, vocabulary: Vocabulary, split: Split, directions: list[Direction], cleaning: CleaningSettings
+    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings
 ) -> dict[str, Counter[str]]:
     """Tokenise a split; return how many sentences of each language were left out, by reason."""
     results, store = folder / "encoded" / split, folder / "store" / split
@@ -123,7 +134,6 @@ def _write_store(
             if encoded.dropped:
                 dropped[code] = dropped.get(code, Counter()) + encoded.dropped
     write_store(store, map(_parts, chunks.values()), (num_sentences, num_tokens), len(vocabulary))
-    write_pairs(TokenStore(store, vocabulary.languages), directions)
     shutil.rmtree(results)
     return dropped
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from manyglot.batches.permutation import mix
 from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError
 
@@ -59,6 +60,16 @@ class TokenStore:
         """The number of subwords of some sentences."""
         lengths: IntArray = self.offsets[sentences + 1] - self.offsets[sentences]
         return lengths
+
+    def hashes(self, sentences: range) -> npt.NDArray[np.uint64]:
+        """A number for each of some consecutive sentences that is equal for equal ones."""
+        offsets = self.offsets[sentences.start : sentences.stop + 1]
+        if len(offsets) < 2:
+            return np.zeros(0, dtype=np.uint64)
+        starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+        place = np.arange(offsets[-1] - offsets[0]) - np.repeat(starts, lengths)
+        tokens = self.tokens[offsets[0] : offsets[-1]]
+        return np.add.reduceat(mix(tokens, place), starts)
 
     def pairs(self, one: str, other: str) -> tuple[IntArray, IntArray]:
         """The numbers of the sentences of two languages that translate each other, in the order of their rows."""

@@ -1,29 +1,86 @@
-"""Which sentences are left out of training and dev, and the count of each reason; test sets are never touched."""
+"""Which sentences and pairs are left out of training and dev, and the count of each reason; test text is never touched.
+
+A sentence that is left out takes every pair it is part of with it, as the paper's filter of pairs does.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from manyglot.corpus.scripts import script_of, share_in_script
 from manyglot.settings import Settings
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class CleaningSettings(Settings):
-    """Which sentences are left out of training and dev."""
+    """What is left out of training and dev; by default what the paper leaves out."""
 
     max_subwords: int = Field(100, ge=1)
     """Leave out sentences of more subwords than this."""
+    min_script: float | None = Field(None, gt=0, le=1)
+    """Leave out sentences with a smaller share of letters in their language's script, such as 0.5."""
+    max_ratio: float | None = Field(None, ge=1)
+    """Leave out pairs of which one side has more than this many times the subwords of the other, such as 3."""
+    deduplicate: bool = False
+    """Keep one of several equal pairs of sentences."""
+    drop_overlap: bool = False
+    """Leave out training pairs with a sentence that is in the dev or test text of its language."""
 
 
-def keep(lengths: npt.NDArray[np.int64], settings: CleaningSettings) -> tuple[npt.NDArray[np.bool_], Counter[str]]:
-    """Which sentences are worth learning from, by their numbers of subwords, and why others are left out.
+NOTHING = CleaningSettings(max_subwords=2**31)
+"""For test text."""
 
-    A sentence that is left out takes every pair it is part of with it, as the paper's filter of pairs does. An empty
-    one is a language without this row, not a fault, and not counted.
+
+def keep_sentences(
+    texts: Sequence[str], lengths: Ints, code: str, settings: CleaningSettings
+) -> tuple[Mask, Counter[str]]:
+    """Which sentences of a language are worth learning from, and why others are left out.
+
+    An empty one is a language without this row, not a fault, and not counted.
     """
-    too_long = lengths > settings.max_subwords
-    dropped = Counter({"too long": int(too_long.sum())} if too_long.any() else {})
-    return (lengths > 0) & ~too_long, dropped
+    reasons: dict[str, Mask] = {"too long": lengths > settings.max_subwords}
+    script = script_of(code)
+    if settings.min_script is not None and script is not None:
+        least = settings.min_script
+        reasons["wrong script"] = np.fromiter((share_in_script(text, script) < least for text in texts), dtype=np.bool_)
+    return _sift(lengths > 0, reasons)
+
+
+def keep_pairs(
+    lengths: tuple[Ints, Ints],
+    hashes: tuple[Ints, Ints] | None,
+    known: tuple[Mask, Mask] | None,
+    settings: CleaningSettings,
+) -> tuple[Mask, Counter[str]]:
+    """Which pairs of sentences are worth learning from, by what is known of their two sides.
+
+    `hashes` are there if equal pairs are to be found, `known` says which sentences are in dev or test.
+    """
+    reasons: dict[str, Mask] = {}
+    if settings.max_ratio is not None:
+        reasons["length ratio"] = np.maximum(*lengths) > settings.max_ratio * np.minimum(*lengths)
+    if known is not None:
+        reasons["in dev or test"] = known[0] | known[1]
+    if hashes is not None:
+        repeated = np.ones(len(hashes[0]), dtype=np.bool_)
+        both = np.stack(hashes, axis=1)
+        repeated[np.unique(both, axis=0, return_index=True)[1]] = False
+        reasons["repeated"] = repeated
+    return _sift(np.ones(len(lengths[0]), dtype=np.bool_), reasons)
+
+
+def _sift(kept: Mask, reasons: Mapping[str, Mask]) -> tuple[Mask, Counter[str]]:
+    """Take the reasons one after the other; each thing is counted under the first that applies."""
+    dropped: Counter[str] = Counter()
+    for reason, applies in reasons.items():
+        if number := int((kept & applies).sum()):
+            dropped[reason] = number
+        kept = kept & ~applies
+    return kept, dropped
