@@ -108,6 +108,23 @@ def test_describe_prints_the_parts(config: Path, capsys: pytest.CaptureFixture[s
     assert "token" in out
 
 
+def test_a_corpus_is_looked_at_before_it_is_prepared(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = run(capsys, "corpus", "inspect", config)
+    assert "60 train, 8 dev, 8 test rows; 240 training pairs in 4 directions" in out
+    out, _ = run(capsys, "corpus", "inspect", config, "--json")
+    assert json.loads(out)["pairs"]["train"]["qaa>qab"] == 60
+    picture = tmp_path / "shares.svg"
+    before, _ = run(capsys, "corpus", "preview", config, "-T", "none", "-T", "5", "--output", picture, "--json")
+    assert [row["pairs"] for row in json.loads(before)["directions"]] == [60] * 4
+    assert picture.read_text("utf-8").startswith("<svg")
+    run(capsys, "prepare", config)
+    out, _ = run(capsys, "corpus", "preview", config)
+    assert "share, T = 5" in out
+    assert "takes a number above 0 or none" in mistake(capsys, "corpus", "preview", config, "-T", "warm")
+
+
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     overview, _ = run(capsys)
     assert overview == run(capsys, "--help")[0]

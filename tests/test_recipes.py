@@ -12,7 +12,7 @@ from manyglot import workflow
 from manyglot.config import read_experiment
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-FILES = sorted(path.relative_to(RECIPES) for path in RECIPES.glob("*/*.yaml"))
+FILES = sorted(path.relative_to(RECIPES) for folder in ("ted59", "opus100") for path in (RECIPES / folder).iterdir())
 SRC, TGT = {"token": "source"}, {"token": "target"}
 RANDOM = {"random_laa": ["dec.self"]}
 SYSTEMS: dict[str, tuple[dict[str, Any], int, int | None]] = {
@@ -97,6 +97,12 @@ def test_no_two_are_the_same() -> None:
         str({k: v for k, v in read_experiment(RECIPES / file).resolved().items() if k != "run"}) for file in FILES
     ]
     assert len(set(systems)) == len(FILES) == 44
+
+
+def test_mix60_lists_its_languages() -> None:
+    description = workflow.describe(RECIPES / "mix60" / "token_src.yaml")
+    assert len(description["languages"]) == 60
+    assert description["num_subwords"] == 32_000
 
 
 def test_the_readme_names_them_all() -> None:

@@ -78,23 +78,80 @@ def demo(
     print(f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | {_command()} translate {output}/run/model --to sw")
 
 
+corpus_app = typer.Typer(help="Look at a corpus before it is prepared.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(corpus_app, name="corpus")
+
+
+@corpus_app.command("inspect")
+def corpus_inspect(
+    config: ConfigFile,
+    overrides: Overrides = [],  # noqa: B006
+    samples: Annotated[int, typer.Option(help="Sentences to show of each language.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a corpus has and what may be wrong with it.
+
+    Languages, sentences, pairs and samples; misaligned files, text that is not UTF-8, wrong scripts, repetitions.
+    """
+    from manyglot import workflow
+    from manyglot.config import read_experiment
+    from manyglot.reports.corpora import print_inspection
+
+    inspection = workflow.inspect(read_experiment(config, overrides), samples)
+    if as_json:
+        return _print_json(inspection.as_json())
+    print_inspection(inspection)
+
+
+@corpus_app.command("preview")
+def corpus_preview(
+    config: ConfigFile,
+    overrides: Overrides = [],  # noqa: B006
+    temperature: Annotated[
+        list[str],
+        typer.Option("--temperature", "-T", help="Temperatures to compare, or none; the setting's if not given."),
+    ] = [],  # noqa: B006
+    output: Annotated[Path | None, typer.Option(help="Draw the shares into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what temperature sampling makes of a corpus.
+
+    For each direction its share of an epoch and how often its sentences are seen in one, and what is seen too often.
+    """
+    from manyglot import workflow
+    from manyglot.config import read_experiment
+    from manyglot.reports.corpora import preview_svg, print_preview, warnings
+
+    rows = workflow.preview(read_experiment(config, overrides), temperature)
+    if output is not None:
+        output.write_text(preview_svg(rows), encoding="utf-8")
+    if as_json:
+        return _print_json({"directions": rows, "warnings": warnings(rows)})
+    print_preview(rows)
+
+
 @app.command()
-def prepare(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+def prepare(
+    config: ConfigFile,
+    overrides: Overrides = [],  # noqa: B006
+    show_dropped: Annotated[int, typer.Option(help="Examples to print of what is left out, for each reason.")] = 0,
+    as_json: AsJson = False,
+) -> None:
     """Turn a corpus into prepared data.
 
     Reads the text that the YAML file names, learns subwords and writes the `data` folder.
     """
     from manyglot import workflow
     from manyglot.config import read_experiment
+    from manyglot.reports.corpora import print_dropped, print_subwords
 
     dataset = workflow.prepare(read_experiment(config, overrides))
     if as_json:
         return _print_json({"data": str(dataset.folder), **dataset.card})
     rows = ", ".join(f"{count:,} {split}" for split, count in dataset.card["rows"].items())
     print(f"{dataset.folder}: {rows} rows in {len(dataset.languages)} languages")
-    for split, languages in dataset.card["dropped"].items():
-        for code, reasons in languages.items():
-            print(f"left out of {split}.{code}: " + ", ".join(f"{n:,} {reason}" for reason, n in reasons.items()))
+    print_subwords(dataset.card["subwords"])
+    print_dropped(dataset.card["dropped"], dataset.card["dropped_examples"], show_dropped)
     say(f"Next: {_command()} train {config}{_again(overrides)}")
 
 

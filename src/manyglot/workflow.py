@@ -6,7 +6,7 @@ this is the one file that sees all stages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,18 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
 from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare import prepare as prepare_dataset
 from manyglot.config import Experiment, apply_override, read_experiment
+from manyglot.corpus.inspection import Inspection
+from manyglot.corpus.inspection import inspect as inspect_corpus
+from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import languages_of
+from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.errors import CorpusError, FolderError, LanguageError, SettingsError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
@@ -31,11 +35,13 @@ from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
+from manyglot.reports.corpora import preview as preview_directions
 from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
 from manyglot.training.claim import claim_run
 from manyglot.training.loop import Validate, dev_loss, read_log
 from manyglot.training.loop import train as train_model
+from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
 
 LINES_AT_ONCE = 1024
@@ -45,6 +51,34 @@ LINES_AT_ONCE = 1024
 def prepare(experiment: Experiment) -> Dataset:
     """Read the corpus and write the dataset folder."""
     return prepare_dataset(experiment.data, experiment.recipe)
+
+
+def inspect(experiment: Experiment, num_samples: int = 2) -> Inspection:
+    """Read the corpus and say what it has and what may be wrong with it; nothing is written."""
+    corpus = open_corpus(experiment.corpus)
+    return inspect_corpus(corpus, trained_directions(Languages(corpus.languages), experiment.corpus), num_samples)
+
+
+def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> list[dict[str, object]]:
+    """What temperature sampling makes of the directions: of the prepared data, or of the text while there is none."""
+    if (experiment.data / "dataset.json").exists():
+        dataset = Dataset(experiment.data)
+        index = PairsIndex(dataset.store(Split.TRAIN))
+        sizes = {direction: index.size(direction) for direction in dataset.supervised}
+    else:
+        pairs = inspect(experiment).pairs[Split.TRAIN]
+        sizes = {direction: pairs[direction] for direction in sorted(pairs)}
+    if not sum(sizes.values()):
+        raise CorpusError("The corpus has no training pairs. See `manyglot corpus inspect`.")
+    values = [_temperature(text) for text in temperatures] or [experiment.batches.temperature]
+    return preview_directions(sizes, values)
+
+
+def _temperature(text: str) -> float | None:
+    try:
+        return None if text == "none" else parse(BatchSettings, {"temperature": float(text)}).temperature
+    except ValueError:
+        raise SettingsError(f"--temperature takes a number above 0 or none; got {text!r}.") from None
 
 
 def train(experiment: Experiment) -> Path:
@@ -181,6 +215,8 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     else:
         experiment = read_experiment(what, overrides)
         languages, num_subwords = languages_of(experiment.corpus), experiment.vocabulary.size
+        if experiment.vocabulary.model is not None:
+            num_subwords = len(Subwords.load(experiment.vocabulary.model))
         with torch.device("meta"):
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
         config = experiment.resolved()

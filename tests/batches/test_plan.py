@@ -100,6 +100,17 @@ def test_every_pair_is_drawn_as_often_as_its_direction_asks(tmp_path: Path) -> N
         assert abs(often - expected).max() <= 5 * spread + 1e-9
 
 
+def test_directions_can_be_weighted(tmp_path: Path) -> None:
+    index = bilingual(tmp_path, [[5] * 300, [6] * 100])
+    plan = make_plan(index, max_tokens=60, weights={"en>la": 5, "lb>en": 2})  # type: ignore[arg-type]
+    shares = dict(zip(map(str, plan.directions), (plan.counts_D / 800).tolist(), strict=True))
+    assert shares == pytest.approx({"en→la": 5 / 9, "en→lb": 1 / 9, "la→en": 1 / 9, "lb→en": 2 / 9}, abs=0.01)
+    with pytest.raises(SettingsError, match=r"batches.weights: en>lx is not trained on. Did you mean"):
+        make_plan(index, weights={"en>lx": 2})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weight above 0"):
+        make_plan(index, weights={"en>la": 0})  # type: ignore[arg-type]
+
+
 def test_batches_have_little_padding_on_both_sides(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lengths = rng.integers(2, 60, 4000)

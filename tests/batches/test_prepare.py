@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.prepare import every_nth
 from manyglot.corpus.rows import Split
 from manyglot.errors import CorpusError, FolderError
 from tests.conftest import tiny_experiment
@@ -157,6 +160,9 @@ def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
         )
     )
     assert dataset.card["dropped"] == {"train": {"de-en": {"length ratio": 1, "in dev or test": 1, "repeated": 1}}}
+    shown = dataset.card["dropped_examples"]["train"]["de-en"]
+    assert shown["length ratio"] == ["x y z x y z x y z x y z x y z ↔ a b c"]
+    assert shown["repeated"] == ["word3 and3 more3 ↔ word3 and3 more3"]
     index = PairsIndex(dataset.store(Split.TRAIN))
     assert [index.size(direction) for direction in dataset.supervised] == [50, 50]
 
@@ -165,3 +171,27 @@ def test_the_directions_of_the_training_are_those_of_the_settings(tmp_path: Path
     corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "directions": ["qab>qac"]}
     dataset = workflow.prepare(tiny_experiment(tmp_path, corpus=corpus))
     assert [str(direction) for direction in dataset.supervised] == ["qab→qac"]
+
+
+def test_the_card_says_how_the_vocabulary_fits_each_language(dataset: Dataset) -> None:
+    store = dataset.store(Split.TRAIN)
+    for code, counts in dataset.card["subwords"].items():
+        assert counts["sentences"] == len(store.sentences(code)) == 60
+        assert counts["subwords"] == store.lengths(np.array(store.sentences(code))).sum()
+        assert counts["words"] == sum(len(line.split()) for line in dataset.sentences(Split.TRAIN, code))
+
+
+def test_subwords_are_learnt_from_a_sample_or_brought(tmp_path: Path) -> None:
+    sampled = workflow.prepare(tiny_experiment(tmp_path / "sampled", vocabulary={"size": 100, "sample": 60}))
+    assert len(sampled.vocabulary.subwords) == 100
+    model = sampled.folder / "subwords.model"
+    brought = workflow.prepare(tiny_experiment(tmp_path / "brought", vocabulary={"model": model}))
+    assert brought.vocabulary.subwords.serialized == sampled.vocabulary.subwords.serialized
+
+
+def test_a_sample_is_spread_evenly() -> None:
+    lines = ["", *(str(i) for i in range(100)), ""]
+    taken = list(every_nth(lines, 100, 7))
+    assert len(taken) == 7
+    assert {int(b) - int(a) for a, b in pairwise(taken)} <= {14, 15}
+    assert list(every_nth(lines, 100, 100)) == lines[1:-1]

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError, SettingsError
-from manyglot.vocabulary.subwords import EOS, PAD, Subwords, VocabularySettings, train_subwords
+from manyglot.vocabulary.subwords import EOS, PAD, UNK, Subwords, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Tags, Vocabulary
 
 TEXT = ["die Katze schläft", "the cat sleeps 2024 times", "кошка спит", "猫は眠る", "a b c d e f g"] * 4
@@ -83,3 +85,24 @@ def test_damaged_and_foreign_models_are_refused(tmp_path: Path) -> None:
         Subwords.load(tmp_path / "broken.model")
     with pytest.raises(FolderError, match="Cannot read the subword model"):
         Subwords.load(tmp_path / "absent.model")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [{"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}, {"unk_id": 3, "bos_id": -1, "eos_id": 0, "pad_id": 5}],
+)
+def test_a_model_made_elsewhere_can_be_brought(numbers: dict[str, int]) -> None:
+    """Other numbers of the special symbols, or no <pad>: ours are always 0, 1, 2, and the text comes back."""
+    text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(text), model_writer=model, vocab_size=50, minloglevel=2, **numbers
+    )
+    subwords = Subwords(model.getvalue())
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ids = subwords.encode(text)
+    assert subwords.decode(ids) == text
+    assert all(EOS < i < len(subwords) for each in ids for i in each)
+    assert [len(each) for each in ids] == [len(each) for each in theirs.encode(text)]
+    assert subwords.encode(["日本"])[0][-1] == UNK
+    assert Subwords(subwords.serialized).encode(text) == ids

@@ -6,6 +6,7 @@ are not done.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from manyglot.batches.store import Part
-from manyglot.corpus.cleaning import CleaningSettings, keep_sentences
+from manyglot.corpus.cleaning import SHOWN, CleaningSettings, keep_sentences
 from manyglot.progress import bar
-from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.subwords import UNK, Subwords
 
 CHUNK_BYTES = 4 * 2**20
 ALONE_BELOW = 8 * 2**20
@@ -47,6 +48,11 @@ class Encoded:
     part: Part
     num_lines: int
     dropped: Counter[str]
+    """Sentences left out, by reason."""
+    examples: dict[str, list[str]]
+    """Some of them."""
+    counts: Counter[str]
+    """Sentences, words, subwords and unknown subwords that were kept."""
 
 
 def chunks_of(text: Path, model: Path, results: Path, cleaning: CleaningSettings) -> Iterator[Chunk]:
@@ -93,6 +99,14 @@ def encode(chunk: Chunk) -> None:
         dtype=np.uint32,
         count=num_tokens,
     )
+    counts = {
+        "sentences": len(rows),
+        "words": sum(len(lines[i].split()) for i in rows),
+        "subwords": num_tokens,
+        "unknown": int((tokens == UNK).sum()),
+    }
+    left_out = {reason: len(numbers) for reason, numbers in dropped.items()}
+    examples = {reason: [lines[i] for i in numbers[:SHOWN]] for reason, numbers in dropped.items()}
     unfinished = chunk.result.with_suffix(".unfinished.npz")
     np.savez(
         unfinished,
@@ -100,8 +114,7 @@ def encode(chunk: Chunk) -> None:
         lengths=lengths[kept].astype(np.uint32),
         tokens=tokens,
         num_lines=len(lines),
-        reasons=np.array(list(dropped), dtype=np.str_),
-        counts=np.array(list(dropped.values()), dtype=np.int64),
+        notes=np.array(json.dumps([left_out, examples, counts])),
     )
     unfinished.replace(chunk.result)
 
@@ -110,8 +123,8 @@ def read_result(chunk: Chunk) -> Encoded:
     """What `encode` wrote."""
     with np.load(chunk.result, allow_pickle=False) as stored:
         part = Part(stored["rows"], stored["lengths"], stored["tokens"])
-        dropped = Counter(dict(zip(stored["reasons"].tolist(), stored["counts"].tolist(), strict=True)))
-        return Encoded(part, int(stored["num_lines"]), dropped)
+        left_out, examples, counts = json.loads(str(stored["notes"]))
+        return Encoded(part, int(stored["num_lines"]), Counter(left_out), examples, Counter(counts))
 
 
 @lru_cache(maxsize=1)

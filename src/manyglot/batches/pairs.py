@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -63,21 +62,22 @@ def write_pairs(
     directions: Sequence[Direction],
     cleaning: CleaningSettings = NOTHING,
     others: Sequence[TokenStore] = (),
-) -> dict[str, Counter[str]]:
-    """Write the index of some directions; return how many pairs of each two languages were left out, by reason.
+) -> dict[str, dict[str, IntArray]]:
+    """Write the index of some directions; return the pairs of each two languages that were left out, by reason.
 
     The stores of dev and test are needed to leave out what is in them.
     """
     cells, starts = [], [0]
-    dropped: dict[str, Counter[str]] = {}
+    dropped: dict[str, dict[str, IntArray]] = {}
     facts = _Facts(store, others, cleaning)
     with (store.folder / "pairs.raw").open("wb") as file:  # the whole may be larger than the memory
         for number, direction in enumerate(directions):
             source, target = store.pairs(*direction)
             lengths = store.lengths(source), store.lengths(target)
             kept, reasons = keep_pairs(lengths, *facts.of(direction, source, target), cleaning)
-            if reasons:
-                dropped["-".join(sorted(direction))] = reasons
+            for reason, numbers in reasons.items():
+                left_out = dropped.setdefault("-".join(sorted(direction)), {})
+                left_out.setdefault(reason, np.stack([source[numbers], target[numbers]], axis=1))  # both ways alike
             source, target, lengths = source[kept], target[kept], (lengths[0][kept], lengths[1][kept])
             cell = cells_of(*lengths)
             order = np.argsort(cell, kind="stable")

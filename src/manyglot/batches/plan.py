@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.permutation import mix, permute
 from manyglot.batches.store import AnyInts, IntArray
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.sampling import epoch_counts
-from manyglot.errors import CorpusError, SettingsError
+from manyglot.errors import CorpusError, SettingsError, suggest
 from manyglot.settings import Settings
 
 BATCHES, PAIRS, CHOSEN = range(3)
@@ -37,6 +37,17 @@ class BatchSettings(Settings):
     """Size of a batch: sentences times the longest of them, source or target, padding included."""
     temperature: float | None = Field(5.0, gt=0)
     """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
+    weights: dict[str, float] = Field(default_factory=dict)
+    """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
+    then has as many pairs as the corpus."""
+
+    @field_validator("weights")
+    @classmethod
+    def _positive(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name, weight in weights.items():
+            if weight <= 0:
+                raise ValueError(f"{name} should have a weight above 0; leave a direction out with corpus.exclude.")
+        return weights
 
 
 @dataclass(frozen=True)
@@ -96,9 +107,21 @@ class Plan:
         self.index, self.seed = index, seed
         numbers = [index.numbers[direction] for direction in self.directions]
         self.sizes_D = np.array([index.size(direction) for direction in self.directions])
-        self.counts_D = epoch_counts(self.sizes_D, settings.temperature)
+        self.counts_D = self._counts(settings)
         self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings.max_tokens, num_symbols)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
+
+    def _counts(self, settings: BatchSettings) -> IntArray:
+        """How many pairs of each direction are drawn in an epoch."""
+        if not settings.weights:
+            return epoch_counts(self.sizes_D, settings.temperature)
+        named = {direction: f"{direction.source}>{direction.target}" for direction in self.directions}
+        for name in settings.weights:
+            if name not in named.values():
+                raise SettingsError(f"batches.weights: {name} is not trained on. {suggest(name, named.values())}")
+        weights_D = np.array([settings.weights.get(name, 1.0) for name in named.values()])
+        counts_D: IntArray = np.rint(weights_D / weights_D.sum() * self.sizes_D.sum()).astype(np.int64)
+        return np.maximum(counts_D, 1)
 
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has; the rest of the draws makes it differ a little from epoch to epoch."""

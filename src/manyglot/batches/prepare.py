@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from manyglot.batches.dataset import FORMAT, Dataset
 from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
 from manyglot.batches.pairs import PairsIndex, write_pairs
 from manyglot.batches.store import Part, TokenStore, write_store
-from manyglot.corpus.cleaning import NOTHING, CleaningSettings
+from manyglot.corpus.cleaning import NOTHING, SHOWN, CleaningSettings
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.sources import CorpusSettings, open_corpus, trained_directions
@@ -79,15 +83,21 @@ def _build(
     say(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
     model = folder / "subwords.model"
     if not model.exists():
-        train_subwords(_sentences(folder, languages), recipe.vocabulary).save(model)
+        _subwords(folder, languages, recipe.vocabulary).save(model)
     vocabulary = Vocabulary(Subwords.load(model), languages)
-    dropped = {}
+    dropped = {split: LeftOut() for split in Split}
+    subwords = {}
     for split in (Split.TEST, Split.DEV, Split.TRAIN):  # in this order: training may leave out what the others have
         cleaning = NOTHING if split is Split.TEST else recipe.cleaning
-        dropped[split] = _write_store(folder, vocabulary, split, cleaning)
+        subwords[split] = _write_store(folder, vocabulary, split, cleaning, dropped[split])
         if split is not Split.TEST:  # which is translated and scored as text
-            dropped[split] |= _write_pairs(folder, languages, split, directions, cleaning)
-    return {"rows": rows, "dropped": {split: counts for split, counts in dropped.items() if counts}}
+            _write_pairs(folder, vocabulary, split, directions, cleaning, dropped[split])
+    return {
+        "rows": rows,
+        "dropped": {split: each.counts for split, each in dropped.items() if each.counts},
+        "dropped_examples": {split: each.examples for split, each in dropped.items() if each.counts},
+        "subwords": subwords[Split.TRAIN],
+    }
 
 
 def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
@@ -100,42 +110,80 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     return counted
 
 
-def _sentences(folder: Path, languages: Languages) -> Iterator[str]:
-    for code in languages:
-        yield from (line for line in read_lines(folder / "text" / f"{Split.TRAIN}.{code}") if line)
+def _subwords(folder: Path, languages: Languages, settings: VocabularySettings) -> Subwords:
+    """Those that were brought, or learnt from all text or from a sample."""
+    if settings.model is not None:
+        return Subwords.load(settings.model)
+    text = {code: folder / "text" / f"{Split.TRAIN}.{code}" for code in languages}
+    if settings.sample is None:
+        return train_subwords((line for path in text.values() for line in read_lines(path) if line), settings)
+    sizes = np.array([sum(map(bool, read_lines(path))) for path in text.values()])
+    shares = (sizes / sizes.max()) ** (1 / settings.sample_temperature)
+    wanted = np.minimum(np.ceil(shares / shares.sum() * settings.sample), sizes).astype(np.int64)
+    parts = (every_nth(read_lines(p), *n) for p, n in zip(text.values(), zip(sizes, wanted, strict=True), strict=True))
+    return train_subwords(chain.from_iterable(parts), settings)
+
+
+def every_nth(lines: Iterable[str], size: int, wanted: int) -> Iterator[str]:
+    """Some of the lines that are not empty, evenly spread."""
+    sentences = (line for line in lines if line)
+    return (line for i, line in enumerate(sentences) if (i + 1) * wanted // size > i * wanted // size)
+
+
+@dataclass
+class LeftOut:
+    """What cleaning left out of a split: for each language or pair of languages and each reason, how many and some."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    examples: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+    def add(self, place: str, reason: str, number: int, examples: list[str]) -> None:
+        """Note some more."""
+        self.counts.setdefault(place, Counter())[reason] += number
+        known = self.examples.setdefault(place, {}).setdefault(reason, [])
+        known += examples[: SHOWN - len(known)]
 
 
 def _write_pairs(
-    folder: Path, languages: Languages, split: Split, directions: list[Direction], cleaning: CleaningSettings
-) -> dict[str, Counter[str]]:
-    """Index the pairs of a split; return how many were left out, by reason."""
+    folder: Path,
+    vocabulary: Vocabulary,
+    split: Split,
+    directions: list[Direction],
+    cleaning: CleaningSettings,
+    dropped: LeftOut,
+) -> None:
+    """Index the pairs of a split."""
     others = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_overlap else ()
-    stores = [TokenStore(folder / "store" / other, languages) for other in others]
-    return write_pairs(TokenStore(folder / "store" / split, languages), directions, cleaning, stores)
+    stores = [TokenStore(folder / "store" / other, vocabulary.languages) for other in others]
+    store = TokenStore(folder / "store" / split, vocabulary.languages)
+    for place, reasons in write_pairs(store, directions, cleaning, stores).items():
+        for reason, pairs in reasons.items():
+            some = [vocabulary.decode([store[i].tolist() for i in pair]) for pair in pairs[:SHOWN].tolist()]
+            dropped.add(place, reason, len(pairs), [" ↔ ".join(texts) for texts in some])
 
 
 def _write_store(
-    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings
+    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings, dropped: LeftOut
 ) -> dict[str, Counter[str]]:
-    """Tokenise a split; return how many sentences of each language were left out, by reason."""
+    """Tokenise a split; return how many sentences, words, subwords and unknown ones each language has."""
     results, store = folder / "encoded" / split, folder / "store" / split
     results.mkdir(parents=True, exist_ok=True)
+    model = folder / "subwords.model"
     chunks = {
-        code: list(chunks_of(folder / "text" / f"{split}.{code}", folder / "subwords.model", results, cleaning))
+        code: list(chunks_of(folder / "text" / f"{split}.{code}", model, results, cleaning))
         for code in vocabulary.languages
     }
     encode_all((chunk for each in chunks.values() for chunk in each), split)
-    dropped: dict[str, Counter[str]] = {}
-    num_sentences = num_tokens = 0
+    counts: dict[str, Counter[str]] = {code: Counter() for code in chunks}
     for code, each in chunks.items():
         for encoded in map(read_result, each):
-            num_sentences += len(encoded.part.rows)
-            num_tokens += len(encoded.part.tokens)
-            if encoded.dropped:
-                dropped[code] = dropped.get(code, Counter()) + encoded.dropped
-    write_store(store, map(_parts, chunks.values()), (num_sentences, num_tokens), len(vocabulary))
+            counts[code] += encoded.counts
+            for reason, number in encoded.dropped.items():
+                dropped.add(code, reason, number, encoded.examples[reason])
+    sizes = (sum(c["sentences"] for c in counts.values()), sum(c["subwords"] for c in counts.values()))
+    write_store(store, map(_parts, chunks.values()), sizes, len(vocabulary))
     shutil.rmtree(results)
-    return dropped
+    return counts
 
 
 def _parts(chunks: list[Chunk]) -> Iterator[Part]:

@@ -5,7 +5,6 @@ A sentence that is left out takes every pair it is part of with it, as the paper
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -38,9 +37,13 @@ NOTHING = CleaningSettings(max_subwords=2**31)
 """For test text."""
 
 
-def keep_sentences(
-    texts: Sequence[str], lengths: Ints, code: str, settings: CleaningSettings
-) -> tuple[Mask, Counter[str]]:
+SHOWN = 5
+"""Examples that are kept of what was left out, for each place and reason."""
+Dropped = dict[str, Ints]
+"""For each reason, the numbers of what was left out for it."""
+
+
+def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: CleaningSettings) -> tuple[Mask, Dropped]:
     """Which sentences of a language are worth learning from, and why others are left out.
 
     An empty one is a language without this row, not a fault, and not counted.
@@ -58,7 +61,7 @@ def keep_pairs(
     hashes: tuple[Ints, Ints] | None,
     known: tuple[Mask, Mask] | None,
     settings: CleaningSettings,
-) -> tuple[Mask, Counter[str]]:
+) -> tuple[Mask, Dropped]:
     """Which pairs of sentences are worth learning from, by what is known of their two sides.
 
     `hashes` are there if equal pairs are to be found, `known` says which sentences are in dev or test.
@@ -76,11 +79,11 @@ def keep_pairs(
     return _sift(np.ones(len(lengths[0]), dtype=np.bool_), reasons)
 
 
-def _sift(kept: Mask, reasons: Mapping[str, Mask]) -> tuple[Mask, Counter[str]]:
+def _sift(kept: Mask, reasons: Mapping[str, Mask]) -> tuple[Mask, Dropped]:
     """Take the reasons one after the other; each thing is counted under the first that applies."""
-    dropped: Counter[str] = Counter()
+    dropped: Dropped = {}
     for reason, applies in reasons.items():
-        if number := int((kept & applies).sum()):
-            dropped[reason] = number
+        if len(numbers := np.flatnonzero(kept & applies)):
+            dropped[reason] = numbers
         kept = kept & ~applies
     return kept, dropped

@@ -27,20 +27,34 @@ class VocabularySettings(Settings):
     """Make every digit a subword of its own, so that numbers can be copied digit by digit."""
     byte_fallback: bool = False
     """Spell unknown characters by their bytes instead of <unk>."""
+    sample: int | None = Field(None, ge=1)
+    """Learn from about this many training sentences, spread over the languages; null learns from all."""
+    sample_temperature: float = Field(5.0, gt=0)
+    """How the sample is spread: in proportion to size^(1/temperature)."""
+    model: Path | None = None
+    """Use this SentencePiece model instead of learning one; `size` is then the model's own."""
 
 
 class Subwords:
-    """A trained SentencePiece model: text to ids and back."""
+    """A trained SentencePiece model: text to ids and back.
+
+    Our numbers are <pad>, </s>, <unk> and then all other pieces. A model that was made elsewhere may number them
+    otherwise, or lack <pad>; it is translated.
+    """
 
     def __init__(self, serialized: bytes) -> None:
         self.serialized = serialized
         self._processor = sentencepiece.SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(serialized)
         symbols = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
-        if symbols != (PAD, EOS, UNK):
-            raise FolderError(
-                f"This SentencePiece model numbers <pad>, </s>, <unk> as {symbols}; they must be {(PAD, EOS, UNK)}."
-            )
+        pieces = range(self._processor.GetPieceSize())
+        special = {*symbols, self._processor.bos_id()}
+        self._theirs = [*symbols, *(i for i in pieces if i not in special)]
+        self._ours = [UNK] * len(pieces)
+        for ours, theirs in enumerate(self._theirs):
+            if theirs >= 0:
+                self._ours[theirs] = ours
+        self._same = self._theirs == list(pieces)
 
     @classmethod
     def load(cls, path: Path) -> Subwords:
@@ -57,16 +71,17 @@ class Subwords:
         path.write_bytes(self.serialized)
 
     def __len__(self) -> int:
-        return int(self._processor.GetPieceSize())
+        return len(self._theirs)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Split sentences into subword ids, without special symbols."""
         ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
-        return ids
+        return ids if self._same else [[self._ours[i] for i in each] for each in ids]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Join subword ids into sentences."""
-        return [str(self._processor.DecodeIds(list(each))) for each in ids]
+        theirs = ids if self._same else [[self._theirs[i] for i in each] for each in ids]
+        return [str(self._processor.DecodeIds(list(each))) for each in theirs]
 
 
 def train_subwords(texts: Iterable[str], settings: VocabularySettings) -> Subwords:
