@@ -15,7 +15,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ from manyglot.batches.pairs import write_pairs
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.store import Part, TokenStore, write_store
 from manyglot.corpus.cleaning import CleaningSettings
-from manyglot.corpus.languages import Languages, directions_of
+from manyglot.corpus.languages import Languages, directions_of, is_known
 from manyglot.corpus.textfiles import read_lines
 from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Tags
@@ -37,7 +37,7 @@ NUM_SUBWORDS = 64_000
 
 def encode(options: argparse.Namespace) -> None:
     """Tokenise the same lines with SentencePiece's threads and into chunks of a store."""
-    paths = sorted(options.text.glob("train.*"))
+    paths = sorted(path for path in options.text.glob("train.*") if is_known(path.suffix[1:]))
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,7 +68,9 @@ def encode(options: argparse.Namespace) -> None:
 
 def load(options: argparse.Namespace) -> None:
     """Open a large store as training does."""
-    codes = ["en", *(f"q{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(options.languages - 1))]
+    letters = "abcdefghijklmnopqrst"
+    names = (f"{a}{b}{c}" for a, b, c in product("qxy", letters, letters))
+    codes = ["en", *islice(names, options.languages - 1)]
     languages = Languages(codes)
     if not (options.folder / "pairs.json").exists():
         start = time.perf_counter()

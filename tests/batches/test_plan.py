@@ -68,6 +68,24 @@ def test_any_batch_is_found_without_those_before_it(
     np.testing.assert_array_equal(piece.starts, everything.starts[first : last + 1] - everything.starts[first])
 
 
+@pytest.mark.parametrize("num_processes", [1, 2, 3, 8])
+def test_the_number_of_processes_changes_nothing(num_processes: int, tmp_path: Path) -> None:
+    """Each takes every n-th batch of one and the same series."""
+    index = bilingual(tmp_path, [[5, 9, 13] * 30, [6] * 40])
+    whole = make_plan(index, max_tokens=60)
+    number = whole.num_batches(0)
+    taken = {}
+    for rank in range(num_processes):
+        plan = make_plan(index, max_tokens=60)
+        for batch in range(rank, number, num_processes):
+            entries = plan.entries(0, batch, batch + 1)
+            taken[batch] = (entries.source.tolist(), entries.target.tolist())
+    everything = whole.entries(0, 0, number)
+    for batch in range(number):
+        rows = everything.batch(batch)
+        assert taken[batch] == (everything.source[rows].tolist(), everything.target[rows].tolist())
+
+
 def test_epochs_and_seeds_differ(tmp_path: Path) -> None:
     index = bilingual(tmp_path, [[5] * 100, [6] * 100])
     orders = {

@@ -27,6 +27,14 @@ def test_sentences_in_another_script_are_left_out() -> None:
     assert keep_sentences(texts, lengths, "qaa", CleaningSettings(min_script=0.7))[0].all(), "its script is not known"
 
 
+def test_sentences_in_another_language_are_left_out() -> None:
+    texts = ["The weather was fine all summer long.", "Das Wetter war den ganzen Sommer lang schön.", "Das Wetter"]
+    kept, dropped = keep_sentences(texts, np.full(3, 9), "en", CleaningSettings(right_language=True))
+    assert kept.tolist() == [True, False, True], "what is too short to tell is kept"
+    assert dropped["another language"].tolist() == [1]
+    assert keep_sentences(texts, np.full(3, 9), "qaa", CleaningSettings(right_language=True))[0].all()
+
+
 @pytest.mark.parametrize(
     ("code", "script"),
     [("de", "Latn"), ("ru", "Cyrl"), ("sr", "Cyrl"), ("sr-Latn", "Latn"), ("zh", "Hans"), ("zh-tw", "Hant"),

@@ -182,3 +182,11 @@ def test_a_corpus_that_is_not_there_yet_has_the_languages_that_are_listed(tmp_pa
     assert languages_of(settings).codes == ("de", "en")
     with pytest.raises(ManyglotError, match="at least two languages"):
         languages_of(TableSettings(path=tmp_path / "later", languages=("en",)))
+
+
+def test_a_language_that_nobody_knows_is_refused_unless_it_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"train.de": "a\n", "train.en": "b\n", "train.src": "web\n"})
+    with pytest.raises(ManyglotError, match=r"text in src, which is no language code that we know. List the languages"):
+        open_corpus(MultiwaySettings(path=tmp_path))
+    assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en"))).languages == ("de", "en")
+    assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en", "src"))).languages[-1] == "src"

@@ -6,11 +6,14 @@ A sentence that is left out takes every pair it is part of with it, as the paper
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from manyglot.corpus.languages import primary
 from manyglot.corpus.scripts import script_of, share_in_script
 from manyglot.settings import Settings
 
@@ -25,6 +28,8 @@ class CleaningSettings(Settings):
     """Leave out sentences of more subwords than this."""
     min_script: float | None = Field(None, gt=0, le=1)
     """Leave out sentences with a smaller share of letters in their language's script, such as 0.5."""
+    right_language: bool = False
+    """Leave out sentences of 30 characters or more that py3langid takes for another language; slow, 10,000 a second."""
     max_ratio: float | None = Field(None, ge=1)
     """Leave out pairs of which one side has more than this many times the subwords of the other, such as 3."""
     deduplicate: bool = False
@@ -33,6 +38,8 @@ class CleaningSettings(Settings):
     """Leave out training pairs with a sentence that is in the dev or test text of its language."""
 
 
+LONG_ENOUGH = 30
+"""Characters from which on the language of a sentence can be told."""
 NOTHING = CleaningSettings(max_subwords=2**31)
 """For test text."""
 
@@ -53,7 +60,20 @@ def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: Cle
     if settings.min_script is not None and script is not None:
         least = settings.min_script
         reasons["wrong script"] = np.fromiter((share_in_script(text, script) < least for text in texts), dtype=np.bool_)
+    if settings.right_language and primary(code) in _identifier().nb_classes:
+        reasons["another language"] = np.fromiter((_is_foreign(text, primary(code)) for text in texts), dtype=np.bool_)
     return _sift(lengths > 0, reasons)
+
+
+def _is_foreign(text: str, language: str) -> bool:
+    return len(text) >= LONG_ENOUGH and _identifier().classify(text)[0] != language
+
+
+@cache
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
 
 
 def keep_pairs(

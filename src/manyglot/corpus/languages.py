@@ -64,6 +64,12 @@ def looks_like_code(name: str) -> bool:
     return _CODE.fullmatch(name) is not None
 
 
+def is_known(code: str) -> bool:
+    """Whether CLDR has a name for a language, or its code is one of those for private use (qaa to qtz)."""
+    language = primary(code)
+    return language in Locale("en").languages or re.fullmatch("q[a-t][a-z]", language) is not None
+
+
 def check_code(code: str) -> str:
     """Refuse what does not look like a language code (`de`, `deu`, `pt-br`, `sr-Latn`)."""
     if not looks_like_code(code):

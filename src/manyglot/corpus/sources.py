@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manyglot.corpus.languages import Direction, Languages, directions_of, parse_direction
+from manyglot.corpus.languages import Direction, Languages, directions_of, is_known, parse_direction
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.pairs import PairsCorpus, PairsSettings
 from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
@@ -59,7 +59,13 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = PairsCorpus(settings)
         case TableSettings():
             corpus = TableCorpus(settings)
-    _checked(Languages(corpus.languages), settings)
+    languages = _checked(Languages(corpus.languages), settings)
+    unknown = [code for code in languages if not is_known(code)]
+    if unknown and not getattr(settings, "languages", ()):
+        raise LanguageError(
+            f"The corpus has text in {', '.join(unknown)}, which is no language code that we know. "
+            f"List the languages you mean in corpus.languages."
+        )
     return corpus
 
 
