@@ -27,7 +27,7 @@ from manyglot.corpus.sources import languages_of, open_corpus, trained_direction
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import CorpusError, FolderError, LanguageError, SettingsError
+from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
@@ -85,6 +85,7 @@ def train(experiment: Experiment) -> Path:
     """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
     dataset = Dataset(experiment.data)
     dataset.check_origin(experiment.recipe.as_json())
+    _warn_of_changed_text(experiment, dataset)
     model = new_model(experiment, dataset)
     tags, settings = model.tags(), experiment.training
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
@@ -103,6 +104,18 @@ def train(experiment: Experiment) -> Path:
     return model_folder
 
 
+def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
+    """Say so if the text is not what the data was prepared from; it need not be there any more."""
+    try:
+        text = open_corpus(experiment.corpus).fingerprint()
+    except ManyglotError:
+        return
+    if text != dataset.card["origin"]["text"]:
+        say(
+            f"The text has changed since {dataset.folder} was prepared. To use it, delete that folder and prepare again."
+        )
+
+
 def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
     """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
     store = dataset.store(Split.DEV)
@@ -110,7 +123,7 @@ def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> V
     if not any(index.size(direction) for direction in dataset.supervised):
         say("The corpus has no dev text in the directions of the training: training without validation.")
         return lambda model: {}
-    batches = experiment.batches.model_copy(update={"temperature": None})
+    batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
     loader = Loader(store, dataset.supervised, batches, tags, experiment.seed)
     return dev_loss(loader, find_device(experiment.training.device), experiment.training.precision)
 

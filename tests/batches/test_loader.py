@@ -52,3 +52,40 @@ def test_the_budget_counts_tags_and_ends(dataset: Dataset) -> None:
     settings = BatchSettings(max_tokens=200)
     for batch in Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch():
         assert max(batch.source_BS.numel(), batch.input_BT.numel()) <= 200
+
+
+def test_batches_have_as_few_shapes_as_asked_for(dataset: Dataset) -> None:
+    """Padded to a shape, with sentences that are not there where a batch is not full; the real ones are the same."""
+    tags = [Tags(source=(dataset.vocabulary.tag_id(i),), target=(7,)) for i in range(len(dataset.languages))]
+    for number in (1, 2, 4):
+        settings = BatchSettings(max_tokens=400, temperature=None, num_shapes=number)
+        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3)
+        shapes, real, scored = set(), 0, 0
+        for batch in loader.epoch():
+            shapes.add((tuple(batch.source_BS.shape), tuple(batch.input_BT.shape)))
+            assert batch.source_BS.numel() <= 400
+            assert batch.input_BT.shape == batch.label_BT.shape
+            there = (batch.label_BT != 0).any(dim=1)
+            real += int(there.sum())
+            scored += batch.num_tokens
+            assert (batch.source_BS[~there, 0] == 1).all()
+            assert (batch.source_BS[there] != 0).sum(dim=1).min() >= 3
+            assert batch.lang_B.tolist() == sorted(batch.lang_B.tolist())
+        assert len(shapes) <= number
+        assert real == 60 * len(dataset.supervised)
+        plain = Loader(
+            dataset.store(Split.TRAIN), dataset.supervised, BatchSettings(max_tokens=400, temperature=None), tags, 3
+        )
+        assert scored == sum(batch.num_tokens for batch in plain.epoch())
+
+
+def test_more_shapes_mean_less_padding(dataset: Dataset) -> None:
+    tags = [Tags()] * len(dataset.languages)
+    padding = []
+    for number in (1, 2, 4, 8):
+        settings = BatchSettings(max_tokens=400, temperature=None, num_shapes=number)
+        batches = list(Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch())
+        real = [batch.label_BT[(batch.label_BT != 0).any(dim=1)] for batch in batches]
+        padding.append(sum(int((labels == 0).sum()) for labels in real))
+    assert padding == sorted(padding, reverse=True)
+    assert padding[-1] < 0.6 * padding[0]

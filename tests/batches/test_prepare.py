@@ -52,7 +52,7 @@ def test_other_settings_or_other_text_are_not_taken_for_the_same(tmp_path: Path)
         workflow.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
 
 
-def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path) -> None:
+def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
     text = write_text(tmp_path / "text", train_en=lines, train_de=lines)
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
@@ -60,6 +60,9 @@ def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path) -> None:
     write_text(text, train_de=lines.upper() + "\n")
     with pytest.raises(FolderError, match=r"\(text changed\)"):
         workflow.prepare(experiment)
+    capsys.readouterr()
+    workflow.train(experiment)
+    assert "The text has changed since" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class Loader:
         seed: int,
     ) -> None:
         num_symbols = 1 + max(max(len(tag.source), len(tag.target)) for tag in tags)  # </s> and the tags
+        self.constant_shapes = settings.num_shapes is not None
         self.plan = Plan(PairsIndex(store), directions, settings, num_symbols, seed)
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
@@ -67,4 +68,5 @@ class Loader:
                 rows = entries.batch(index)
                 order = np.argsort(languages[rows], kind="stable")
                 source, target = entries.source[rows][order], entries.target[rows][order]
-                yield self._collate(source, target, languages[rows][order])
+                shape = self.plan.shape(int(entries.bucket[index])) if self.constant_shapes else None
+                yield self._collate(source, target, languages[rows][order], shape)

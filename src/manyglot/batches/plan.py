@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -37,6 +38,8 @@ class BatchSettings(Settings):
     """Size of a batch: sentences times the longest of them, source or target, padding included."""
     temperature: float | None = Field(5.0, gt=0)
     """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
+    num_shapes: int | None = Field(None, ge=1)
+    """Pad batches to at most this many shapes, for an engine that compiles each; null pads to the longest sentence."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
     then has as many pairs as the corpus."""
@@ -60,10 +63,19 @@ class Entries:
     target: AnyInts
     starts: IntArray
     """Batch i holds the entries from starts[i] to starts[i + 1]."""
+    bucket: IntArray
+    """The bucket of each batch."""
 
     def batch(self, index: int) -> slice:
         """The entries of one of the batches."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
+
+
+class Shape(NamedTuple):
+    """The size of a batch that is padded to it."""
+
+    sentences: int
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,8 @@ class _Buckets:
     """Where these begin in the pairs index."""
     most_K: IntArray
     """How many sentence pairs make a batch."""
+    longest_K: IntArray
+    """The most tokens of a sentence, symbols included."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,7 @@ class Plan:
         numbers = [index.numbers[direction] for direction in self.directions]
         self.sizes_D = np.array([index.size(direction) for direction in self.directions])
         self.counts_D = self._counts(settings)
-        self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings.max_tokens, num_symbols)
+        self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings, num_symbols)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def _counts(self, settings: BatchSettings) -> IntArray:
@@ -148,7 +162,11 @@ class Plan:
         chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
 
         pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
-        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts)
+        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts, bucket)
+
+    def shape(self, bucket: int) -> Shape:
+        """The most sentences and the most tokens of a sentence that a batch of a bucket has."""
+        return Shape(int(self._buckets.most_K[bucket]), int(self._buckets.longest_K[bucket]))
 
     def _make_epoch(self, epoch: int) -> _Epoch:
         """Every pair is drawn `whole` times, and `rest` of a direction once more, spread evenly over its buckets."""
@@ -165,9 +183,10 @@ class Plan:
 
 
 def _make_buckets(
-    index: PairsIndex, numbers: list[int], weight_D: AnyInts, max_tokens: int, num_symbols: int
+    index: PairsIndex, numbers: list[int], weight_D: AnyInts, settings: BatchSettings, num_symbols: int
 ) -> _Buckets:
-    """Join neighbouring cells until they make a few nearly full batches."""
+    """Join neighbouring cells into buckets."""
+    max_tokens = settings.max_tokens
     cells, column = np.unique(index.cells_C4[:, 1], return_inverse=True)
     counts_DC = np.zeros((len(index.numbers), len(cells)), dtype=np.int64)
     counts_DC[index.cells_C4[:, 0], column] = index.cells_C4[:, 2]
@@ -181,27 +200,44 @@ def _make_buckets(
             f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({longest_C.max()} tokens). "
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
-    ends, most = _cut(expected_C, longest_C, max_tokens)
+    if settings.num_shapes is None:
+        ends = _cut(expected_C, longest_C, max_tokens)
+    else:
+        ends = _cut_into(settings.num_shapes, expected_C, longest_C, np.sqrt(cells).astype(np.int64))
     before_DC = np.concatenate([np.zeros((len(numbers), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
     edges = np.array([0, *ends])
     starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
-    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, np.array(most))
+    longest_K = np.maximum.reduceat(longest_C, edges[:-1])
+    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, max_tokens // longest_K, longest_K)
 
 
-def _cut(expected_C: AnyInts, longest_C: IntArray, max_tokens: int) -> tuple[list[int], list[int]]:
-    """Where buckets end, and how many sentence pairs a batch of each may have."""
-    ends, most = [], []
+def _cut(expected_C: AnyInts, longest_C: IntArray, max_tokens: int) -> list[int]:
+    """Where buckets end, if each is to make at least two batches and these are to be nearly full."""
+    ends = []
     drawn, longest = 0.0, 1
     for cell, (number, length) in enumerate(zip(expected_C.tolist(), longest_C.tolist(), strict=True), start=1):
         drawn, longest = drawn + number, max(longest, length)
         batches = drawn / (max_tokens // longest)
         if batches >= 2 and batches / np.ceil(batches) > 0.9:
             ends.append(cell)
-            most.append(max_tokens // longest)
             drawn, longest = 0.0, 1
-    if drawn:
-        ends.append(len(expected_C))
-        most.append(max_tokens // longest)
-    elif ends:
-        ends[-1] = len(expected_C)
-    return ends, most
+    return [*ends, len(expected_C)] if drawn else [*ends[:-1], len(expected_C)]
+
+
+def _cut_into(number: int, expected_C: AnyInts, longest_C: IntArray, level_C: IntArray) -> list[int]:
+    """Where at most so many buckets end, if the padding is to be the least; by dynamic programming over the levels."""
+    edges = np.flatnonzero(np.diff(level_C, append=-1)) + 1
+    drawn = np.cumsum(expected_C)[edges - 1]
+    longest = np.maximum.accumulate(longest_C)[edges - 1]
+    unreached: tuple[float, list[int]] = (np.inf, [])
+    best = [(0.0, unreached[1]), *[unreached] * len(edges)]
+    for _ in range(min(number, len(edges))):
+        new = list(best)
+        for stop in range(1, len(edges) + 1):
+            for start in range(stop):
+                inside = drawn[stop - 1] - (drawn[start - 1] if start else 0.0)
+                cost = best[start][0] + inside * longest[stop - 1]
+                if cost < new[stop][0]:
+                    new[stop] = (cost, [*best[start][1], int(edges[stop - 1])])
+        best = new
+    return best[-1][1]
