@@ -111,9 +111,7 @@ def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
     except ManyglotError:
         return
     if text != dataset.card["origin"]["text"]:
-        say(
-            f"The text has changed since {dataset.folder} was prepared. To use it, delete that folder and prepare again."
-        )
+        say(f"The text has changed since {dataset.folder} was prepared. Delete it and prepare again to use the new.")
 
 
 def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
