@@ -99,8 +99,11 @@ def corpus_inspect(
 
     inspection = workflow.inspect(read_experiment(config, overrides), samples)
     if as_json:
-        return _print_json(inspection.as_json())
-    print_inspection(inspection)
+        _print_json(inspection.as_json())
+    else:
+        print_inspection(inspection)
+    if inspection.errors:
+        raise ManyglotError(f"The corpus cannot be read as it is: {inspection.errors[0]}")
 
 
 @corpus_app.command("preview")
@@ -134,7 +137,9 @@ def corpus_preview(
 def prepare(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
-    show_dropped: Annotated[int, typer.Option(help="Examples to print of what is left out, for each reason.")] = 0,
+    show_dropped: Annotated[
+        int, typer.Option(min=0, help="Examples to print of what is left out, for each reason.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Turn a corpus into prepared data.

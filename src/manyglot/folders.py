@@ -31,8 +31,8 @@ def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
         unfinished.mkdir(parents=True, exist_ok=True)
         note.write_text(text, encoding="utf-8")
         yield unfinished
-        note.unlink()
         unfinished.rename(folder)
+        (folder / note.name).unlink()
     except OSError as error:
         raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
 

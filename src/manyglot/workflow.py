@@ -66,7 +66,10 @@ def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> list[di
         index = PairsIndex(dataset.store(Split.TRAIN))
         sizes = {direction: index.size(direction) for direction in dataset.supervised}
     else:
-        pairs = inspect(experiment).pairs[Split.TRAIN]
+        inspection = inspect(experiment)
+        if inspection.errors:
+            raise CorpusError(inspection.errors[0])
+        pairs = inspection.pairs[Split.TRAIN]
         sizes = {direction: pairs[direction] for direction in sorted(pairs)}
     if not sum(sizes.values()):
         raise CorpusError("The corpus has no training pairs. See `manyglot corpus inspect`.")

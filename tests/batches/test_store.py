@@ -65,3 +65,12 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.npy").write_bytes(b"")
     with pytest.raises(FolderError, match="is damaged"):
         TokenStore(tmp_path, Languages(["de", "en"]))
+
+
+def test_equal_sentences_have_equal_hashes_unless_something_is_unknown(tmp_path: Path) -> None:
+    one = make_store(tmp_path / "one", de={0: [5, 6], 1: [6, 5], 2: [5, 6], 3: [5, 2], 4: [5, 2]})
+    other = make_store(tmp_path / "other", de={0: [5, 6], 3: [5, 2]})
+    hashes, theirs = one.hashes(one.sentences("de")).tolist(), other.hashes(other.sentences("de")).tolist()
+    assert hashes[0] == hashes[2] == theirs[0]
+    assert len(set(hashes)) == 4
+    assert theirs[1] not in hashes

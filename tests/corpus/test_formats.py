@@ -132,12 +132,16 @@ def test_compressed_files_are_read_as_plain_ones(ending: str, tmp_path: Path) ->
         ({"train.tsv": "de\tde\neins\tone\n"}, "a column is named twice"),
         ({"train.jsonl": '{"de": "a", "en": "b"}\nnonsense\n'}, "train.jsonl, line 2 is not a JSON object"),
         ({"train.parquet": "nonsense"}, "cannot be read as Parquet"),
+        ({"train.jsonl": '{"translation": null}\n'}, "train.jsonl, line 1 is not a JSON object"),
+        ({"train.jsonl": '{"de": "a", "en": ["b"]}\n', "dev.tsv": "de\n"}, "should be text, got"),
+        ({"train.jsonl": '{"de": "a \\ud800 b", "en": "b"}\n'}, "record 1 is not UTF-8"),
+        ({"train-test.tsv": "de\ten\n"}, "names more than one of train, dev and test"),
         ({"notes.txt": ""}, "holds no training table. Name it train.tsv"),
     ],
 )
 def test_tables_that_cannot_be_read_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=message):
-        list(table(write(tmp_path, files)).rows(Split.TRAIN))
+        list(table(write(tmp_path, files), languages=("de", "en")).rows(Split.TRAIN))
 
 
 def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
@@ -185,8 +189,21 @@ def test_a_corpus_that_is_not_there_yet_has_the_languages_that_are_listed(tmp_pa
 
 
 def test_a_language_that_nobody_knows_is_refused_unless_it_is_named(tmp_path: Path) -> None:
-    write(tmp_path, {"train.de": "a\n", "train.en": "b\n", "train.src": "web\n"})
-    with pytest.raises(ManyglotError, match=r"text in src, which is no language code that we know. List the languages"):
+    write(tmp_path, {"train.de": "a\n", "train.en": "b\n", "train.xyz": "web\n"})
+    with pytest.raises(ManyglotError, match=r"text in xyz, which is no language code that we know. List the languages"):
         open_corpus(MultiwaySettings(path=tmp_path))
     assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en"))).languages == ("de", "en")
-    assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en", "src"))).languages[-1] == "src"
+    assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en", "xyz"))).languages[-1] == "xyz"
+
+
+def test_columns_of_numbers_are_no_languages_and_late_ones_are_found(tmp_path: Path) -> None:
+    lines = ['{"id": "1", "de": "eins", "en": "one"}', '{"id": "2", "de": "zwei", "en": "two", "fr": "deux"}']
+    corpus = table(write(tmp_path, {"train.jsonl": "\n".join(lines) + "\n", "validation.jsonl": lines[1] + "\n"}))
+    assert corpus.languages == ("de", "en", "fr")
+    assert list(corpus.rows(Split.DEV)) == [{"de": "zwei", "en": "two", "fr": "deux"}]
+
+
+def test_marks_and_tags_are_no_text(tmp_path: Path) -> None:
+    cells = "de\ten \n__de__\t__en__ __NULL__\n__de__ eins\t__init__ one\n"
+    corpus = table(write(tmp_path, {"train.tsv": cells}), languages=("de", "en"))
+    assert list(corpus.rows(Split.TRAIN)) == [{}, {"de": "eins", "en": "__init__ one"}]

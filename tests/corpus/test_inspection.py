@@ -47,7 +47,7 @@ def test_problems_are_named(tmp_path: Path) -> None:
         test_ru="привет\nи ещё\n",
     )
     text = "\n".join(found.problems)
-    assert "test.en ends before line 2" in text or "test.de" in text
+    assert ["test.en ends before line 2" in error for error in found.errors] == [True]
     assert "There is no training text for de→en." in text
     assert "There is no dev text." in text
     assert "There is no test text in de." in text
@@ -58,5 +58,5 @@ def test_problems_are_named(tmp_path: Path) -> None:
 def test_text_that_is_not_utf8_is_a_problem_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "train.de").write_bytes("eins\nzw\u00f6lf\n".encode("latin-1"))
     found = look(tmp_path, train_en="one\ntwelve\n")
-    assert any("train.de, line 2 is not UTF-8" in problem for problem in found.problems)
+    assert any("train.de, line 2 is not UTF-8" in error for error in found.errors)
     assert found.rows[Split.TRAIN] == 1

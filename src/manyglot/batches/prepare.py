@@ -6,6 +6,7 @@ same text and settings goes on with what is not done.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -50,6 +51,9 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
     """Read the corpus and write its dataset; a folder already prepared from the same text and settings is used."""
     corpus = open_corpus(recipe.corpus)
     origin = {"text": corpus.fingerprint(), **recipe.as_json()}
+    if recipe.vocabulary.model is not None:
+        brought = Subwords.load(recipe.vocabulary.model).serialized
+        origin["subwords"] = hashlib.sha256(brought).hexdigest()
     if folder.exists() and not is_empty(folder):
         if not (folder / "dataset.json").exists():
             raise FolderError(f"{folder} exists and holds something else. Choose another `data` folder.")
@@ -69,7 +73,8 @@ def prepare(folder: Path, recipe: Recipe) -> Dataset:
     with continued(folder, origin) as unfinished:
         card |= _build(unfinished, corpus, languages, directions, recipe)
         (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-        _check_directions(Dataset(unfinished))
+        _check_directions(Dataset(unfinished), recipe.corpus)
+        shutil.rmtree(unfinished / "encoded")  # not before everything else is done
     return Dataset(folder)
 
 
@@ -83,7 +88,8 @@ def _build(
     say(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
     model = folder / "subwords.model"
     if not model.exists():
-        _subwords(folder, languages, recipe.vocabulary).save(model)
+        _subwords(folder, languages, recipe.vocabulary).save(model.with_suffix(".part"))
+        model.with_suffix(".part").replace(model)
     vocabulary = Vocabulary(Subwords.load(model), languages)
     dropped = {split: LeftOut() for split in Split}
     subwords = {}
@@ -105,7 +111,8 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     done = folder / "text" / "rows.json"
     if not done.exists():
         rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
-        done.write_text(json.dumps(rows), encoding="utf-8")
+        done.with_suffix(".part").write_text(json.dumps(rows), encoding="utf-8")
+        done.with_suffix(".part").replace(done)
     counted: dict[str, int] = json.loads(done.read_text("utf-8"))
     return counted
 
@@ -158,7 +165,7 @@ def _write_pairs(
     store = TokenStore(folder / "store" / split, vocabulary.languages)
     for place, reasons in write_pairs(store, directions, cleaning, stores).items():
         for reason, pairs in reasons.items():
-            some = [vocabulary.decode([store[i].tolist() for i in pair]) for pair in pairs[:SHOWN].tolist()]
+            some = [vocabulary.decode([store[i].tolist() for i in sorted(pair)]) for pair in pairs[:SHOWN].tolist()]
             dropped.add(place, reason, len(pairs), [" ↔ ".join(texts) for texts in some])
 
 
@@ -182,7 +189,6 @@ def _write_store(
                 dropped.add(code, reason, number, encoded.examples[reason])
     sizes = (sum(c["sentences"] for c in counts.values()), sum(c["subwords"] for c in counts.values()))
     write_store(store, map(_parts, chunks.values()), sizes, len(vocabulary))
-    shutil.rmtree(results)
     return counts
 
 
@@ -194,9 +200,13 @@ def _parts(chunks: list[Chunk]) -> Iterator[Part]:
         line += encoded.num_lines
 
 
-def _check_directions(dataset: Dataset) -> None:
-    """Refuse a direction without text; without a pivot some pairs may lack it, but not all."""
+def _check_directions(dataset: Dataset, settings: CorpusSettings) -> None:
+    """Refuse a direction or a language without text; where all pairs are trained on, some may lack it."""
     index = PairsIndex(dataset.store(Split.TRAIN))
     empty = [direction for direction in dataset.supervised if index.size(direction) == 0]
-    if empty and (dataset.pivot is not None or len(empty) == len(dataset.supervised)):
+    if empty and (settings.directions or settings.pivot is not None or len(empty) == len(dataset.supervised)):
         raise CorpusError(f"There is no training text for {empty[0]}. Add some, or leave the language out.")
+    served = {code for direction in dataset.supervised if direction not in empty for code in direction}
+    unserved = [code for code in dataset.languages if code not in served]
+    if unserved and not settings.directions:
+        raise CorpusError(f"There is no training pair with {', '.join(unserved)}. List the others in corpus.languages.")

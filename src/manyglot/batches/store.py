@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from manyglot.batches.permutation import mix
 from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError
+from manyglot.vocabulary.subwords import UNK
 
 IntArray = npt.NDArray[np.int64]
 AnyInts = npt.NDArray[Any]
@@ -62,14 +64,19 @@ class TokenStore:
         return lengths
 
     def hashes(self, sentences: range) -> npt.NDArray[np.uint64]:
-        """A number for each of some consecutive sentences that is equal for equal ones."""
+        """A number for each of some consecutive sentences that is equal for equal ones.
+
+        A sentence with unknown subwords is equal to none: what they stand for is not known any more.
+        """
         offsets = self.offsets[sentences.start : sentences.stop + 1]
         if len(offsets) < 2:
             return np.zeros(0, dtype=np.uint64)
         starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
         place = np.arange(offsets[-1] - offsets[0]) - np.repeat(starts, lengths)
         tokens = self.tokens[offsets[0] : offsets[-1]]
-        return np.add.reduceat(mix(tokens, place), starts)
+        known = np.add.reduceat(mix(tokens, place), starts)
+        alone = mix(np.arange(sentences.start, sentences.stop), crc32(self.folder.name.encode()), len(self))
+        return np.where(np.add.reduceat(tokens == UNK, starts, dtype=np.int64) > 0, alone, known)
 
     def pairs(self, one: str, other: str) -> tuple[IntArray, IntArray]:
         """The numbers of the sentences of two languages that translate each other, in the order of their rows."""

@@ -55,14 +55,15 @@ def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: Cle
 
     An empty one is a language without this row, not a fault, and not counted.
     """
-    reasons: dict[str, Mask] = {"too long": lengths > settings.max_subwords}
+    there = np.fromiter(map(bool, texts), dtype=np.bool_, count=len(texts))
+    reasons: dict[str, Mask] = {"no subwords": lengths == 0, "too long": lengths > settings.max_subwords}
     script = script_of(code)
     if settings.min_script is not None and script is not None:
         least = settings.min_script
         reasons["wrong script"] = np.fromiter((share_in_script(text, script) < least for text in texts), dtype=np.bool_)
     if settings.right_language and primary(code) in _identifier().nb_classes:
         reasons["another language"] = np.fromiter((_is_foreign(text, primary(code)) for text in texts), dtype=np.bool_)
-    return _sift(lengths > 0, reasons)
+    return _sift(there, reasons)
 
 
 def _is_foreign(text: str, language: str) -> bool:

@@ -49,7 +49,10 @@ class Inspection:
     facts: dict[Split, dict[str, LanguageFacts]]
     pairs: dict[Split, Counter[Direction]]
     """Sentence pairs of the directions that are trained on."""
+    errors: list[str]
+    """Why some text could not be read."""
     problems: list[str]
+    """What looks wrong in the text that could."""
 
     def as_json(self) -> dict[str, object]:
         """Plain values."""
@@ -58,6 +61,7 @@ class Inspection:
             "rows": dict(self.rows),
             "splits": {s: {code: f.as_json() for code, f in facts.items()} for s, facts in self.facts.items()},
             "pairs": {s: {">".join(d): n for d, n in pairs.items()} for s, pairs in self.pairs.items()},
+            "errors": self.errors,
             "problems": self.problems,
         }
 
@@ -68,7 +72,7 @@ def inspect(corpus: Corpus, directions: Sequence[Direction], num_samples: int = 
     rows = dict.fromkeys(Split, 0)
     facts = {split: {code: LanguageFacts() for code in languages} for split in Split}
     pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
-    problems = []
+    errors = []
     for split in Split:
         seen: dict[str, set[int]] = {code: set() for code in languages}
         try:
@@ -78,9 +82,9 @@ def inspect(corpus: Corpus, directions: Sequence[Direction], num_samples: int = 
                     _note(facts[split][code], code, sentence, seen[code], num_samples)
                 pairs[split].update(_pairs(row, directions))
         except ManyglotError as error:
-            problems.append(str(error))
-    inspection = Inspection(languages, rows, facts, pairs, problems)
-    problems += _judge(inspection, directions)
+            errors.append(str(error))
+    inspection = Inspection(languages, rows, facts, pairs, errors, [])
+    inspection.problems += _judge(inspection, directions)
     return inspection
 
 
@@ -123,5 +127,6 @@ def _judge(inspection: Inspection, directions: Sequence[Direction]) -> Iterator[
             if each.wrong_script > MANY * looked_at:
                 share = each.wrong_script / looked_at
                 yield f"{split}.{code}: {share:.0%} of the sentences are not in the script of the language."
-            if each.repeated > MANY * each.sentences:
-                yield f"{split}.{code}: {each.repeated / each.sentences:.0%} of the sentences are repetitions."
+            remembered = min(each.sentences, REMEMBERED)
+            if each.repeated > MANY * remembered:
+                yield f"{split}.{code}: {each.repeated / remembered:.0%} of the sentences are repetitions."

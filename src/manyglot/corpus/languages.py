@@ -9,6 +9,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from babel import Locale
+from babel.core import get_global
 
 from manyglot.errors import LanguageError, suggest
 
@@ -67,7 +68,11 @@ def looks_like_code(name: str) -> bool:
 def is_known(code: str) -> bool:
     """Whether CLDR has a name for a language, or its code is one of those for private use (qaa to qtz)."""
     language = primary(code)
-    return language in Locale("en").languages or re.fullmatch("q[a-t][a-z]", language) is not None
+    return (
+        language in Locale("en").languages
+        or language in get_global("language_aliases")
+        or re.fullmatch("q[a-t][a-z]", language) is not None
+    )
 
 
 def check_code(code: str) -> str:

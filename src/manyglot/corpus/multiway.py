@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from manyglot.corpus.rows import CorpusOptions, Row, Split
+from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
 
@@ -31,8 +31,9 @@ class MultiwayCorpus:
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.en.")
         self._paths: dict[str, Path] = {}
         for path in sorted(folder.glob("*.*")):
-            other = self._paths.setdefault(plain_name(path), path)
-            if other != path and plain_name(path).startswith(tuple(Split)):
+            split, _, code = plain_name(path).partition(".")
+            if split in SPLITS and self._paths.setdefault(f"{SPLITS[split]}.{code}", path) != path:
+                other = self._paths[f"{SPLITS[split]}.{code}"]
                 raise CorpusError(f"{folder} has both {other.name} and {path.name}. Keep one of them.")
         found = [name.removeprefix("train.") for name in self._paths if name.startswith("train.")]
         if not found:

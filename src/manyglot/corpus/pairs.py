@@ -17,18 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from manyglot.corpus.rows import CorpusOptions, Row, Split
+from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
 
-SPLITS = {
-    "train": Split.TRAIN,
-    "dev": Split.DEV,
-    "valid": Split.DEV,
-    "validation": Split.DEV,
-    "test": Split.TEST,
-    "devtest": Split.TEST,
-}
 _SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLITS)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
 _NAMES = [
     re.compile(pattern)

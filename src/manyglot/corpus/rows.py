@@ -25,6 +25,17 @@ class Split(StrEnum):
     TEST = "test"
 
 
+SPLITS = {
+    "train": Split.TRAIN,
+    "dev": Split.DEV,
+    "valid": Split.DEV,
+    "validation": Split.DEV,
+    "test": Split.TEST,
+    "devtest": Split.TEST,
+}
+"""The names that people give them."""
+
+
 class CorpusOptions(Settings):
     """What all corpora have in common: which directions to train on."""
 

@@ -47,9 +47,10 @@ def script_of(code: str) -> str | None:
     """The script a language is usually written in, by Unicode CLDR; nothing where it is not known here."""
     parts = code.replace("_", "-").split("-")
     named = next((part.title() for part in parts[1:] if part.title() in NAMES), None)
-    likely = get_global("likely_subtags")
-    region = likely.get("_".join([parts[0], *(p.upper() for p in parts[1:] if len(p) == 2)]))
-    full = region or likely.get(primary(code), "")
+    likely, aliases = get_global("likely_subtags"), get_global("language_aliases")
+    language = aliases.get(primary(code), primary(code))  # deu is de
+    region = likely.get("_".join([language, *(p.upper() for p in parts[1:] if len(p) == 2)]))
+    full = region or likely.get(language, "")
     script = named or next((part for part in full.split("_") if part in NAMES), None)
     return script
 

@@ -7,21 +7,20 @@ reader of the TED talks writes, is no text.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from manyglot.corpus.languages import looks_like_code
-from manyglot.corpus.rows import CorpusOptions, Row, Split
+from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, one_line, plain_name, read_lines
 from manyglot.errors import CorpusError, LanguageError, suggest
 
-_TAG = re.compile(r"\s*__[A-Za-z_-]+__\s+")
-_WORDS = {Split.TRAIN: ("train",), Split.DEV: ("dev", "valid"), Split.TEST: ("test",)}
+_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
 
 class TableSettings(CorpusOptions):
@@ -48,48 +47,59 @@ class TableCorpus:
         self._files = {split: _files_of(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
             raise CorpusError(f"{folder} holds no training table. Name it train.tsv, train.jsonl or train.parquet.")
-        columns = self._columns()
+        self.languages = tuple(settings.languages) or self._languages_with_text()
+        first = (record for path in self._files[Split.TRAIN] for record in islice(_records(path), 1000))
+        columns = sorted({name for record in first for name in record})
         for code in settings.languages:
             if code not in columns:
-                raise LanguageError(
-                    f"corpus.languages: {folder} has no column {code}. {suggest(code, sorted(columns))}"
-                )
-        self.languages = tuple(settings.languages) or self._languages_with_text(columns)
+                raise LanguageError(f"corpus.languages: {folder} has no column {code}. {suggest(code, columns)}")
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the cells of the languages."""
         for path in self._files[split]:
-            for record in _records(path):
-                cells = {code: self._cell(record.get(code)) for code in self.languages}
+            for number, record in enumerate(_records(path), start=1):
+                cells = {code: self._cell(record.get(code), path, number) for code in self.languages}
                 yield {code: sentence for code, sentence in cells.items() if sentence}
 
     def fingerprint(self) -> str:
         """The state of the files."""
         return fingerprint_files(path for files in self._files.values() for path in files)
 
-    def _cell(self, value: Any) -> str:
-        text = one_line(str(value)) if value is not None else ""
-        return "" if text in self._missing else _TAG.sub("", text, count=1) if text.startswith("__") else text
+    def _cell(self, value: Any, path: Path, number: int) -> str:
+        """The sentence of a cell; `number` is the record's, for the message."""
+        if value is None or value != value:  # nothing, or pandas' way to say it
+            return ""
+        try:
+            text = value.decode("utf-8") if isinstance(value, bytes) else value
+            if not isinstance(text, str):
+                raise CorpusError(f"{path}, record {number}: a sentence should be text, got {reprlib.repr(value)}.")
+            text.encode("utf-8")
+        except UnicodeError:
+            raise CorpusError(f"{path}, record {number} is not UTF-8 text.") from None
+        sentence = _TAG.sub("", one_line(text), count=1)
+        return "" if sentence in self._missing else sentence
 
-    def _columns(self) -> set[str]:
-        return {name for path in self._files[Split.TRAIN] for record in islice(_records(path), 1) for name in record}
-
-    def _languages_with_text(self, columns: set[str]) -> tuple[str, ...]:
-        left = {name for name in columns if looks_like_code(name)}
+    def _languages_with_text(self) -> tuple[str, ...]:
+        """The columns that are named as languages and have letters; an `id` of numbers is not Indonesian."""
         found: set[str] = set()
         for path in self._files[Split.TRAIN]:
-            for record in _records(path):
-                new = {name for name in left if self._cell(record.get(name))}
-                left, found = left - new, found | new
-                if not left:
-                    break
+            for number, record in enumerate(_records(path), start=1):
+                for name in record.keys() - found:
+                    if looks_like_code(name) and isinstance(record[name], str | bytes):
+                        found |= {name} if any(map(str.isalpha, self._cell(record[name], path, number))) else set()
         return tuple(sorted(found))
 
 
 def _files_of(folder: Path, split: Split) -> list[Path]:
     """The tables whose name has a split's word in it."""
-    tables = [p for p in sorted(folder.iterdir()) if Path(plain_name(p)).suffix in (".tsv", ".jsonl", ".parquet")]
-    return [p for p in tables if any(word in re.split(r"[._-]", plain_name(p)) for word in _WORDS[split])]
+    found = []
+    for path in sorted(folder.iterdir()):
+        if Path(plain_name(path)).suffix in (".tsv", ".jsonl", ".parquet"):
+            splits = {SPLITS[word] for word in re.split(r"[._-]", plain_name(path)) if word in SPLITS}
+            if len(splits) > 1:
+                raise CorpusError(f"{path} names more than one of train, dev and test. Rename it.")
+            found += [path] if splits == {split} else []
+    return found
 
 
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -104,10 +114,11 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _read_tsv(path: Path) -> Iterator[Mapping[str, Any]]:
     lines = read_lines(path)
-    header = next(lines, "").split("\t")
+    header = [name.strip() for name in next(lines, "").split("\t")]
     if len(set(header)) < len(header):
         raise CorpusError(f"{path}: a column is named twice in its first line.")
-    for number, cells in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
+    for number, line in enumerate(lines, start=2):
+        cells = line.split("\t")
         if len(cells) != len(header):
             raise CorpusError(f"{path}, line {number} has {len(cells)} cells and the first line {len(header)}.")
         yield dict(zip(header, cells, strict=True))
@@ -117,11 +128,12 @@ def _read_jsonl(path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
+        record = record.get("translation", record) if isinstance(record, dict) else None  # as some hubs nest it
         if not isinstance(record, dict):
             raise CorpusError(f'{path}, line {number} is not a JSON object such as {{"de": "…", "en": "…"}}.')
-        yield record.get("translation", record)  # as some hubs nest it
+        yield record
 
 
 def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -134,6 +146,6 @@ def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
         with pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 for record in batch.to_pylist():
-                    yield record.get("translation", record)
+                    yield record.get("translation", record) or {}
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise CorpusError(f"{path} cannot be read as Parquet: {error}") from None

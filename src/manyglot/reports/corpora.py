@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from manyglot.corpus.inspection import Inspection
+from manyglot.corpus.inspection import REMEMBERED, Inspection
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sampling import epoch_counts
@@ -30,7 +30,7 @@ def print_inspection(inspection: Inspection) -> None:
         train = inspection.facts[Split.TRAIN][code]
         counts = [f"{inspection.facts[split][code].sentences:,}" for split in Split]
         mean = f"{train.characters / train.sentences:.0f}" if train.sentences else "–"
-        repeated = f"{train.repeated / train.sentences:.1%}" if train.sentences else "–"
+        repeated = f"{train.repeated / min(train.sentences, REMEMBERED):.1%}" if train.sentences else "–"
         table.add_row(f"{code} {name_of(code)}", *counts, mean, repeated)
     console.print(table)
     for code in inspection.languages:
@@ -40,9 +40,9 @@ def print_inspection(inspection: Inspection) -> None:
     pairs = sum(inspection.pairs[Split.TRAIN].values())
     num_directions = len(inspection.pairs[Split.TRAIN])
     console.print(f"{rows} rows; {pairs:,} training pairs in {num_directions} directions", highlight=False)
-    for problem in inspection.problems:
+    for problem in [*inspection.errors, *inspection.problems]:
         console.print(Text(f"! {problem}", style="yellow"))
-    if not inspection.problems:
+    if not inspection.errors and not inspection.problems:
         console.print("No problems found.")
 
 
