@@ -82,7 +82,7 @@ def load(options: argparse.Namespace) -> None:
     memory = _memory()
     start = time.perf_counter()
     store = TokenStore(options.folder, languages)
-    loader = Loader(store, directions, BatchSettings(max_tokens=options.tokens), tags, seed=1)
+    loader = Loader(store, directions, BatchSettings(max_tokens=options.tokens, alike=options.alike), tags, seed=1)
     opened = time.perf_counter() - start
     next(iter(loader.batches(Place())))
     first = time.perf_counter() - start
@@ -157,6 +157,7 @@ def main() -> None:
     loading.add_argument("--languages", type=int, default=100)
     loading.add_argument("--tokens", type=int, default=4096)
     loading.add_argument("--batches", type=int, default=5000)
+    loading.add_argument("--alike", choices=["longer", "both"], default="longer")
     loading.set_defaults(run=load)
     options = parser.parse_args()
     options.run(options)

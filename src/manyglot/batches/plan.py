@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -38,6 +38,9 @@ class BatchSettings(Settings):
     """Size of a batch: sentences times the longest of them, source or target, padding included."""
     temperature: float | None = Field(5.0, gt=0)
     """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
+    alike: Literal["longer", "both"] = "longer"
+    """Which sides of the sentences of a batch are of like length. longer: the longer one; both: less padding, but
+    batches that differ more from one another, which small ones learn from much more slowly."""
     num_shapes: int | None = Field(None, ge=1)
     """Pad batches to at most this many shapes, for an engine that compiles each; null pads to the longest sentence."""
     weights: dict[str, float] = Field(default_factory=dict)
@@ -200,10 +203,12 @@ def _make_buckets(
             f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({longest_C.max()} tokens). "
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
-    if settings.num_shapes is None:
-        ends = _cut(expected_C, longest_C, max_tokens)
+    level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
+    if settings.num_shapes is not None:
+        ends = _cut_into(settings.num_shapes, expected_C, longest_C, level_C)
     else:
-        ends = _cut_into(settings.num_shapes, expected_C, longest_C, np.sqrt(cells).astype(np.int64))
+        may_end_C = np.diff(level_C, append=-1) != 0 if settings.alike == "longer" else np.ones_like(cells)
+        ends = _cut(expected_C, longest_C, may_end_C, max_tokens)
     before_DC = np.concatenate([np.zeros((len(numbers), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
     edges = np.array([0, *ends])
     starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
@@ -211,14 +216,15 @@ def _make_buckets(
     return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, max_tokens // longest_K, longest_K)
 
 
-def _cut(expected_C: AnyInts, longest_C: IntArray, max_tokens: int) -> list[int]:
+def _cut(expected_C: AnyInts, longest_C: IntArray, may_end_C: AnyInts, max_tokens: int) -> list[int]:
     """Where buckets end, if each is to make at least two batches and these are to be nearly full."""
     ends = []
     drawn, longest = 0.0, 1
-    for cell, (number, length) in enumerate(zip(expected_C.tolist(), longest_C.tolist(), strict=True), start=1):
+    cells = zip(expected_C.tolist(), longest_C.tolist(), may_end_C.tolist(), strict=True)
+    for cell, (number, length, may_end) in enumerate(cells, start=1):
         drawn, longest = drawn + number, max(longest, length)
         batches = drawn / (max_tokens // longest)
-        if batches >= 2 and batches / np.ceil(batches) > 0.9:
+        if may_end and batches >= 2 and batches / np.ceil(batches) > 0.9:
             ends.append(cell)
             drawn, longest = 0.0, 1
     return [*ends, len(expected_C)] if drawn else [*ends[:-1], len(expected_C)]
