@@ -114,10 +114,8 @@ class Transformer(nn.Module):
         choice = self.guidance.choice(target)
         if choice is None or choice.order_B is None:
             return self.decode(input_BT, self.encode(source_BS, target), target)
-        order_B = choice.order_B
-        target = target.in_order_of(choice)
-        hidden_BTD = self.decode(input_BT[order_B], self.encode(source_BS[order_B], target), target)
-        return hidden_BTD[order_B.argsort()]
+        source_BS, input_BT, target = source_BS[choice.order_B], input_BT[choice.order_B], target.in_order_of(choice)
+        return choice.put_back(self.decode(input_BT, self.encode(source_BS, target), target))
 
     def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:
         """Logits of the next token at every target position."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +43,40 @@ class Choice:
         """The choice of the same sentences put in order."""
         return self if self.order_B is None else Choice(self.index_B[self.order_B], None, self.ends_L)
 
+    def put_in_order(self, x: Tensor) -> Tensor:
+        """Something that has a row for each sentence, in order."""
+        return x if self.order_B is None else _moved(x, self.order_B, self.order_B.argsort())
+
+    def put_back(self, x: Tensor) -> Tensor:
+        """Undo `put_in_order`."""
+        return x if self.order_B is None else _moved(x, self.order_B.argsort(), self.order_B)
+
+
+class _Moved(torch.autograd.Function):
+    """Rows in another order.
+
+    The gradient moves back likewise. That of an index would be added up element by element, since it cannot know that
+    no row is taken twice.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, order_B: Tensor, back_B: Tensor) -> Tensor:
+        return x[order_B]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        order_B, back_B = ctx.saved_tensors
+        return _moved(gradient, back_B, order_B), None, None
+
+
+def _moved(x: Tensor, order_B: Tensor, back_B: Tensor) -> Tensor:
+    moved: Tensor = _Moved.apply(x, order_B, back_B)  # type: ignore[no-untyped-call]
+    return moved
+
 
 Product = Callable[[Tensor, Tensor, Choice], Tensor]
 """Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
@@ -61,8 +96,7 @@ def gathered(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
 def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """One product for each language; sentences that are not in order are moved there and back."""
     if choice.order_B is not None:
-        back_B = choice.order_B.argsort()
-        return grouped(x_BTD[choice.order_B], matrix_LDE, choice.ordered())[back_B]
+        return choice.put_back(grouped(choice.put_in_order(x_BTD), matrix_LDE, choice.ordered()))
     one_kernel = _one_kernel(x_BTD, matrix_LDE)
     if torch.compiler.is_compiling() and not one_kernel:  # a graph cannot depend on where the languages end
         return gathered(x_BTD, matrix_LDE, choice)
