@@ -16,6 +16,7 @@ import yaml
 import manyglot
 from manyglot.cli import main
 from manyglot.config import Experiment
+from manyglot.folders import held
 
 COMMANDS = ("demo", "prepare", "train", "translate", "evaluate", "describe")
 
@@ -122,7 +123,25 @@ def test_a_corpus_is_looked_at_before_it_is_prepared(
     run(capsys, "prepare", config)
     out, _ = run(capsys, "corpus", "preview", config)
     assert "share, T = 5" in out
+    assert "│ qab qab" in out
     assert "takes a number above 0 or none" in mistake(capsys, "corpus", "preview", config, "-T", "warm")
+    weights = ("--set", "batches.weights={qaa>qab: 3}")
+    out, _ = run(capsys, "corpus", "preview", config, *weights, "--json")
+    assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
+    other = ("--set", "vocabulary.size=99")
+    assert "was prepared from something else" in mistake(capsys, "corpus", "preview", config, *other)
+
+
+def test_weights_are_checked_before_the_text_is_prepared(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = mistake(capsys, "prepare", config, "--set", "batches.weights={qab>qac: 3}")
+    assert "batches.weights: qab>qac is not trained on." in line
+
+
+def test_a_run_that_is_being_trained_is_left_alone(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "prepare", config)
+    with held(config.with_name("run")):
+        assert "Another process is writing" in mistake(capsys, "train", config)
+    assert list(config.with_name("run").iterdir()) == []
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,18 +119,19 @@ def corpus_preview(
 ) -> None:
     """Show what temperature sampling makes of a corpus.
 
-    For each direction its share of an epoch and how often its sentences are seen in one, and what is seen too often.
+    For each target language and direction its share of an epoch and how often its sentences are seen in one, and what
+    is seen too often.
     """
     from manyglot import workflow
     from manyglot.config import read_experiment
-    from manyglot.reports.corpora import preview_svg, print_preview, warnings
+    from manyglot.reports.corpora import preview_svg, print_preview
 
-    rows = workflow.preview(read_experiment(config, overrides), temperature)
+    preview = workflow.preview(read_experiment(config, overrides), temperature)
     if output is not None:
-        output.write_text(preview_svg(rows), encoding="utf-8")
+        output.write_text(preview_svg(preview), encoding="utf-8")
     if as_json:
-        return _print_json({"directions": rows, "warnings": warnings(rows)})
-    print_preview(rows)
+        return _print_json(preview.as_json())
+    print_preview(preview)
 
 
 @app.command()

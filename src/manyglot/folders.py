@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +12,40 @@ from typing import Any
 
 from manyglot.errors import FolderError
 
+try:
+    import fcntl
+except ImportError:  # there is none on Windows, where nothing is locked
+    fcntl = None  # type: ignore[assignment]
+
 
 def is_empty(folder: Path) -> bool:
     """Whether a folder holds nothing; a file is not an empty folder."""
     return folder.is_dir() and not any(folder.iterdir())
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Make a folder, if it is not there, and keep it for this process; the system lets it go however we end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY) if fcntl else None
+    try:
+        if handle is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FolderError(f"Another process is writing {folder}. Wait for it, or choose another.") from None
+            except OSError:  # a file system without locks
+                pass
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _clear(folder: Path) -> None:
+    """Delete what is in a folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 @contextmanager
@@ -26,13 +57,13 @@ def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
     unfinished = folder.with_name(folder.name + ".unfinished")
     note, text = unfinished / "origin.json", json.dumps(origin, sort_keys=True)
     try:
-        if unfinished.exists() and not (note.exists() and note.read_text("utf-8") == text):
-            shutil.rmtree(unfinished)
-        unfinished.mkdir(parents=True, exist_ok=True)
-        note.write_text(text, encoding="utf-8")
-        yield unfinished
-        unfinished.rename(folder)
-        (folder / note.name).unlink()
+        with held(unfinished):
+            if not (note.exists() and note.read_text("utf-8") == text):
+                _clear(unfinished)
+            note.write_text(text, encoding="utf-8")
+            yield unfinished
+            unfinished.rename(folder)
+            (folder / note.name).unlink()
     except OSError as error:
         raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
 
@@ -47,14 +78,14 @@ def written_whole(folder: Path) -> Iterator[Path]:
     if folder.exists() and not is_empty(folder):
         raise FolderError(f"{folder} exists. Choose another folder, or delete it.")
     try:
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        for path in unfinished.rglob("*"):  # safetensors writes files that nobody else may read
-            path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
-        unfinished.rename(folder)
+        with held(unfinished):
+            try:
+                _clear(unfinished)
+                yield unfinished
+                for path in unfinished.rglob("*"):  # safetensors writes files that nobody else may read
+                    path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
+                unfinished.rename(folder)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -35,10 +35,10 @@ from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.reports.corpora import preview as preview_directions
+from manyglot.reports.corpora import Preview
 from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
-from manyglot.training.claim import claim_run
+from manyglot.training.claim import check_run, claimed_run
 from manyglot.training.loop import Validate, dev_loss, read_log
 from manyglot.training.loop import train as train_model
 from manyglot.vocabulary.subwords import Subwords
@@ -50,6 +50,8 @@ LINES_AT_ONCE = 1024
 
 def prepare(experiment: Experiment) -> Dataset:
     """Read the corpus and write the dataset folder."""
+    if experiment.batches.weights:  # which training would refuse, after all the work
+        experiment.batches.check_weights(trained_directions(languages_of(experiment.corpus), experiment.corpus))
     return prepare_dataset(experiment.data, experiment.recipe)
 
 
@@ -59,10 +61,11 @@ def inspect(experiment: Experiment, num_samples: int = 2) -> Inspection:
     return inspect_corpus(corpus, trained_directions(Languages(corpus.languages), experiment.corpus), num_samples)
 
 
-def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> list[dict[str, object]]:
-    """What temperature sampling makes of the directions: of the prepared data, or of the text while there is none."""
+def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> Preview:
+    """What sampling makes of the directions: of the prepared data, or of the text while there is none."""
     if (experiment.data / "dataset.json").exists():
         dataset = Dataset(experiment.data)
+        dataset.check_origin(experiment.recipe.as_json())
         index = PairsIndex(dataset.store(Split.TRAIN))
         sizes = {direction: index.size(direction) for direction in dataset.supervised}
     else:
@@ -73,13 +76,20 @@ def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> list[di
         sizes = {direction: pairs[direction] for direction in sorted(pairs)}
     if not sum(sizes.values()):
         raise CorpusError("The corpus has no training pairs. See `manyglot corpus inspect`.")
-    values = [_temperature(text) for text in temperatures] or [experiment.batches.temperature]
-    return preview_directions(sizes, values)
+    plans = [_at_temperature(text) for text in temperatures] or [experiment.batches]
+    return Preview.of(sizes, {_sampling(plan): plan.epoch_counts(sizes) for plan in plans})
 
 
-def _temperature(text: str) -> float | None:
+def _sampling(batches: BatchSettings) -> str:
+    """What decides how often a direction is seen, in a word."""
+    if batches.weights:
+        return "weights"
+    return "T = none" if batches.temperature is None else f"T = {batches.temperature:g}"
+
+
+def _at_temperature(text: str) -> BatchSettings:
     try:
-        return None if text == "none" else parse(BatchSettings, {"temperature": float(text)}).temperature
+        return parse(BatchSettings, {"temperature": None if text == "none" else float(text)})
     except ValueError:
         raise SettingsError(f"--temperature takes a number above 0 or none; got {text!r}.") from None
 
@@ -93,7 +103,8 @@ def train(experiment: Experiment) -> Path:
     tags, settings = model.tags(), experiment.training
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     validate = _validation(experiment, dataset, tags)
-    claim_run(experiment.run, experiment.resolved(), dataset.digest())  # after all that can be wrong with the settings
+    claim = experiment.run, experiment.resolved(), dataset.digest()
+    check_run(*claim)  # after all that can be wrong with the settings
     model_folder = experiment.run / "model"
     if model_folder.exists():
         done = load_model(model_folder).config["training"]["max_steps"]
@@ -101,9 +112,10 @@ def train(experiment: Experiment) -> Path:
             raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
         say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
         return model_folder
-    train_model(model, loader, settings, experiment.run, experiment.seed, validate)
-    directions = tuple(loader.directions)
-    save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
+    with claimed_run(*claim):
+        train_model(model, loader, settings, experiment.run, experiment.seed, validate)
+        directions = tuple(loader.directions)
+        save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
     return model_folder
 
 

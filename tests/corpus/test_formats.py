@@ -144,6 +144,22 @@ def test_tables_that_cannot_be_read_are_refused(files: dict[str, str], message: 
         list(table(write(tmp_path, files), languages=("de", "en")).rows(Split.TRAIN))
 
 
+@pytest.mark.parametrize("ending", ["", *COMPRESS])
+def test_lines_are_ended_by_newlines(ending: str, tmp_path: Path) -> None:
+    path, compress = tmp_path / f"train.de{ending}", COMPRESS.get(ending, bytes)
+    path.write_bytes(compress(b"eins\r\nzwei \r drei\r\n"))
+    assert list(read_lines(path)) == ["eins", "zwei \r drei"]
+    path.write_bytes(compress(b"eins\rzwei\rdrei\r"))
+    with pytest.raises(ManyglotError, match=r"train\.de.* has carriage returns where its lines should end"):
+        list(read_lines(path))
+
+
+def test_a_language_written_in_two_ways_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"train.pt-br": "um\n", "train.pt_BR": "um\n", "train.en": "one\n"})
+    with pytest.raises(ManyglotError, match="pt-br and pt_BR are one language written in two ways"):
+        open_corpus(MultiwaySettings(path=tmp_path))
+
+
 def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"train.de": "a\n", "train.en": "b\n"})
     (tmp_path / "train.de.gz").write_bytes(gzip.compress(b"other\n"))

@@ -1,34 +1,43 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from manyglot.corpus.languages import Direction
-from manyglot.reports.corpora import preview, preview_svg, print_dropped, print_preview, print_subwords, warnings
+from manyglot.corpus.sampling import epoch_counts
+from manyglot.reports.corpora import Preview, preview_svg, print_dropped, print_preview, print_subwords
 
 SIZES = {Direction("de", "en"): 1_000_000, Direction("en", "de"): 1_000_000, Direction("is", "en"): 1000}
+PREVIEW = Preview.of(SIZES, {f"T = {t}": epoch_counts(np.array(list(SIZES.values())), t) for t in (None, 5.0)})
 
 
 def test_shares_and_epochs_follow_from_the_temperature() -> None:
-    rows = preview(SIZES, [None, 5.0])
-    assert [row["pairs"] for row in rows] == [1_000_000, 1_000_000, 1000]
-    for name in ("none", "5"):
-        assert sum(row["share"][name] for row in rows) == pytest.approx(1)  # type: ignore[index]
-    assert [row["epochs"]["none"] for row in rows] == [1, 1, 1]  # type: ignore[index]
-    assert rows[2]["epochs"]["5"] > 100  # type: ignore[index]
+    assert [seen.pairs for seen in PREVIEW.directions.values()] == [1_000_000, 1_000_000, 1000]
+    for name in PREVIEW.samplings:
+        assert sum(seen.share[name] for seen in PREVIEW.directions.values()) == pytest.approx(1)
+    assert [seen.epochs["T = None"] for seen in PREVIEW.directions.values()] == [1, 1, 1]
+    assert PREVIEW.directions[Direction("is", "en")].epochs["T = 5.0"] > 100
+
+
+def test_the_directions_into_a_language_are_added_up() -> None:
+    into = PREVIEW.targets["en"]
+    assert into.pairs == 1_001_000
+    shares = [PREVIEW.directions[Direction(code, "en")].share["T = 5.0"] for code in ("de", "is")]
+    assert into.share["T = 5.0"] == pytest.approx(sum(shares))
+    assert into.epochs["T = None"] == 1
 
 
 def test_what_repeats_often_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = preview(SIZES, [None, 5.0])
-    (line,) = warnings(rows)
-    assert line.startswith("T = 5: is→en repeats ")
-    print_preview(rows)
+    (line,) = PREVIEW.warnings()
+    assert line.startswith("T = 5.0: is→en repeats ")
+    print_preview(PREVIEW)
     assert line in capsys.readouterr().out
 
 
 def test_the_picture_has_a_bar_for_each_target_and_temperature() -> None:
-    picture = preview_svg(preview(SIZES, [None, 1.0, 5.0]))
-    assert picture.count("<rect") == 1 + 2 * 3
-    assert "T = 5" in picture
+    picture = preview_svg(PREVIEW)
+    assert picture.count("<rect") == 1 + 2 * 2
+    assert "T = 5.0" in picture
 
 
 def test_tables_of_the_preparation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ Letters: directions D, buckets K.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -23,7 +23,7 @@ from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.permutation import mix, permute
 from manyglot.batches.store import AnyInts, IntArray
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.sampling import epoch_counts
+from manyglot.corpus.sampling import epoch_counts, weighted_counts
 from manyglot.errors import CorpusError, SettingsError, suggest
 from manyglot.settings import Settings
 
@@ -54,6 +54,21 @@ class BatchSettings(Settings):
             if weight <= 0:
                 raise ValueError(f"{name} should have a weight above 0; leave a direction out with corpus.exclude.")
         return weights
+
+    def check_weights(self, directions: Iterable[Direction]) -> None:
+        """Refuse a weight of a direction that is not trained on."""
+        known = [direction.as_setting() for direction in directions]
+        for name in self.weights:
+            if name not in known:
+                raise SettingsError(f"batches.weights: {name} is not trained on. {suggest(name, known)}")
+
+    def epoch_counts(self, sizes: Mapping[Direction, int]) -> IntArray:
+        """How many pairs of each direction are drawn in an epoch."""
+        self.check_weights(sizes)
+        sizes_D = np.array(list(sizes.values()), dtype=np.int64)
+        if not self.weights:
+            return epoch_counts(sizes_D, self.temperature)
+        return weighted_counts(sizes_D, np.array([self.weights.get(d.as_setting(), 1.0) for d in sizes]))
 
 
 @dataclass(frozen=True)
@@ -123,22 +138,10 @@ class Plan:
             raise CorpusError("None of the directions has any sentence pair.")
         self.index, self.seed = index, seed
         numbers = [index.numbers[direction] for direction in self.directions]
-        self.sizes_D = np.array([index.size(direction) for direction in self.directions])
-        self.counts_D = self._counts(settings)
+        sizes = {direction: index.size(direction) for direction in self.directions}
+        self.sizes_D, self.counts_D = np.array(list(sizes.values())), settings.epoch_counts(sizes)
         self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings, num_symbols)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
-
-    def _counts(self, settings: BatchSettings) -> IntArray:
-        """How many pairs of each direction are drawn in an epoch."""
-        if not settings.weights:
-            return epoch_counts(self.sizes_D, settings.temperature)
-        named = {direction: f"{direction.source}>{direction.target}" for direction in self.directions}
-        for name in settings.weights:
-            if name not in named.values():
-                raise SettingsError(f"batches.weights: {name} is not trained on. {suggest(name, named.values())}")
-        weights_D = np.array([settings.weights.get(name, 1.0) for name in named.values()])
-        counts_D: IntArray = np.rint(weights_D / weights_D.sum() * self.sizes_D.sum()).astype(np.int64)
-        return np.maximum(counts_D, 1)
 
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has; the rest of the draws makes it differ a little from epoch to epoch."""

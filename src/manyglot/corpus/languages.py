@@ -25,6 +25,10 @@ class Direction(NamedTuple):
     def __str__(self) -> str:
         return f"{self.source}→{self.target}"
 
+    def as_setting(self) -> str:
+        """As it is written in settings, de>en."""
+        return f"{self.source}>{self.target}"
+
 
 class Languages:
     """The languages of a corpus or a model: sorted by code, numbered from 0, without repetition."""

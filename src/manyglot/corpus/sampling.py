@@ -20,5 +20,16 @@ def epoch_counts(sizes: npt.NDArray[np.int64], temperature: float | None) -> npt
         return sizes.copy()
     wanted = (sizes / sizes.max()) ** (1 / temperature) * sizes.max()
     total = min(wanted.sum(), MAX_GROWTH * sizes.sum())
-    counts = np.rint(wanted / wanted.sum() * total).astype(np.int64)
+    return _shared_out(total, wanted, sizes)
+
+
+def weighted_counts(sizes: npt.NDArray[np.int64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """How many sentence pairs of each direction make an epoch of the size of the corpus, in proportion to weights."""
+    weights = np.where(sizes > 0, weights, 0)
+    return _shared_out(sizes.sum(), weights, sizes)
+
+
+def _shared_out(total: float, weights: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number in proportion to weights, at least 1 for a direction with text."""
+    counts = np.rint(weights / weights.sum() * total).astype(np.int64)
     return np.where(sizes > 0, np.maximum(counts, 1), 0)

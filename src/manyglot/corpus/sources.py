@@ -72,6 +72,11 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
 def _checked(languages: Languages, settings: CorpusSettings) -> Languages:
     if len(languages) < 2:
         raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
+    forms: dict[str, str] = {}
+    for code in languages:
+        other = forms.setdefault(code.lower().replace("_", "-"), code)
+        if other != code:
+            raise LanguageError(f"{other} and {code} are one language written in two ways. Name its files alike.")
     if settings.pivot is not None and settings.pivot not in languages:
         raise CorpusError(
             f"corpus.pivot: '{settings.pivot}' is not a language of the corpus ({', '.join(languages)}). "

@@ -8,7 +8,7 @@ import lzma
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from manyglot.corpus.rows import Row
@@ -26,7 +26,8 @@ def plain_name(path: Path) -> str:
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their ends; compressed files are recognised by their names."""
     try:
-        yield from decode_lines(_zst_lines(path) if path.suffix == ".zst" else _binary_lines(path), str(path))
+        lines = _zst_lines(path) if path.suffix == ".zst" else _binary_lines(path)
+        yield from decode_lines(_ended_by_newlines(lines, path), str(path))
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
         raise CorpusError(f"{path} is truncated or not what its name says. Get it again.") from None
     except OSError as error:
@@ -55,12 +56,20 @@ def _zst_lines(path: Path) -> Iterator[bytes]:
                     *lines, rest = (rest + frame.decompress(data)).split(b"\n")
                 except zstandard.ZstdError:
                     raise EOFError from None
-                yield from lines
+                yield from (line + b"\n" for line in lines)
                 data = frame.unused_data if frame.eof else b""
     if not frame.eof:
         raise EOFError
     if rest:
         yield rest
+
+
+def _ended_by_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    """The lines, unless they are ended by carriage returns alone, which would make one sentence of the file."""
+    first = next(lines, b"")
+    if not first.endswith(b"\n") and b"\r" in first.strip():
+        raise CorpusError(f"{path} has carriage returns where its lines should end by newlines. Convert it first.")
+    yield from chain([first] if first else [], lines)
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:

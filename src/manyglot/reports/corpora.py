@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,8 +17,8 @@ from rich.text import Text
 from manyglot.corpus.inspection import REMEMBERED, Inspection
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.corpus.rows import Split
-from manyglot.corpus.sampling import epoch_counts
 
+IntArray = npt.NDArray[np.int64]
 OFTEN = 20
 """A direction that is seen more often than this in an epoch is warned of."""
 
@@ -76,58 +79,95 @@ def print_dropped(
                 print(f"  {place}: {text}")
 
 
-def preview(sizes: Mapping[Direction, int], temperatures: Sequence[float | None]) -> list[dict[str, object]]:
-    """For each direction: its pairs, and by temperature its share of an epoch and how often a pair is seen in one."""
-    numbers = np.array(list(sizes.values()))
-    counts = {_name(t): epoch_counts(numbers, t) for t in temperatures}
-    rows = []
-    for i, (direction, size) in enumerate(sizes.items()):
-        row: dict[str, object] = {"source": direction.source, "target": direction.target, "pairs": size}
-        row["share"] = {name: float(each[i] / each.sum()) for name, each in counts.items()}
-        row["epochs"] = {name: float(each[i] / size) if size else 0.0 for name, each in counts.items()}
-        rows.append(row)
-    return rows
+@dataclass(frozen=True)
+class Seen:
+    """How often some text is seen in an epoch, by the name of a way of sampling."""
+
+    pairs: int
+    share: dict[str, float]
+    """Of an epoch."""
+    epochs: dict[str, float]
+    """How often each pair is seen in an epoch."""
 
 
-def warnings(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Directions whose few sentences are seen again and again."""
-    found = []
-    for row in rows:
-        for name, often in row["epochs"].items():  # type: ignore[attr-defined]
-            if often > OFTEN:
-                found.append(f"T = {name}: {row['source']}→{row['target']} repeats {often:.0f} times in an epoch.")
-    return found
+@dataclass(frozen=True)
+class Preview:
+    """What ways of sampling make of a corpus."""
+
+    directions: dict[Direction, Seen]
+    targets: dict[str, Seen]
+    """By target language."""
+
+    @classmethod
+    def of(cls, sizes: Mapping[Direction, int], counts: Mapping[str, IntArray]) -> Preview:
+        """From the pairs of each direction and how many of them each way of sampling draws in an epoch."""
+        codes = sorted({direction.target for direction in sizes})
+        directions = {d: _seen([i], sizes, counts) for i, d in enumerate(sizes)}
+        targets = {c: _seen([i for i, d in enumerate(sizes) if d.target == c], sizes, counts) for c in codes}
+        return cls(directions, targets)
+
+    @property
+    def samplings(self) -> list[str]:
+        """The names of the ways of sampling."""
+        return list(next(iter(self.directions.values())).share)
+
+    def warnings(self) -> list[str]:
+        """Directions whose few sentences are seen again and again."""
+        return [
+            f"{name}: {direction} repeats {often:.0f} times in an epoch."
+            for direction, seen in self.directions.items()
+            for name, often in seen.epochs.items()
+            if often > OFTEN
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "directions": [{**d._asdict(), **asdict(seen)} for d, seen in self.directions.items()],
+            "targets": [{"target": code, **asdict(seen)} for code, seen in self.targets.items()],
+            "warnings": self.warnings(),
+        }
 
 
-def print_preview(rows: Sequence[Mapping[str, object]]) -> None:
-    """A line for each direction."""
+def _seen(rows: list[int], sizes: Mapping[Direction, int], counts: Mapping[str, IntArray]) -> Seen:
+    """The directions of these numbers together."""
+    pairs = int(np.array(list(sizes.values()))[rows].sum())
+    drawn = {name: int(each[rows].sum()) for name, each in counts.items()}
+    return Seen(
+        pairs,
+        {name: drawn[name] / int(counts[name].sum()) for name in counts},
+        {name: drawn[name] / pairs if pairs else 0.0 for name in counts},
+    )
+
+
+def print_preview(preview: Preview) -> None:
+    """A line for each target language and one for each direction."""
     console = Console(soft_wrap=True)
-    names = list(rows[0]["share"])  # type: ignore[call-overload]
-    table = Table()
-    table.add_column("direction")
-    table.add_column("pairs", justify="right")
-    for name in names:
-        table.add_column(f"share, T = {name}", justify="right")
-        table.add_column("epochs", justify="right")
-    for row in sorted(rows, key=lambda row: -int(row["pairs"])):  # type: ignore[call-overload]
-        cells = [f"{row['share'][n]:.2%} {row['epochs'][n]:.2f}".split() for n in names]  # type: ignore[index]
-        table.add_row(
-            f"{row['source']}→{row['target']}", f"{row['pairs']:,}", *(cell for both in cells for cell in both)
-        )
-    console.print(table)
-    for warning in warnings(rows):
+    into = {f"{code} {name_of(code)}": seen for code, seen in preview.targets.items()}
+    console.print(_preview_table("into", into, preview.samplings))
+    directions = {str(direction): seen for direction, seen in preview.directions.items()}
+    console.print(_preview_table("direction", directions, preview.samplings))
+    for warning in preview.warnings():
         console.print(Text(f"! {warning}", style="yellow"))
 
 
-def preview_svg(rows: Sequence[Mapping[str, object]]) -> str:
-    """A bar for each target language and temperature: its share of an epoch."""
-    names = list(rows[0]["share"])  # type: ignore[call-overload]
-    targets = sorted({str(row["target"]) for row in rows})
-    share = {
-        (code, name): sum(row["share"][name] for row in rows if row["target"] == code)  # type: ignore[index]
-        for code in targets
-        for name in names
-    }
+def _preview_table(heading: str, lines: Mapping[str, Seen], samplings: Sequence[str]) -> Table:
+    table = Table()
+    table.add_column(heading)
+    table.add_column("pairs", justify="right")
+    for name in samplings:
+        table.add_column(f"share, {name}", justify="right")
+        table.add_column("epochs", justify="right")
+    for line, seen in sorted(lines.items(), key=lambda item: -item[1].pairs):
+        cells = [cell for name in samplings for cell in (f"{seen.share[name]:.2%}", f"{seen.epochs[name]:.2f}")]
+        table.add_row(line, f"{seen.pairs:,}", *cells)
+    return table
+
+
+def preview_svg(preview: Preview) -> str:
+    """A bar for each target language and way of sampling: its share of an epoch."""
+    names, targets = preview.samplings, list(preview.targets)
+    share = {(code, name): preview.targets[code].share[name] for code in targets for name in names}
     colours, bar, left, width = ("#0d5972", "#d9822b", "#7a9e7e", "#8a5a83"), 9, 60, 640
     step = bar * len(names) + 6
     by_target = sorted(max(share[code, name] for name in names) for code in targets)
@@ -139,7 +179,7 @@ def preview_svg(rows: Sequence[Mapping[str, object]]) -> str:
     ]
     for n, name in enumerate(names):
         colour = colours[n % len(colours)]
-        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{colour}">share of an epoch, T = {escape(name)}</text>')
+        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{colour}">share of an epoch, {escape(name)}</text>')
         for i, code in enumerate(targets):
             top, long = 34 + i * step + n * bar, min(share[code, name] / most, 1.0) * width
             parts.append(f'<rect x="{left}" y="{top}" width="{long:.1f}" height="{bar - 1}" fill="{colour}"/>')
@@ -148,7 +188,3 @@ def preview_svg(rows: Sequence[Mapping[str, object]]) -> str:
         y = 34 + i * step + bar * len(names) / 2 + 4
         parts.append(f'<text x="{left - 6}" y="{y}" text-anchor="end">{escape(code)}</text>')
     return "".join([*parts, "</svg>\n"])
-
-
-def _name(temperature: float | None) -> str:
-    return "none" if temperature is None else f"{temperature:g}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from manyglot.errors import FolderError
-from manyglot.folders import is_empty
+from manyglot.folders import held, is_empty
 
 FREE_TO_CHANGE = (
     "data",
@@ -28,8 +29,8 @@ FREE_TO_CHANGE = (
 """Settings that do not decide the weights of a step, so that a run may go on with others; paths may move."""
 
 
-def claim_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
-    """Write the settings into the run's folder; once it has a checkpoint, those that matter must stay the same."""
+def check_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
+    """Refuse a folder that is not this run's: once it has a checkpoint, the settings that matter stay the same."""
     path, digest_path = run / "config.yaml", run / "data.sha256"
     started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if path.exists() and started:
@@ -45,14 +46,21 @@ def claim_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
             )
     elif not path.exists() and run.exists() and not is_empty(run):
         raise FolderError(f"{run} exists and holds something else. Set `run` to another folder.")
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        digest_path.write_text(data_digest + "\n", "utf-8")
-        new = path.with_suffix(".unfinished")
-        new.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
+
+
+@contextmanager
+def claimed_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> Iterator[None]:
+    """Keep the run's folder for this process, with the settings written into it."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(run))
+            (run / "data.sha256").write_text(data_digest + "\n", "utf-8")
+            new = run / "config.unfinished"
+            new.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
+            new.replace(run / "config.yaml")
+        except OSError as error:
+            raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
+        yield
 
 
 def _was(name: str, settings: Any) -> str:
