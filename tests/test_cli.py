@@ -144,6 +144,20 @@ def test_a_run_that_is_being_trained_is_left_alone(config: Path, capsys: pytest.
     assert list(config.with_name("run").iterdir()) == []
 
 
+@pytest.mark.parametrize("most", [3_000, 12_000, 40_000])
+def test_a_full_disk_is_told_and_the_preparation_goes_on(
+    most: int, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["prepare", str(config), "--set", "corpus.train_rows=900"]
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+    code = f"{limited}; from manyglot.cli import main; main({command!r})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert (ended.returncode, last.startswith("manyglot: Cannot write ")) == (2, True), ended.stderr
+    assert "Traceback" not in ended.stderr
+    run(capsys, *command)
+
+
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     overview, _ = run(capsys)
     assert overview == run(capsys, "--help")[0]

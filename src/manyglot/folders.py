@@ -42,6 +42,11 @@ def held(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
+def _reason(error: OSError) -> str:
+    """What the system says; numpy only counts what it could write."""
+    return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"
+
+
 def _clear(folder: Path) -> None:
     """Delete what is in a folder."""
     for path in folder.iterdir():
@@ -65,7 +70,7 @@ def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
             unfinished.rename(folder)
             (folder / note.name).unlink()
     except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
+        raise FolderError(f"Cannot write {folder}: {_reason(error)}.") from None
 
 
 @contextmanager
@@ -88,4 +93,4 @@ def written_whole(folder: Path) -> Iterator[Path]:
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {error.strerror or error}.") from None
+        raise FolderError(f"Cannot write {folder}: {_reason(error)}.") from None

@@ -7,6 +7,7 @@ sentence is stored twice.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,4 +130,7 @@ def _create(path: Path, size: int, kind: Any) -> AnyInts:
         np.save(path, np.zeros(0, dtype=kind))
         return np.zeros(0, dtype=kind)
     created: AnyInts = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+    if hasattr(os, "posix_fallocate"):  # a disk that is full would otherwise kill us when the array is filled
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return created
