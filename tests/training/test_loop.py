@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
+from manyglot.batches.packing import pack
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
@@ -138,10 +139,10 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
     one, two = islice(loader.epoch(), 2)
     settings = experiment.training
-    loop.accumulate(model, [one, two], settings, torch.device("cpu"))
+    loop.accumulate(model, [pack(one), pack(two)], settings, torch.device("cpu"))
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    total = sum(batch_loss(model, batch, settings.label_smoothing).smoothed for batch in (one, two))
+    total = sum(batch_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))
     (total / (one.num_tokens + two.num_tokens)).backward()  # type: ignore[union-attr]
     assert got.keys() == {name for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manyglot.batches.packing import pack
 from manyglot.model.guidance import read_method
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
@@ -17,7 +18,7 @@ from tests.conftest import random_batch, tiny_model
 def test_it_is_torch_s_cross_entropy_with_its_gradients(smoothing: float) -> None:
     model = tiny_model([read_method({"method": "token", "side": "target", "mode": "clean"})])
     batch = random_batch(model)
-    ours = batch_loss(model, batch, smoothing)
+    ours = batch_loss(model, pack(batch), smoothing)
     logits = model(batch.source_BS, batch.input_BT, batch.lang_B)
     plain = F.cross_entropy(
         logits.flatten(0, 1), batch.label_BT.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"

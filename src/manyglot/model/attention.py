@@ -1,17 +1,22 @@
 """Multi-head attention with the hooks of guidance inside: `project`, `project_memory` and `merge`.
 
-Shape letters: B sentences, T query positions, S key positions, D model width, H heads, K width of a head.
+Sentences come padded, B of them with T positions each, or packed, and then every token is a row of one position.
+
+Shape letters: B sentences, T query positions, S key positions, D model width, H heads, K width of a head, N packed
+tokens, C widths side by side.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model.cache import KeyValues
 from manyglot.model.guidance.base import Guidance, Point, Target
+from manyglot.model.operations import Sight, attend_cross, attend_self, linear
 
 
 @dataclass(frozen=True)
@@ -19,15 +24,15 @@ class Memory:
     """What the encoder made of the source sentences, as every cross-attention reads it."""
 
     memory_BSD: Tensor
-    mask_B11S: Tensor
-    """True where there is a token."""
+    mask_B11S: Tensor | None
+    """True where there is a token; packed sentences need none."""
     term_BSD: Tensor | None
     """What guidance adds to the keys and values of every layer."""
 
     def select(self, rows_B: Tensor) -> Memory:
         """The memory of some sentences, in the given order and number."""
-        term_BSD = None if self.term_BSD is None else self.term_BSD[rows_B]
-        return Memory(self.memory_BSD[rows_B], self.mask_B11S[rows_B], term_BSD)
+        mask_B11S, term_BSD = (None if x is None else x[rows_B] for x in (self.mask_B11S, self.term_BSD))
+        return Memory(self.memory_BSD[rows_B], mask_B11S, term_BSD)
 
 
 class Attention(nn.Module):
@@ -53,14 +58,44 @@ class Attention(nn.Module):
         causal: bool = False,
         memory: Memory | None = None,
         cache: KeyValues | None = None,
+        sight: Sight | None = None,
     ) -> Tensor:
         """Attend from x to the memory, or to x itself when there is none.
 
         In self-attention the mask is true where attention is allowed, and `causal` allows a position to see those
         before it and itself; the memory has its own mask. With a cache, self-attention adds its new positions and
-        cross-attention reads the memory once.
+        cross-attention reads the memory once. Packed sentences have a sight instead of all that.
         """
         term_BTD = guidance.project(self.point, x_BTD, target)
+        if sight is None:
+            z_BTD = self._attend(x_BTD, term_BTD, mask, causal, memory, cache)
+        else:
+            z_BTD = self._attend_packed(x_BTD, term_BTD, memory, sight)
+        y_BTD = linear(z_BTD, self.output.weight, self.output.bias)
+        return _add(y_BTD, guidance.merge(self.point, z_BTD, target))
+
+    def _attend_packed(self, x_N1D: Tensor, term_N1D: Tensor | None, memory: Memory | None, sight: Sight) -> Tensor:
+        """Query, key and value of a token are made in one product."""
+        x_ND, term_ND = x_N1D[:, 0], None if term_N1D is None else term_N1D[:, 0]
+        if memory is None:
+            qkv_NC = linear(x_ND, *_joined(self.query, self.key, self.value))
+            return attend_self(qkv_NC, term_ND, sight, self.num_heads)[:, None]
+        q_ND, kv_NC = (
+            linear(x_ND, self.query.weight, self.query.bias),
+            linear(memory.memory_BSD[:, 0], *_joined(self.key, self.value)),
+        )
+        memory_term = None if memory.term_BSD is None else memory.term_BSD[:, 0]
+        return attend_cross(q_ND, kv_NC, term_ND, memory_term, sight, self.num_heads)[:, None]
+
+    def _attend(
+        self,
+        x_BTD: Tensor,
+        term_BTD: Tensor | None,
+        mask: Tensor | None,
+        causal: bool,
+        memory: Memory | None,
+        cache: KeyValues | None,
+    ) -> Tensor:
         q_BHTK = self._heads(_add(self.query(x_BTD), term_BTD))
         if memory is None:
             k_BHSK, v_BHSK = self._keys_and_values(x_BTD, term_BTD)
@@ -76,8 +111,7 @@ class Attention(nn.Module):
         causal = causal and q_BHTK.shape[2] > 1  # a single new position sees all the cached ones
         assert not causal or q_BHTK.shape[2] == k_BHSK.shape[2], "several positions at once need an empty cache"
         z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
-        z_BTD = z_BHTK.transpose(1, 2).flatten(2)
-        return _add(self.output(z_BTD), guidance.merge(self.point, z_BTD, target))
+        return z_BHTK.transpose(1, 2).flatten(2)
 
     def _keys_and_values(self, x_BSD: Tensor, term_BSD: Tensor | None) -> tuple[Tensor, Tensor]:
         return self._heads(_add(self.key(x_BSD), term_BSD)), self._heads(_add(self.value(x_BSD), term_BSD))
@@ -85,6 +119,11 @@ class Attention(nn.Module):
     def _heads(self, x_BTD: Tensor) -> Tensor:
         batch, length, width = x_BTD.shape
         return x_BTD.view(batch, length, self.num_heads, width // self.num_heads).transpose(1, 2)
+
+
+def _joined(*projections: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Weights and biases of several projections side by side."""
+    return torch.cat([p.weight for p in projections]), torch.cat([p.bias for p in projections])
 
 
 def _add(x: Tensor, term: Tensor | None) -> Tensor:

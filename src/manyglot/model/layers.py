@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
-from manyglot.model.guidance.base import Guidance, Point, Site, Target
+from manyglot.model.guidance.base import Guidance, NormTerms, Point, Site, Target
+from manyglot.model.operations import Sight, add_norm, linear
 from manyglot.settings import Settings
 
 
@@ -57,19 +58,22 @@ class SubLayer(nn.Module):
     ) -> Tensor:
         """Apply the function between the hooks."""
         x_BTD = guidance.enter(self.point, x_BTD, target)
-        if self.post_norm:
-            x_BTD = self._guided_norm(x_BTD + self.dropout(function(x_BTD)), guidance, target)
+        terms = guidance.norm(self.point, target)
+        if not self.post_norm:
+            x_BTD = x_BTD + self.dropout(function(self._norm(x_BTD, terms)))
+        elif terms is None:
+            x_BTD = add_norm(x_BTD, function(x_BTD), self.norm, self.dropout)
         else:
-            x_BTD = x_BTD + self.dropout(function(self._guided_norm(x_BTD, guidance, target)))
+            x_BTD = self._norm(x_BTD + self.dropout(function(x_BTD)), terms)
         return guidance.leave(self.point, x_BTD, target)
 
-    def _guided_norm(self, x_BTD: Tensor, guidance: Guidance, target: Target) -> Tensor:
-        terms = guidance.norm(self.point, target)
+    def _norm(self, x_BTD: Tensor, terms: NormTerms | None) -> Tensor:
         if terms is None:
             y_BTD: Tensor = self.norm(x_BTD)
-            return y_BTD
-        x_BTD = F.layer_norm(x_BTD, self.norm.normalized_shape, eps=self.norm.eps)
-        return x_BTD * (self.norm.weight + terms.gain_BD)[:, None] + (self.norm.bias + terms.bias_BD)[:, None]
+            return y_BTD.to(x_BTD.dtype)
+        y_BTD = F.layer_norm(x_BTD, self.norm.normalized_shape, eps=self.norm.eps)
+        y_BTD = y_BTD * (self.norm.weight + terms.gain_BD)[:, None] + (self.norm.bias + terms.bias_BD)[:, None]
+        return y_BTD.to(x_BTD.dtype)
 
 
 class FeedForward(nn.Module):
@@ -79,14 +83,14 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(settings.width, settings.ffn_width)
         self.outer = nn.Linear(settings.ffn_width, settings.width)
-        for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        for projection in (self.inner, self.outer):
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Each position on its own."""
-        y_BTD: Tensor = self.outer(F.relu(self.inner(x_BTD)))
-        return y_BTD
+        inner = linear(x_BTD, self.inner.weight, self.inner.bias, relu=True)
+        return linear(inner, self.outer.weight, self.outer.bias)
 
 
 class EncoderLayer(nn.Module):
@@ -99,11 +103,13 @@ class EncoderLayer(nn.Module):
         self.ffn = FeedForward(settings)
         self.ffn_sublayer = SubLayer(Point(Site.ENC_FFN, layer), settings)
 
-    def forward(self, x_BSD: Tensor, mask: Tensor, guidance: Guidance, target: Target) -> Tensor:
+    def forward(
+        self, x_BSD: Tensor, mask: Tensor | None, guidance: Guidance, target: Target, sight: Sight | None = None
+    ) -> Tensor:
         """One layer up."""
 
         def attend(x: Tensor) -> Tensor:
-            y: Tensor = self.attention(x, guidance, target, mask=mask)
+            y: Tensor = self.attention(x, guidance, target, mask=mask, sight=sight)
             return y
 
         x_BSD = self.attention_sublayer(x_BSD, attend, guidance, target)
@@ -124,18 +130,25 @@ class DecoderLayer(nn.Module):
         self.ffn_sublayer = SubLayer(Point(Site.DEC_FFN, layer), settings)
 
     def forward(
-        self, x_BTD: Tensor, memory: Memory, guidance: Guidance, target: Target, cache: LayerCache | None
+        self,
+        x_BTD: Tensor,
+        memory: Memory,
+        guidance: Guidance,
+        target: Target,
+        cache: LayerCache | None,
+        sights: tuple[Sight, Sight] | None = None,
     ) -> Tensor:
-        """One layer up."""
+        """One layer up; packed sentences have a sight for each of the attentions."""
+        self_sight, cross_sight = (None, None) if sights is None else sights
         self_cache = cache.self_attention if cache is not None else None
         cross_cache = cache.cross_attention if cache is not None else None
 
         def attend_self(x: Tensor) -> Tensor:
-            y: Tensor = self.self_attention(x, guidance, target, causal=True, cache=self_cache)
+            y: Tensor = self.self_attention(x, guidance, target, causal=True, cache=self_cache, sight=self_sight)
             return y
 
         def attend_cross(x: Tensor) -> Tensor:
-            y: Tensor = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache)
+            y: Tensor = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache, sight=cross_sight)
             return y
 
         x_BTD = self.self_sublayer(x_BTD, attend_self, guidance, target)

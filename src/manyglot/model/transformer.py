@@ -14,12 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from manyglot.batches.packing import Packed, Sentences
 from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
+from manyglot.model.operations import Sight, embed
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -61,8 +63,8 @@ class Transformer(nn.Module):
         assert len({(len(tag.source), len(tag.target), tag.predicted) for tag in tags}) == 1, "tags must be alike"
         return tags
 
-    def target(self, lang_B: Tensor, drawn_B: Tensor | None = None) -> Target:
-        """The target languages in the form that the hooks take.
+    def target(self, lang_B: Tensor, drawn_B: Tensor | None = None, *, in_order: bool = False) -> Target:
+        """The target languages in the form that the hooks take; it helps to know if they are in order.
 
         Guidance may need a language drawn at random for each sentence; it is drawn here unless it is given.
         """
@@ -73,7 +75,7 @@ class Transformer(nn.Module):
                 drawn_B = torch.randint_like(lang_B, self.num_languages)
             drawn = Choice.of(drawn_B, self.num_languages)
         tag_BD = self.embedding(self.dimensions.first_tag + lang_B)
-        return Target(Choice.of(lang_B, self.num_languages), tag_BD, drawn)
+        return Target(Choice.of(lang_B, self.num_languages, in_order=in_order), tag_BD, drawn)
 
     def encode(self, source_BS: Tensor, target: Target) -> Memory:
         """Read the source sentences."""
@@ -81,7 +83,11 @@ class Transformer(nn.Module):
         x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, mask_B11S, self.guidance, target)
-        x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), self.encoder_final_norm(x_BSD), target)
+        return self._memory(x_BSD, mask_B11S, target)
+
+    def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
+        x_BSD = self.encoder_final_norm(x_BSD).to(x_BSD.dtype)
+        x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), x_BSD, target)
         return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
@@ -117,6 +123,24 @@ class Transformer(nn.Module):
         source_BS, input_BT, target = source_BS[choice.order_B], input_BT[choice.order_B], target.in_order_of(choice)
         return choice.put_back(self.decode(input_BT, self.encode(source_BS, target), target))
 
+    def packed_hidden(self, batch: Packed, drawn_B: Tensor | None = None) -> Tensor:
+        """As `hidden`, for a batch without padding: the states of all tokens of the input, one after the other.
+
+        To the hooks every token is a row, with the target language of its sentence.
+        """
+        source, read = batch.source, batch.input
+        target = self.target(batch.lang_B, drawn_B, in_order=True)
+        x_N1D, of_tokens = self._embed_packed(source, self.encoder_norm), target.of_tokens(source.sentence_N)
+        for layer in self.encoder:
+            x_N1D = layer(x_N1D, None, self.guidance, of_tokens, Sight(source, source, batch.encoder))
+        memory = self._memory(x_N1D, None, of_tokens)
+        x_N1D, of_tokens = self._embed_packed(read, self.decoder_norm), target.of_tokens(read.sentence_N)
+        sights = Sight(read, read, batch.decoder, causal=True), Sight(read, source, batch.cross)
+        for layer in self.decoder:
+            x_N1D = layer(x_N1D, memory, self.guidance, of_tokens, None, sights)
+        hidden_ND: Tensor = self.decoder_final_norm(x_N1D[:, 0])
+        return hidden_ND
+
     def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:
         """Logits of the next token at every target position."""
         return self.logits(self.hidden(source_BS, input_BT, lang_B, drawn_B))
@@ -140,13 +164,20 @@ class Transformer(nn.Module):
 
     def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
         """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
-        length, width = ids_BT.shape[1], self.settings.width
-        device, dtype = self.embedding.weight.device, self.embedding.weight.dtype
-        make = _positions.__wrapped__ if torch.compiler.is_compiling() else _positions  # a graph has no such cache
-        table_TD = make(_round_up(start + length), width, device, dtype)
-        positions_TD = table_TD[start : start + length]
-        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * math.sqrt(width) + positions_TD))
+        end, factor = start + ids_BT.shape[1], math.sqrt(self.settings.width)
+        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + self._positions(end)[start:end]))
         return x_BTD
+
+    def _embed_packed(self, sentences: Sentences, norm: nn.LayerNorm) -> Tensor:
+        positions_PD, factor = self._positions(sentences.longest), math.sqrt(self.settings.width)
+        return embed(self.embedding, sentences, positions_PD, factor, norm, self.dropout)[:, None]
+
+    def _positions(self, length: int) -> Tensor:
+        """A table of at least so many positions."""
+        make = _positions.__wrapped__ if torch.compiler.is_compiling() else _positions  # a graph has no such cache
+        weight = self.embedding.weight
+        table_PD: Tensor = make(_round_up(length), self.settings.width, weight.device, weight.dtype)
+        return table_PD
 
 
 def _round_up(length: int) -> int:

@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
-from manyglot.batches.batch import Batch
 from manyglot.batches.loader import Loader, Place
+from manyglot.batches.packing import Packed, pack
 from manyglot.devices import Precision, autocast, find_device
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
@@ -84,35 +85,55 @@ def train(
         )
     if state.step:
         say(f"Going on from step {state.step:,}.")
-    log = _Log(run / "log.jsonl", state)
+    log, losses = _Log(run / "log.jsonl", state), Losses(state.unlogged)
     updates = _updates(loader, state.place, settings.accumulation)
     with bar("training", settings.max_steps, done=state.step) as display:
         while state.step < settings.max_steps:
             batches, place = next(updates)
-            state = RunState(state.step + 1, place, state.unlogged)
+            state = RunState(state.step + 1, place)
             torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
-            state = replace(state, unlogged=state.unlogged + accumulate(model, batches, settings, device))
-            check_loss(state)
+            losses.add(state.step, *accumulate(model, batches, settings, device))
             step_optimizer(model, optimizer, settings, state.step)
             if _due(state.step, settings.log_every, settings):
-                log.training(state, optimizer.param_groups[0]["lr"])
-                state = replace(state, unlogged=Sums())
+                log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
+                losses = Losses()
             if _due(state.step, settings.validate_every, settings):
                 with log.paused():
                     log.write({"step": state.step, **_measure(model, validate)})
             if _due(state.step, settings.checkpoint_every, settings):
+                state = replace(state, unlogged=losses.settle())
                 check_finite(model, state.step)
                 save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
             display.advance(note=log.note)
     return state
 
 
-def check_loss(state: RunState) -> None:
-    """Stop at a loss that is not a number."""
-    if not math.isfinite(state.unlogged.loss):
-        raise ManyglotError(
-            f"The loss is not a number at step {state.step}. Lower training.learning_rate, or set training.clip_norm."
-        )
+class Losses:
+    """Adds up the losses of updates. Those of a GPU are looked at an update later, so that it need not wait for us."""
+
+    def __init__(self, sums: Sums | None = None) -> None:
+        self.sums = sums or Sums()
+        self._waiting: list[tuple[int, Tensor, int]] = []
+
+    def add(self, step: int, losses: Tensor, tokens: int) -> None:
+        """Note the smoothed loss and the negative log-likelihood of an update."""
+        self._waiting.append((step, losses, tokens))
+        self._look(later=1 if losses.is_cuda else 0)
+
+    def settle(self) -> Sums:
+        """The sums of all updates."""
+        self._look(later=0)
+        return self.sums
+
+    def _look(self, later: int) -> None:
+        while len(self._waiting) > later:
+            step, losses, tokens = self._waiting.pop(0)
+            loss, nll = losses.tolist()
+            if not math.isfinite(loss):
+                raise ManyglotError(
+                    f"The loss is not a number at step {step}. Lower training.learning_rate, or set training.clip_norm."
+                )
+            self.sums += Sums(loss, nll, tokens)
 
 
 def check_finite(model: Transformer, step: int) -> None:
@@ -121,16 +142,21 @@ def check_finite(model: Transformer, step: int) -> None:
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
-def accumulate(model: Transformer, batches: Sequence[Batch], settings: TrainingSettings, device: torch.device) -> Sums:
-    """Add the gradients of the mean loss of a token over all the batches of an update."""
+def accumulate(
+    model: Transformer, batches: Sequence[Packed], settings: TrainingSettings, device: torch.device
+) -> tuple[Tensor, int]:
+    """Add the gradients of the mean loss of a token over all the batches of an update.
+
+    Returns the sums of the smoothed loss and of the negative log-likelihood, and the number of tokens.
+    """
     tokens = sum(batch.num_tokens for batch in batches)
-    sums = Sums(tokens=tokens)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
     for batch in batches:
         with autocast(device, settings.precision):
             loss = batch_loss(model, batch.to(device), settings.label_smoothing)
         (loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
-        sums += Sums(loss.smoothed.item(), loss.nll.item())
-    return sums
+        sums += torch.stack([loss.smoothed.detach(), loss.nll])
+    return sums, tokens
 
 
 def step_optimizer(model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings, step: int) -> None:
@@ -150,7 +176,7 @@ def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Vali
         total, tokens = 0.0, 0
         for batch in loader.epoch():
             with autocast(device, precision):
-                total += batch_loss(model, batch.to(device), 0.0).nll.item()
+                total += batch_loss(model, pack(batch).to(device), 0.0).nll.item()
             tokens += batch.num_tokens
         return {"dev_nll": total / tokens}
 
@@ -165,12 +191,12 @@ def _measure(model: Transformer, validate: Validate) -> Mapping[str, float]:
     return measured
 
 
-def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Batch], Place]]:
+def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Packed], Place]]:
     """The batches of each update, with the place after them."""
     batches = loader.batches(place)
     while True:
         taken = list(itertools.islice(batches, accumulation))
-        yield [batch for batch, _ in taken], taken[-1][1]
+        yield [pack(batch) for batch, _ in taken], taken[-1][1]
 
 
 def _due(step: int, every: int, settings: TrainingSettings) -> bool:
@@ -189,9 +215,8 @@ class _Log:
         new.replace(path)
         self.num_tokens, self.since = state.unlogged.tokens, time.monotonic()
 
-    def training(self, state: RunState, learning_rate: float) -> None:
+    def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
         """Write the mean loss since the last line, and keep it as a note for the progress bar."""
-        sums = state.unlogged
         speed = (sums.tokens - self.num_tokens) / (time.monotonic() - self.since)
         self.note = f"loss {sums.loss / sums.tokens:.3f}, {speed:,.0f} tokens/s"
         self.write(

@@ -1,6 +1,6 @@
 """The label-smoothed cross-entropy.
 
-Shape letters: N scored target tokens, D model width, V vocabulary.
+Shape letters: N target tokens, D model width.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from manyglot.batches.batch import Batch
+from manyglot.batches.packing import Packed
+from manyglot.model.operations import cross_entropy
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import PAD
 
 
 class Loss(NamedTuple):
@@ -36,11 +36,8 @@ class Sums:
         return Sums(self.loss + other.loss, self.nll + other.nll, self.tokens + other.tokens)
 
 
-def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> Loss:
-    """The loss of a batch, summed over its tokens; logits are computed for the scored positions only."""
-    scored_BT = batch.label_BT != PAD
-    hidden_ND = model.hidden(batch.source_BS, batch.input_BT, batch.lang_B)[scored_BT]
-    logprob_NV = model.log_probabilities(hidden_ND)
-    nll = -logprob_NV.gather(1, batch.label_BT[scored_BT][:, None]).sum()
-    uniform = -logprob_NV.mean(dim=-1).sum()
-    return Loss((1 - label_smoothing) * nll + label_smoothing * uniform, nll.detach())
+def batch_loss(model: Transformer, batch: Packed, label_smoothing: float) -> Loss:
+    """The loss of a batch, summed over its tokens."""
+    hidden_ND = model.packed_hidden(batch)
+    smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
+    return Loss(smoothed, nll_N.sum())

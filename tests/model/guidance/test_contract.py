@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from manyglot.batches.batch import Batch
+from manyglot.batches.packing import pack
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
@@ -71,6 +72,22 @@ def test_mixing_languages_in_a_batch_changes_nothing(model: Transformer) -> None
     for row in range(len(batch)):
         alone = one(batch, row)
         torch.testing.assert_close(together_BTV[row, : alone.input_BT.shape[1]], logits(model, alone)[0])
+
+
+def test_packing_changes_nothing(model: Transformer) -> None:
+    """Without padding and in the order of their languages, the sentences have the same states and gradients."""
+    batch = random_batch(model, size=7)
+    order_B, packed = batch.lang_B.argsort(stable=True), pack(batch)
+    there_BT = batch.input_BT[order_B] != PAD
+    expected = model.hidden(batch.source_BS, batch.input_BT, batch.lang_B, drawn(batch))[order_B][there_BT]
+    got = model.packed_hidden(packed, drawn(batch)[order_B])
+    torch.testing.assert_close(got, expected)
+    weight = torch.randn_like(got)
+    parameters = list(model.parameters())
+    for mine, theirs in zip(
+        *(torch.autograd.grad((x * weight).sum(), parameters, allow_unused=True) for x in (got, expected)), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> None:

@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """The target language of each sentence of a batch."""
+    """The target language of each row of a batch: of each sentence, or of each token where they are packed."""
 
     language: Choice
     """Language ids, and the sentences grouped by them."""
@@ -54,11 +54,25 @@ class Target:
     """Each language's tag in the shared embedding table, unscaled."""
     drawn: Choice | None = None
     """A language drawn at random for each sentence, where a method asks for one."""
+    sentences: tuple[Target, Tensor] | None = None
+    """Where rows are tokens: the targets of their sentences, and the sentence of each."""
 
     @property
     def lang_B(self) -> Tensor:
-        """The language id of each sentence."""
+        """The language id of each row."""
         return self.language.index_B
+
+    def take(self, table_LD: Tensor) -> Tensor:
+        """The row of a table of languages for each row of the batch."""
+        if self.sentences is None:
+            return table_LD[self.lang_B]
+        target, sentence_N = self.sentences  # sentence by sentence first: the gradient has fewer rows to add up
+        return target.take(table_LD)[sentence_N]
+
+    def of_tokens(self, sentence_N: Tensor) -> Target:
+        """The targets of tokens that belong to these sentences, one sentence after the other."""
+        drawn = None if self.drawn is None else self.drawn.of_tokens(sentence_N)
+        return Target(self.language.of_tokens(sentence_N), self.tag_BD[sentence_N], drawn, (self, sentence_N))
 
     def select(self, rows_B: Tensor) -> Target:
         """The targets of some sentences, in the given order and number."""

@@ -45,7 +45,7 @@ class LALN(Method):
         if point not in self.rows:
             return None
         row = self.rows[point]
-        return NormTerms(self.gain_PLD[row, target.lang_B], self.bias_PLD[row, target.lang_B])
+        return NormTerms(target.take(self.gain_PLD[row]), target.take(self.bias_PLD[row]))
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """All gains and biases of a language, one after the other."""

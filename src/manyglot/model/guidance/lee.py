@@ -58,7 +58,7 @@ class LEE(Method):
 
     def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """y + E of Eqs. 1-2."""
-        return x_BTD + target.tag_BD[:, None] if point.site in self.sites else x_BTD
+        return x_BTD + target.tag_BD[:, None].to(x_BTD.dtype) if point.site in self.sites else x_BTD
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """The embeddings of the tags."""

@@ -29,11 +29,15 @@ class Choice:
     """How many of the ordered rows belong to each number and those below it."""
 
     @classmethod
-    def of(cls, index_B: Tensor, num_languages: int) -> Choice:
-        """Group sentences that come in any order."""
-        sorted_B, order_B = index_B.sort(stable=True)
+    def of(cls, index_B: Tensor, num_languages: int, *, in_order: bool = False) -> Choice:
+        """Group sentences that come in any order, or in that of their numbers."""
+        sorted_B, order_B = (index_B, None) if in_order else index_B.sort(stable=True)
         numbers_L = torch.arange(num_languages, device=index_B.device)
         return cls(index_B, order_B, torch.searchsorted(sorted_B, numbers_L, right=True))
+
+    def of_tokens(self, sentence_N: Tensor) -> Choice:
+        """The choice of tokens that belong to these sentences, one sentence after the other."""
+        return Choice.of(self.index_B[sentence_N], len(self.ends_L), in_order=self.order_B is None)
 
     def select(self, rows_B: Tensor) -> Choice:
         """The choice of some sentences, in the given order and number."""

@@ -1,0 +1,296 @@
+"""The speed of training: whole steps on real text, from the loader to the optimizer, ours beside others.
+
+    python benchmarks/training.py --data data/mix60-prepared                 # one GPU: 65,536 target tokens a step
+    python benchmarks/training.py --data data/mix60-prepared --device cpu --tokens 4096 --steps 5
+
+Tokens are target tokens that are predicted, padding not counted; source tokens come on top. Systems: `token_src` and
+`laa` (at dec.self) as `manyglot train` runs them, `plain` (token_src without kernels), and `hf`, the M2M100 of
+transformers in the same size on the same batches, where it is installed. MFU is the share of the chip's speed in a
+large matrix product, measured here, that the products of the model's equations make up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyglot.batches.batch import Batch
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader, Place
+from manyglot.batches.packing import pack
+from manyglot.batches.plan import BatchSettings
+from manyglot.corpus.rows import Split
+from manyglot.devices import autocast, find_device
+from manyglot.model import operations
+from manyglot.model.guidance import read_method
+from manyglot.model.layers import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.training.loop import Losses, TrainingSettings, accumulate, step_optimizer
+from manyglot.vocabulary.subwords import EOS, PAD
+
+SYSTEMS: dict[str, list[dict[str, object]]] = {
+    "token_src": [{"method": "token", "side": "source"}],
+    "laa": [{"method": "laa"}],
+    "plain": [{"method": "token", "side": "source"}],
+}
+PARTS = {
+    "attention": ("_attend_", "flash", "fmha", "sdpa"),
+    "residual and norm": ("_add_", "_embed_", "layer_norm", "dropout"),
+    "loss": ("_cross_entropy",),
+    "optimizer": ("FusedAdam", "fused_adam", "multi_tensor"),
+    "products": ("gemm", "nvjet", "cutlass", "cublas", "splitK", "ampere_", "sm90_", "grouped"),
+    "sums of columns": ("_sum_columns",),
+}
+"""Which kernels belong to which part, by their names; the first that fits counts."""
+
+
+@dataclass
+class Measured:
+    """One row of the result."""
+
+    name: str
+    tokens_per_second: float
+    milliseconds: float
+    tokens_per_step: float
+    mfu: float | None
+    memory_gib: float | None
+    first_step_seconds: float
+    parts: dict[str, float]
+    """Milliseconds of a step on the device, by part."""
+
+
+class Ours:
+    """A model of ours, trained as `manyglot train` does it."""
+
+    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace, device: torch.device) -> None:
+        torch.manual_seed(0)
+        vocabulary = dataset.vocabulary
+        guidance = [read_method(each) for each in SYSTEMS[name]]
+        self.model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).to(
+            device
+        )
+        self.settings = TrainingSettings(device=options.device, precision=options.precision)
+        self.model.train()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
+        self.device, self.step, self.losses = device, 0, Losses()
+
+    def update(self, batch: Batch) -> None:
+        """One step."""
+        self.step += 1
+        torch.manual_seed(self.step)
+        self.losses.add(self.step, *accumulate(self.model, [pack(batch)], self.settings, self.device))
+        step_optimizer(self.model, self.optimizer, self.settings, self.step)
+
+
+class HuggingFace:
+    """The same architecture in transformers, with its own loss, on padded batches."""
+
+    def __init__(self, dataset: Dataset, options: argparse.Namespace, device: torch.device) -> None:
+        from transformers import M2M100Config, M2M100ForConditionalGeneration  # type: ignore[import-not-found]
+
+        torch.manual_seed(0)
+        vocabulary = dataset.vocabulary
+        size = ModelSettings()
+        config = M2M100Config(
+            vocab_size=len(vocabulary.subwords) + len(vocabulary.languages),
+            d_model=size.width,
+            encoder_layers=size.num_encoder_layers,
+            decoder_layers=size.num_decoder_layers,
+            encoder_attention_heads=size.num_heads,
+            decoder_attention_heads=size.num_heads,
+            encoder_ffn_dim=size.ffn_width,
+            decoder_ffn_dim=size.ffn_width,
+            dropout=size.dropout,
+            attention_dropout=0.0,
+            encoder_layerdrop=0.0,
+            decoder_layerdrop=0.0,
+            pad_token_id=PAD,
+            eos_token_id=EOS,
+            decoder_start_token_id=EOS,
+        )
+        self.model = M2M100ForConditionalGeneration(config).to(device).train()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+        self.device, self.precision = device, options.precision
+
+    def update(self, batch: Batch) -> None:
+        """One step."""
+        batch = batch.to(self.device)
+        with autocast(self.device, self.precision):
+            logits = self.model(
+                input_ids=batch.source_BS,
+                attention_mask=batch.source_BS != PAD,
+                decoder_input_ids=batch.input_BT,
+                use_cache=False,
+            ).logits
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), batch.label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD
+            )
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def without_kernels(chosen: bool) -> Iterator[None]:
+    """Let the model compute the plain way."""
+    original = operations._have_kernels
+    if chosen:
+        operations._have_kernels = lambda: False  # type: ignore[assignment]
+    yield
+    operations._have_kernels = original
+
+
+def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: float | None) -> Measured:
+    """Warm up, then time rounds of steps, and look into a few."""
+    device = find_device(options.device)
+    before = _memory(device)
+    system: Any = HuggingFace(dataset, options, device) if name == "hf" else Ours(name, dataset, options, device)
+    tags = Transformer.tags(system.model) if name != "hf" else _source_tags(dataset)
+    settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
+    batches = (batch for batch, _ in loader.batches(Place()))
+    with without_kernels(name == "plain"):
+        start = time.perf_counter()
+        system.update(next(batches))
+        _wait(device)
+        first = time.perf_counter() - start
+        for batch in itertools.islice(batches, options.warmup):
+            system.update(batch)
+        _wait(device)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        rounds, tokens, work = [], 0, 0.0
+        for _ in range(options.rounds):
+            _wait(device)
+            start, now = time.perf_counter(), 0
+            for batch in itertools.islice(batches, options.steps):
+                system.update(batch)
+                now += batch.num_tokens
+                work += _operations(system.model, batch)
+            _wait(device)
+            rounds.append((time.perf_counter() - start) / now)
+            tokens += now
+        memory = (torch.cuda.max_memory_allocated() - before) / 2**30 if device.type == "cuda" else None
+        parts = _parts(system, list(itertools.islice(batches, 3))) if device.type == "cuda" else {}
+    per_token, steps = statistics.median(rounds), options.rounds * options.steps
+    return Measured(
+        name=name,
+        tokens_per_second=1 / per_token,
+        milliseconds=1000 * per_token * tokens / steps,
+        tokens_per_step=tokens / steps,
+        mfu=work / tokens / per_token / chip if chip else None,
+        memory_gib=memory,
+        first_step_seconds=first,
+        parts=parts,
+    )
+
+
+def _source_tags(dataset: Dataset) -> Any:
+    from manyglot.vocabulary.vocabulary import Tags
+
+    return [Tags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
+
+
+def _operations(model: Any, batch: Batch) -> float:
+    """Floating-point operations of the products of a step: three times two for each weight and token it meets."""
+    size = ModelSettings()
+    d, f, source = size.width, size.ffn_width, int((batch.source_BS != PAD).sum())
+    target = int((batch.input_BT != PAD).sum())
+    encoder = size.num_encoder_layers * (4 * d * d + 2 * d * f) * source
+    decoder = size.num_decoder_layers * ((6 * d * d + 2 * d * f) * target + 2 * d * d * source)
+    output = d * model.get_input_embeddings().num_embeddings if hasattr(model, "get_input_embeddings") else 0
+    output = output or d * model.embedding.num_embeddings
+    return 6.0 * (encoder + decoder + output * batch.num_tokens)
+
+
+def chip_speed(device: torch.device) -> float | None:
+    """What a large matrix product reaches on this chip, in operations a second."""
+    if device.type != "cuda":
+        return None
+    a, b = (torch.randn(8192, 8192, device=device, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(5):
+        a @ b
+    _wait(device)
+    start = time.perf_counter()
+    for _ in range(20):
+        a @ b
+    _wait(device)
+    return 20 * 2 * 8192**3 / (time.perf_counter() - start)
+
+
+def _parts(system: Any, batches: list[Batch]) -> dict[str, float]:
+    """Milliseconds of a step on the device by part."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for batch in batches:
+            system.update(batch)
+        torch.cuda.synchronize()
+    parts: Counter[str] = Counter()
+    for event in profiler.key_averages():
+        part = next((p for p, names in PARTS.items() if any(name in event.key for name in names)), "other")
+        parts[part] += event.self_device_time_total / 1000 / len(batches)
+    return {name: round(value, 2) for name, value in parts.most_common()}
+
+
+def _memory(device: torch.device) -> int:
+    return torch.cuda.memory_allocated() if device.type == "cuda" else 0
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
+    parser.add_argument("--tokens", type=int, default=65_536, help="batches.max_tokens")
+    parser.add_argument("--alike", choices=["longer", "both"], default="longer")
+    parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
+    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20, help="steps of a round")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    dataset, chip = Dataset(options.data), chip_speed(find_device(options.device))
+    rows = []
+    for name in options.systems:
+        try:
+            rows.append(measure(name, dataset, options, chip))
+        except ImportError as error:
+            print(f"{name}: left out, {error}", file=sys.stderr)
+            continue
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
+    print(f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'first step':>11}")
+    for row in rows:
+        mfu, gib = ("–" if x is None else f"{x:{form}}" for x, form in ((row.mfu, ".0%"), (row.memory_gib, ".1f")))
+        print(
+            f"{row.name:<12} {row.tokens_per_second:>10,.0f} {row.milliseconds:>9.1f} {row.tokens_per_step:>8,.0f} "
+            f"{mfu:>6} {gib:>6} {row.first_step_seconds:>9.1f} s"
+        )
+        if row.parts:
+            print("   ", ", ".join(f"{part} {ms:.1f}" for part, ms in row.parts.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""Attention for short sentences: several whole sentences in one tile, forward and backward in one kernel each.
+
+Sentences follow one another without padding. A group is a run of whole sentences that fits into a tile on both sides;
+each program attends within one group and one head, with a mask that keeps the sentences apart. Nothing is saved but
+the inputs: the backward pass computes the weights again. What guidance adds to query, key and value is added here,
+where they are loaded.
+
+Shape letters: N query tokens, M key tokens, G groups, D model width, K width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from manyglot.model.operations import Sight
+
+
+@triton.jit
+def _tile(pointer, rows, columns, stride, inside, TERM: tl.constexpr, term, term_stride):
+    """Load the rows of a head, with the term of guidance added."""
+    x = tl.load(pointer + rows[:, None] * stride + columns[None, :], mask=inside, other=0.0)
+    if TERM:
+        t = tl.load(term + rows[:, None] * term_stride + columns[None, :], mask=inside, other=0.0)
+        x = (x.to(tl.float32) + t.to(tl.float32)).to(x.dtype)
+    return x
+
+
+@triton.jit
+def _weights(q, k, query, key, sentence_q, sentence_k, inside_q, inside_k, scale, CAUSAL: tl.constexpr):
+    """softmax(q k^T), each token seeing its own sentence; rows outside the group see the first key."""
+    score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    of_q = tl.load(sentence_q + query, mask=inside_q, other=-1)
+    of_k = tl.load(sentence_k + key, mask=inside_k, other=-2)
+    seen = of_q[:, None] == of_k[None, :]
+    if CAUSAL:
+        seen = seen & (key[None, :] <= query[:, None])
+    score = tl.where(seen, score, -1e30)
+    p = tl.exp(score - tl.max(score, axis=1)[:, None])
+    p = p / tl.sum(p, axis=1)[:, None]
+    return tl.where(seen, p, 0.0)
+
+
+@triton.jit
+def _attend_forward(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    term_q,
+    term_k,
+    out_ptr,
+    group_q,
+    group_k,
+    sentence_q,
+    sentence_k,
+    stride_q,
+    stride_k,
+    stride_v,
+    stride_term_q,
+    stride_term_k,
+    stride_out,
+    scale,
+    WIDTH: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    TERM_Q: tl.constexpr,
+    TERM_K: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """z = softmax(q k^T) v of one group and one head."""
+    group, head = tl.program_id(0), tl.program_id(1)
+    first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
+    first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
+    column = tl.arange(0, COLUMNS)
+    inside_q, inside_k = query < end_q, key < end_k
+    block_q = inside_q[:, None] & (column < WIDTH)[None, :]
+    block_k = inside_k[:, None] & (column < WIDTH)[None, :]
+    columns = head * WIDTH + column
+    q = _tile(q_ptr, query, columns, stride_q, block_q, TERM_Q, term_q, stride_term_q)
+    k = _tile(k_ptr, key, columns, stride_k, block_k, TERM_K, term_k, stride_term_k)
+    v = _tile(v_ptr, key, columns, stride_v, block_k, TERM_K, term_k, stride_term_k)
+    p = _weights(q, k, query, key, sentence_q, sentence_k, inside_q, inside_k, scale, CAUSAL)
+    z = tl.dot(p.to(v.dtype), v, input_precision="ieee")
+    place = query[:, None] * stride_out + columns[None, :]
+    tl.store(out_ptr + place, z.to(out_ptr.dtype.element_ty), mask=block_q)
+
+
+@triton.jit
+def _attend_backward(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    term_q,
+    term_k,
+    grad_ptr,
+    dq_ptr,
+    dk_ptr,
+    dv_ptr,
+    dterm_ptr,
+    group_q,
+    group_k,
+    sentence_q,
+    sentence_k,
+    stride_q,
+    stride_k,
+    stride_v,
+    stride_term_q,
+    stride_term_k,
+    stride_grad,
+    stride_dq,
+    stride_dk,
+    stride_dv,
+    stride_dterm,
+    scale,
+    WIDTH: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    TERM_Q: tl.constexpr,
+    TERM_K: tl.constexpr,
+    SHARED_TERM: tl.constexpr,
+    TILE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """The gradients of one group and one head; a term that all three share gets the sum of theirs."""
+    group, head = tl.program_id(0), tl.program_id(1)
+    first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
+    first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
+    column = tl.arange(0, COLUMNS)
+    inside_q, inside_k = query < end_q, key < end_k
+    block_q = inside_q[:, None] & (column < WIDTH)[None, :]
+    block_k = inside_k[:, None] & (column < WIDTH)[None, :]
+    columns = head * WIDTH + column
+    q = _tile(q_ptr, query, columns, stride_q, block_q, TERM_Q, term_q, stride_term_q)
+    k = _tile(k_ptr, key, columns, stride_k, block_k, TERM_K, term_k, stride_term_k)
+    v = _tile(v_ptr, key, columns, stride_v, block_k, TERM_K, term_k, stride_term_k)
+    grad = tl.load(grad_ptr + query[:, None] * stride_grad + columns[None, :], mask=block_q, other=0.0)
+    p = _weights(q, k, query, key, sentence_q, sentence_k, inside_q, inside_k, scale, CAUSAL)
+    dv = tl.dot(tl.trans(p.to(grad.dtype)), grad, input_precision="ieee")
+    dp = tl.dot(grad, tl.trans(v), input_precision="ieee")
+    ds = (p * (dp - tl.sum(p * dp, axis=1)[:, None]) * scale).to(q.dtype)
+    dq = tl.dot(ds, k, input_precision="ieee")
+    dk = tl.dot(tl.trans(ds), q, input_precision="ieee")
+    kind = dq_ptr.dtype.element_ty
+    tl.store(dq_ptr + query[:, None] * stride_dq + columns[None, :], dq.to(kind), mask=block_q)
+    tl.store(dk_ptr + key[:, None] * stride_dk + columns[None, :], dk.to(kind), mask=block_k)
+    tl.store(dv_ptr + key[:, None] * stride_dv + columns[None, :], dv.to(kind), mask=block_k)
+    if SHARED_TERM:
+        total = dq + dk + dv
+        tl.store(dterm_ptr + query[:, None] * stride_dterm + columns[None, :], total.to(kind), mask=block_q)
+
+
+class SelfAttention(torch.autograd.Function):
+    """Attention of each sentence to itself, from query, key and value side by side; a term is added to all three."""
+
+    @staticmethod
+    def forward(ctx: Any, qkv_NC: Tensor, term_ND: Tensor | None, sight: Sight, num_heads: int) -> Tensor:
+        """Keep the inputs."""
+        z_ND = qkv_NC.new_empty((len(qkv_NC), qkv_NC.shape[1] // 3))
+        _run_forward(qkv_NC.chunk(3, dim=1), (term_ND, term_ND), z_ND, sight, num_heads)
+        ctx.save_for_backward(qkv_NC, term_ND)
+        ctx.constants = sight, num_heads
+        return z_ND
+
+    @staticmethod
+    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+        """The term gets the sum of the three gradients."""
+        qkv_NC, term_ND = ctx.saved_tensors
+        dqkv_NC = torch.empty_like(qkv_NC)
+        dterm_ND = None if term_ND is None else torch.empty_like(term_ND)
+        inputs, gradients = qkv_NC.chunk(3, dim=1), dqkv_NC.chunk(3, dim=1)
+        _run_backward(inputs, (term_ND, term_ND), grad_ND, gradients, dterm_ND, *ctx.constants)
+        return dqkv_NC, dterm_ND, None, None
+
+
+class CrossAttention(torch.autograd.Function):
+    """Attention of each sentence to its source, from query and from key and value side by side."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q_ND: Tensor,
+        kv_MC: Tensor,
+        term_ND: Tensor | None,
+        term_MD: Tensor | None,
+        sight: Sight,
+        num_heads: int,
+    ) -> Tensor:
+        """Keep the inputs."""
+        z_ND = torch.empty_like(q_ND)
+        _run_forward((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD), z_ND, sight, num_heads)
+        ctx.save_for_backward(q_ND, kv_MC, term_ND, term_MD)
+        ctx.constants = sight, num_heads
+        return z_ND
+
+    @staticmethod
+    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+        """What is added to key and value gets both gradients."""
+        q_ND, kv_MC, term_ND, term_MD = ctx.saved_tensors
+        dq_ND, dkv_MC = torch.empty_like(q_ND), torch.empty_like(kv_MC)
+        dk_MD, dv_MD = dkv_MC.chunk(2, dim=1)
+        inputs = (q_ND, *kv_MC.chunk(2, dim=1))
+        _run_backward(inputs, (term_ND, term_MD), grad_ND, (dq_ND, dk_MD, dv_MD), None, *ctx.constants)
+        dterm_ND = None if term_ND is None else dq_ND
+        return dq_ND, dkv_MC, dterm_ND, None if term_MD is None else dk_MD + dv_MD, None, None
+
+
+Terms = tuple[Tensor | None, Tensor | None]
+
+
+def _run_forward(inputs: tuple[Tensor, ...], terms: Terms, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
+    tensors = [*inputs, *(inputs[0] if term is None else term for term in terms), z_ND]
+    _attend_forward[(len(sight.groups.query_G) - 1, num_heads)](
+        *tensors, *_places(sight), *(x.stride(0) for x in tensors), **_constants(inputs[0], terms, sight, num_heads)
+    )
+
+
+def _run_backward(
+    inputs: tuple[Tensor, ...],
+    terms: Terms,
+    grad_ND: Tensor,
+    gradients: tuple[Tensor, ...],
+    dterm_ND: Tensor | None,
+    sight: Sight,
+    num_heads: int,
+) -> None:
+    given = [*inputs, *(inputs[0] if term is None else term for term in terms), grad_ND.contiguous()]
+    tensors = [*given, *gradients, inputs[0] if dterm_ND is None else dterm_ND]
+    _attend_backward[(len(sight.groups.query_G) - 1, num_heads)](
+        *tensors,
+        *_places(sight),
+        *(x.stride(0) for x in tensors),
+        SHARED_TERM=dterm_ND is not None,
+        **_constants(inputs[0], terms, sight, num_heads),
+    )
+
+
+def _places(sight: Sight) -> tuple[Tensor, ...]:
+    return sight.groups.query_G, sight.groups.key_G, sight.query.sentence_N, sight.key.sentence_N
+
+
+def _constants(q_ND: Tensor, terms: Terms, sight: Sight, num_heads: int) -> dict[str, Any]:
+    width = q_ND.shape[1] // num_heads
+    return {
+        "scale": width**-0.5,
+        "WIDTH": width,
+        "CAUSAL": sight.causal,
+        "TERM_Q": terms[0] is not None,
+        "TERM_K": terms[1] is not None,
+        "TILE": sight.groups.tile,
+        "COLUMNS": max(16, triton.next_power_of_2(width)),
+        "num_warps": 4,
+    }

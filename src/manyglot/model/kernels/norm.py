@@ -1,0 +1,312 @@
+"""Residual, dropout and layer norm in one pass, LN(x + dropout(y)), and the embedding, dropout(LN(s E[id] + position)).
+
+The sum before the norm is kept for the backward pass; its statistics are two numbers a row.
+
+Shape letters: N tokens, D model width, V vocabulary, P positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from manyglot.model.kernels.random import kept
+
+ROWS = 4
+"""Rows that a program works on at once, one for each of its warps."""
+
+
+@triton.jit
+def _normed(total, real, eps, WIDTH: tl.constexpr):
+    """Centre and scale rows; the numbers beyond the width are zero."""
+    mean = tl.sum(total, axis=1) / WIDTH
+    centred = tl.where(real, total - mean[:, None], 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
+    return centred * scale[:, None], mean, scale
+
+
+@triton.jit
+def _norm_gradient(dnormed, normed, scale, WIDTH: tl.constexpr):
+    """The gradient of the rows before the norm."""
+    along = tl.sum(dnormed * normed, axis=1) / WIDTH
+    return (dnormed - tl.sum(dnormed, axis=1)[:, None] / WIDTH - normed * along[:, None]) * scale[:, None]
+
+
+@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+def _add_forward(
+    x_ptr,
+    y_ptr,
+    gain_ptr,
+    shift_ptr,
+    sum_ptr,
+    out_ptr,
+    mean_ptr,
+    scale_ptr,
+    num_rows,
+    seed,
+    threshold,
+    grow,
+    eps,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    real = columns < WIDTH
+    inside = (rows < num_rows)[:, None] & real[None, :]
+    place = rows[:, None] * WIDTH + columns[None, :]
+    y = tl.load(y_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    if DROPOUT:
+        y = tl.where(kept(seed, place, threshold), y * grow, 0.0)
+    total = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32) + y
+    total = total.to(sum_ptr.dtype.element_ty)
+    tl.store(sum_ptr + place, total, mask=inside)
+    normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
+    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    out = normed * gain[None, :] + shift[None, :]
+    tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
+    tl.store(scale_ptr + rows, scale, mask=rows < num_rows)
+
+
+@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+def _add_backward(
+    grad_ptr,
+    sum_ptr,
+    mean_ptr,
+    scale_ptr,
+    gain_ptr,
+    dx_ptr,
+    dy_ptr,
+    partial_ptr,
+    num_rows,
+    seed,
+    threshold,
+    grow,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    """Every program goes through many rows, and adds up the gradients of gain and shift only at the end."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    columns = tl.arange(0, COLUMNS)
+    real = columns < WIDTH
+    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    dgain = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    dshift = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for block in range(program, tl.cdiv(num_rows, ROWS), programs):
+        rows = block * ROWS + tl.arange(0, ROWS)
+        inside = (rows < num_rows)[:, None] & real[None, :]
+        place = rows[:, None] * WIDTH + columns[None, :]
+        grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
+        scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
+        normed = tl.where(inside, (total - mean[:, None]) * scale[:, None], 0.0)
+        dgain += grad * normed
+        dshift += grad
+        dtotal = _norm_gradient(grad * gain[None, :], normed, scale, WIDTH)
+        tl.store(dx_ptr + place, dtotal.to(dx_ptr.dtype.element_ty), mask=inside)
+        if DROPOUT:
+            dtotal = tl.where(kept(seed, place, threshold), dtotal * grow, 0.0)
+            tl.store(dy_ptr + place, dtotal.to(dy_ptr.dtype.element_ty), mask=inside)
+    tl.store(partial_ptr + program * 2 * WIDTH + columns, tl.sum(dgain, axis=0), mask=real)
+    tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=real)
+
+
+@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+def _embed_forward(
+    table_ptr,
+    ids_ptr,
+    positions_ptr,
+    position_ptr,
+    gain_ptr,
+    shift_ptr,
+    sum_ptr,
+    out_ptr,
+    mean_ptr,
+    scale_ptr,
+    num_rows,
+    factor,
+    seed,
+    threshold,
+    grow,
+    eps,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    real, there = columns < WIDTH, rows < num_rows
+    inside = there[:, None] & real[None, :]
+    place = rows[:, None] * WIDTH + columns[None, :]
+    ids = tl.load(ids_ptr + rows, mask=there, other=0).to(tl.int64)
+    position = tl.load(position_ptr + rows, mask=there, other=0)
+    embedded = tl.load(table_ptr + ids[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+    placed = tl.load(positions_ptr + position[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0)
+    total = (embedded * factor + placed.to(tl.float32)).to(sum_ptr.dtype.element_ty)
+    tl.store(sum_ptr + place, total, mask=inside)
+    normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
+    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    out = normed * gain[None, :] + shift[None, :]
+    if DROPOUT:
+        out = tl.where(kept(seed, place, threshold), out * grow, 0.0)
+    tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(mean_ptr + rows, mean, mask=there)
+    tl.store(scale_ptr + rows, scale, mask=there)
+
+
+@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+def _embed_backward(
+    grad_ptr,
+    ids_ptr,
+    sum_ptr,
+    mean_ptr,
+    scale_ptr,
+    gain_ptr,
+    dtable_ptr,
+    partial_ptr,
+    num_rows,
+    factor,
+    padding,
+    seed,
+    threshold,
+    grow,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DROPOUT: tl.constexpr,
+):
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    columns = tl.arange(0, COLUMNS)
+    real = columns < WIDTH
+    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    dgain = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    dshift = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for block in range(program, tl.cdiv(num_rows, ROWS), programs):
+        rows = block * ROWS + tl.arange(0, ROWS)
+        inside = (rows < num_rows)[:, None] & real[None, :]
+        place = rows[:, None] * WIDTH + columns[None, :]
+        ids = tl.load(ids_ptr + rows, mask=rows < num_rows, other=0).to(tl.int64)
+        grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        if DROPOUT:
+            grad = tl.where(kept(seed, place, threshold), grad * grow, 0.0)
+        total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
+        scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
+        normed = tl.where(inside, (total - mean[:, None]) * scale[:, None], 0.0)
+        dgain += grad * normed
+        dshift += grad
+        dtotal = _norm_gradient(grad * gain[None, :], normed, scale, WIDTH) * factor
+        learnt = inside & (ids != padding)[:, None]
+        tl.atomic_add(dtable_ptr + ids[:, None] * WIDTH + columns[None, :], dtotal, mask=learnt, sem="relaxed")
+    tl.store(partial_ptr + program * 2 * WIDTH + columns, tl.sum(dgain, axis=0), mask=real)
+    tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=real)
+
+
+class AddNorm(torch.autograd.Function):
+    """LN(x + dropout(y))."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x_ND: Tensor, y_ND: Tensor, gain_D: Tensor, shift_D: Tensor, eps: float, dropout: float, seed: int
+    ) -> Tensor:
+        """Keep the sum and its statistics."""
+        num_rows, width = x_ND.shape
+        sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
+        mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
+        ctx.constants = _constants(width, dropout, seed)
+        _add_forward[(triton.cdiv(num_rows, ROWS),)](
+            x_ND, y_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows, eps=eps, **ctx.constants
+        )
+        ctx.save_for_backward(sum_ND, mean_N, scale_N, gain_D)
+        return out_ND
+
+    @staticmethod
+    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+        """The gradients of x and y are one tensor where there is no dropout."""
+        sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
+        num_rows, width = sum_ND.shape
+        dx_ND = torch.empty_like(sum_ND)
+        dy_ND = torch.empty_like(sum_ND) if ctx.constants["DROPOUT"] else dx_ND
+        partial = _partial_sums(width, sum_ND.device)
+        _add_backward[(len(partial),)](
+            grad_ND.contiguous(), sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial, num_rows, **ctx.constants
+        )
+        dgain_D, dshift_D = partial.sum(dim=0)
+        return dx_ND, dy_ND, dgain_D, dshift_D, None, None, None
+
+
+class Embed(torch.autograd.Function):
+    """dropout(LN(factor E[id] + position)) in the given type; the gradient of a padding symbol is zero."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        table_VD: Tensor,
+        ids_N: Tensor,
+        positions_PD: Tensor,
+        position_N: Tensor,
+        gain_D: Tensor,
+        shift_D: Tensor,
+        factor: float,
+        padding: int,
+        eps: float,
+        dropout: float,
+        seed: int,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """Keep the sum and its statistics."""
+        num_rows, width = len(ids_N), table_VD.shape[1]
+        sum_ND, out_ND = (torch.empty((num_rows, width), dtype=dtype, device=table_VD.device) for _ in range(2))
+        mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=table_VD.device)
+        ctx.constants = {"factor": factor, **_constants(width, dropout, seed)}
+        _embed_forward[(triton.cdiv(num_rows, ROWS),)](
+            table_VD, ids_N, positions_PD, position_N, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows,
+            eps=eps, **ctx.constants,
+        )  # fmt: skip
+        ctx.save_for_backward(ids_N, sum_ND, mean_N, scale_N, gain_D)
+        ctx.vocabulary, ctx.padding = len(table_VD), padding
+        return out_ND
+
+    @staticmethod
+    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+        """Rows of the same symbol are added up in the table."""
+        ids_N, sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
+        num_rows, width = sum_ND.shape
+        dtable_VD = torch.zeros((ctx.vocabulary, width), dtype=torch.float32, device=sum_ND.device)
+        partial = _partial_sums(width, sum_ND.device)
+        _embed_backward[(len(partial),)](
+            grad_ND.contiguous(), ids_N, sum_ND, mean_N, scale_N, gain_D, dtable_VD, partial, num_rows,
+            padding=ctx.padding, **ctx.constants,
+        )  # fmt: skip
+        dgain_D, dshift_D = partial.sum(dim=0)
+        return dtable_VD, None, None, None, dgain_D, dshift_D, None, None, None, None, None, None
+
+
+def _constants(width: int, dropout: float, seed: int) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "threshold": round(dropout * 2**32),
+        "grow": 1 / (1 - dropout),
+        "WIDTH": width,
+        "COLUMNS": triton.next_power_of_2(width),
+        "ROWS": ROWS,
+        "DROPOUT": dropout > 0,
+        "num_warps": 4,
+    }
+
+
+def _partial_sums(width: int, device: torch.device) -> Tensor:
+    """A place for the sums of as many programs as fill the device."""
+    programs = 8 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
+    return torch.empty((programs, 2, width), dtype=torch.float32, device=device)

@@ -1,0 +1,22 @@
+"""Random numbers for dropout: a hash of a seed and a place, so that the backward pass can make them again."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _scatter(x):
+    """A bijection of 32 bits after which all bits depend on all bits."""
+    x = (x ^ (x >> 16)) * 0x85EBCA6B
+    x = (x ^ (x >> 13)) * 0xC2B2AE35
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def kept(seed, place, threshold):
+    """True where dropout keeps a number: in all but threshold / 2^32 of the places."""
+    seed = seed.to(tl.uint32)
+    mixed = _scatter(_scatter(place.to(tl.uint32) ^ seed) + seed)
+    return mixed >= threshold.to(tl.uint32)

@@ -1,0 +1,174 @@
+"""What the layers compute, where it pays to compute it in two ways.
+
+The plain way defines it and runs anywhere. On a GPU in half precision, kernels do the same in fewer passes over memory;
+the type of the states tells which: those that `embed` makes in half precision stay so from layer to layer.
+
+Shape letters: N tokens (queries), M tokens (keys), B sentences, T and S positions, D model width, H heads, K width of
+a head, V vocabulary, P positions of the table.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyglot.batches.packing import Groups, Sentences
+from manyglot.vocabulary.subwords import PAD
+
+
+@cache
+def _have_kernels() -> bool:
+    return find_spec("triton") is not None
+
+
+def in_half(x: Tensor) -> torch.dtype | None:
+    """The type of half precision in which kernels would compute on the device of x; none where there are none."""
+    if not (x.is_cuda and _have_kernels() and torch.is_autocast_enabled("cuda")):
+        return None
+    return torch.get_autocast_dtype("cuda")
+
+
+def _has_kernels(x: Tensor) -> bool:
+    return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and _have_kernels()
+
+
+def embed(
+    table: nn.Embedding,
+    sentences: Sentences,
+    positions_PD: Tensor,
+    factor: float,
+    norm: nn.LayerNorm,
+    dropout: nn.Dropout,
+) -> Tensor:
+    """dropout(LN(factor E[id] + position)) of each token."""
+    dtype = in_half(table.weight)
+    if dtype is None:
+        x_ND: Tensor = dropout(norm(table(sentences.ids_N) * factor + positions_PD[sentences.position_N]))
+        return x_ND
+    from manyglot.model.kernels.norm import Embed
+
+    where = sentences.ids_N, positions_PD, sentences.position_N
+    constants = factor, PAD, norm.eps, *_dropout(dropout), dtype
+    x_ND = _apply(Embed, table.weight, *where, norm.weight, norm.bias, *constants)
+    return x_ND
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = False) -> Tensor:
+    """x W^T + b, with or without a ReLU."""
+    if _has_kernels(x):
+        from manyglot.model.kernels.linear import Linear
+
+        y: Tensor = _apply(Linear, x.flatten(0, -2), weight, bias, relu)
+        return y.view(*x.shape[:-1], len(weight))
+    y = F.linear(x, weight, bias)
+    return F.relu(y) if relu else y
+
+
+def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, dropout: nn.Dropout) -> Tensor:
+    """LN(x + dropout(y))."""
+    if not _has_kernels(x):
+        normed: Tensor = norm(x + dropout(y))
+        return normed
+    from manyglot.model.kernels.norm import AddNorm
+
+    flat = x.flatten(0, -2), y.to(x.dtype).flatten(0, -2)
+    normed = _apply(AddNorm, *flat, norm.weight, norm.bias, norm.eps, *_dropout(dropout))
+    return normed.view_as(x)
+
+
+class Sight(NamedTuple):
+    """Who sees whom among packed sentences."""
+
+    query: Sentences
+    key: Sentences
+    groups: Groups
+    causal: bool = False
+
+
+def attend_self(qkv_NC: Tensor, term_ND: Tensor | None, sight: Sight, num_heads: int) -> Tensor:
+    """softmax(q k^T / sqrt(K)) v within each sentence, from query, key and value side by side, and a term for each."""
+    if _has_kernels(qkv_NC) and sight.groups.tile:
+        from manyglot.model.kernels.attention import SelfAttention
+
+        term_ND = None if term_ND is None else term_ND.to(qkv_NC.dtype)
+        z_ND: Tensor = _apply(SelfAttention, qkv_NC, term_ND, sight, num_heads)
+        return z_ND
+    q, k, v = (x if term_ND is None else x + term_ND for x in qkv_NC.chunk(3, dim=1))
+    return _attend(q, k, v, sight, num_heads)
+
+
+def attend_cross(
+    q_ND: Tensor, kv_MC: Tensor, term_ND: Tensor | None, term_MD: Tensor | None, sight: Sight, num_heads: int
+) -> Tensor:
+    """softmax(q k^T / sqrt(K)) v from each sentence to its source, with terms for the query and for key and value."""
+    if _has_kernels(q_ND) and sight.groups.tile:
+        from manyglot.model.kernels.attention import CrossAttention
+
+        term_ND, term_MD = (None if term is None else term.to(q_ND.dtype) for term in (term_ND, term_MD))
+        z_ND: Tensor = _apply(CrossAttention, q_ND, kv_MC, term_ND, term_MD, sight, num_heads)
+        return z_ND
+    q_ND = q_ND if term_ND is None else q_ND + term_ND
+    k_MD, v_MD = (x if term_MD is None else x + term_MD for x in kv_MC.chunk(2, dim=1))
+    return _attend(q_ND, k_MD, v_MD, sight, num_heads)
+
+
+def _attend(q_ND: Tensor, k_MD: Tensor, v_MD: Tensor, sight: Sight, num_heads: int) -> Tensor:
+    """Put the sentences below one another, padded, and attend."""
+    q_BHTK = _heads(_padded(q_ND, sight.query), num_heads)
+    k_BHSK, v_BHSK = (_heads(_padded(x, sight.key), num_heads) for x in (k_MD, v_MD))
+    mask_B11S = None
+    if not sight.causal:  # which hides the padding too
+        there_M = torch.ones(len(k_MD), 1, dtype=torch.bool, device=k_MD.device)
+        mask_B11S = _padded(there_M, sight.key)[:, None, None, :, 0]
+    z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask_B11S, is_causal=sight.causal)
+    return z_BHTK.transpose(1, 2).flatten(2)[sight.query.sentence_N, sight.query.position_N]
+
+
+def _padded(x_ND: Tensor, sentences: Sentences) -> Tensor:
+    place_N = sentences.sentence_N.long() * sentences.longest + sentences.position_N
+    padded = x_ND.new_zeros(sentences.number * sentences.longest, x_ND.shape[1])
+    return padded.index_copy(0, place_N, x_ND).view(sentences.number, sentences.longest, -1)
+
+
+def _heads(x_BTD: Tensor, num_heads: int) -> Tensor:
+    batch, length, width = x_BTD.shape
+    return x_BTD.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
+
+
+def cross_entropy(
+    hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, label_smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The sum of the label-smoothed losses of an output layer, and each token's negative log-likelihood.
+
+    A token whose label is PAD has none.
+    """
+    dtype = in_half(hidden_ND)
+    if dtype is not None:
+        from manyglot.model.kernels.loss import LinearCrossEntropy
+
+        arguments = hidden_ND.to(dtype), weight_VD, label_N, label_smoothing, PAD
+        smoothed, nll_N = _apply(LinearCrossEntropy, *arguments)
+        return smoothed, nll_N
+    scored_N = label_N != PAD
+    logits = F.linear(hidden_ND[scored_N], weight_VD)
+    logprob = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    nll = -logprob.gather(1, label_N[scored_N][:, None])[:, 0]
+    smoothed = (1 - label_smoothing) * nll.sum() - label_smoothing * logprob.mean(dim=-1).sum()
+    nll_N = nll.new_zeros(len(label_N)).masked_scatter(scored_N, nll.detach())
+    return smoothed, nll_N
+
+
+def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+
+
+def _dropout(dropout: nn.Dropout) -> tuple[float, int]:
+    """The share that is dropped now, and a seed for a kernel to choose it, from PyTorch's generator on the CPU."""
+    if not dropout.training or not dropout.p:
+        return 0.0, 0
+    return dropout.p, int(torch.randint(2**31 - 1, ()).item())

@@ -1,0 +1,200 @@
+"""The kernels agree with plain PyTorch, outputs and gradients: on a GPU, or interpreted where Triton is installed."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+GPU = torch.cuda.is_available()
+if not GPU:
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+pytest.importorskip("triton")
+
+from manyglot.batches.packing import Groups, Sentences, pack  # noqa: E402
+from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
+from manyglot.model.kernels.linear import Linear  # noqa: E402
+from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
+from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
+from manyglot.model.operations import Sight  # noqa: E402
+from manyglot.training.loss import batch_loss  # noqa: E402
+from tests.conftest import random_batch, tiny_model  # noqa: E402
+from tests.model.guidance.combinations import COMBINATIONS  # noqa: E402
+
+DEVICE = torch.device("cuda" if GPU else "cpu")
+DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
+HEADS = 2
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(shape, device=DEVICE).to(dtype).requires_grad_()
+
+
+def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float = 0.0) -> None:
+    """Values, and gradients for random weights."""
+    tolerance = tolerance or (1e-4 if inputs[0].dtype == torch.float32 else 0.03)
+    weight = torch.randn(theirs.shape, device=DEVICE)
+    results = []
+    for y in (mine, theirs):
+        results.append([y, *torch.autograd.grad((y.float() * weight).sum(), inputs)])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a.float(), b.float(), rtol=tolerance, atol=tolerance * float(b.detach().abs().max()))
+
+
+def sight(query: list[int], key: list[int], causal: bool = False) -> Sight:
+    lengths = [np.array(query), np.array(key)]
+    sides = (Sentences.of(np.zeros(each.sum(), dtype=np.int64), each).to(DEVICE) for each in lengths)
+    return Sight(*sides, Groups.of(*lengths).to(DEVICE), causal)
+
+
+def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int], causal: bool) -> Tensor:
+    """Attention of each sentence alone."""
+    parts = []
+    for each in zip(q.split(query), k.split(key), v.split(key), strict=True):
+        heads = [x.float().view(len(x), HEADS, -1).transpose(0, 1) for x in each]
+        parts.append(F.scaled_dot_product_attention(*heads, is_causal=causal).transpose(0, 1).flatten(1))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [16, 24])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("guided", [False, True])
+def test_self_attention(dtype: torch.dtype, width: int, causal: bool, guided: bool) -> None:
+    torch.manual_seed(0)
+    lengths = [3, 20, 1, 7, 64, 30, 30, 5]
+    qkv = random(sum(lengths), 3 * HEADS * width, dtype=dtype)
+    term = random(sum(lengths), HEADS * width, dtype=dtype) if guided else None
+    mine = SelfAttention.apply(qkv, term, sight(lengths, lengths, causal), HEADS)
+    parts = [x if term is None else x + term for x in qkv.chunk(3, dim=1)]
+    theirs = one_by_one(*parts, lengths, lengths, causal)
+    agree(mine, theirs, [qkv] if term is None else [qkv, term])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("guided", ["", "q", "k", "qk"])
+@pytest.mark.parametrize("tile", [64, 128])
+def test_cross_attention(dtype: torch.dtype, guided: str, tile: int) -> None:
+    torch.manual_seed(0)
+    query, key, width = [3, 20, 1, 7, tile, 30, 5], [9, 2, 1, tile, 33, 50, 5], HEADS * 16
+    q, kv = random(sum(query), width, dtype=dtype), random(sum(key), 2 * width, dtype=dtype)
+    term_q = random(sum(query), width, dtype=dtype) if "q" in guided else None
+    term_k = random(sum(key), width, dtype=dtype) if "k" in guided else None
+    mine = CrossAttention.apply(q, kv, term_q, term_k, sight(query, key), HEADS)
+    k, v = (x if term_k is None else x + term_k for x in kv.chunk(2, dim=1))
+    theirs = one_by_one(q if term_q is None else q + term_q, k, v, query, key, False)
+    agree(mine, theirs, [x for x in (q, kv, term_q, term_k) if x is not None])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [32, 24])
+def test_residual_and_norm(dtype: torch.dtype, width: int) -> None:
+    torch.manual_seed(0)
+    x, y, gain, shift = random(37, width, dtype=dtype), random(37, width, dtype=dtype), random(width), random(width)
+    mine = AddNorm.apply(x, y, gain, shift, 1e-5, 0.0, 0)
+    theirs = F.layer_norm(x.float() + y.float(), (width,), gain, shift)
+    agree(mine, theirs, [x, y, gain, shift])
+
+
+def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
+    x, y = torch.zeros(200, 64, device=DEVICE), torch.ones(200, 64, device=DEVICE, requires_grad=True)
+    # where everything is one or nothing, the sum before the norm tells what was dropped
+    gain, shift = torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
+    outputs = [AddNorm.apply(x, y, gain, shift, 1e-5, 0.25, seed) for seed in (1, 1, 2)]
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+    kept = outputs[0] > outputs[0].mean(dim=1, keepdim=True)
+    assert abs(kept.float().mean() - 0.75) < 0.02
+    (gradient,) = torch.autograd.grad((outputs[0] * torch.randn_like(outputs[0])).sum(), y)
+    assert torch.equal(gradient != 0, kept)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [32, 24])
+def test_embedding(dtype: torch.dtype, width: int) -> None:
+    torch.manual_seed(0)
+    table, gain, shift = random(11, width), random(width), random(width)
+    positions = torch.randn(9, width, device=DEVICE)
+    ids = torch.tensor([3, 0, 3, 10, 3, 5, 1], dtype=torch.int32, device=DEVICE)
+    position = torch.tensor([0, 1, 2, 3, 0, 1, 8], dtype=torch.int32, device=DEVICE)
+    mine = Embed.apply(table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, 0.0, 0, dtype)
+    total = F.embedding(ids.long(), table, padding_idx=0) * width**0.5 + positions[position.long()]
+    theirs = F.layer_norm(total, (width,), gain, shift)
+    agree(mine, theirs, [table, gain, shift], 1e-4 if dtype == torch.float32 else 0.03)
+
+
+def test_embedding_with_dropout() -> None:
+    table, ones = torch.randn(5, 64, device=DEVICE).requires_grad_(), torch.ones(64, device=DEVICE)
+    ids = torch.randint(1, 5, (200,), dtype=torch.int32, device=DEVICE)
+    positions, position = torch.zeros(1, 64, device=DEVICE), torch.zeros_like(ids)
+    whole, some = (
+        Embed.apply(table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, p, 7, torch.float32)
+        for p in (0, 0.25)
+    )
+    kept = some != 0
+    assert abs(kept.float().mean() - 0.75) < 0.02
+    torch.testing.assert_close(some, whole * kept / 0.75)
+    weight = torch.randn_like(some)
+    for mine, theirs in zip(
+        torch.autograd.grad((some * weight).sum(), table),
+        torch.autograd.grad((whole * kept / 0.75 * weight).sum(), table),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("relu", [False, True])
+def test_linear(dtype: torch.dtype, relu: bool) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = random(77, 16, dtype=dtype), random(40, 16), random(40)
+    y = F.linear(x.float(), weight, bias)
+    agree(Linear.apply(x, weight, bias, relu), y.relu() if relu else y, [x, weight, bias])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_output_layer_and_loss(dtype: torch.dtype, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyglot.model.kernels.loss.CHUNK", 8)
+    monkeypatch.setattr("manyglot.model.kernels.loss.BLOCK", 32)
+    torch.manual_seed(0)
+    hidden, weight = random(19, 16, dtype=dtype), random(101, 16)
+    label = torch.randint(1, 101, (19,), device=DEVICE)
+    label[4] = 0
+    smoothed, nll = LinearCrossEntropy.apply(hidden, weight, label, smoothing, 0)
+    logits = hidden.float() @ weight.T
+    theirs = F.cross_entropy(logits, label, label_smoothing=smoothing, ignore_index=0, reduction="sum")
+    agree(smoothed, theirs, [hidden, weight])
+    torch.testing.assert_close(
+        nll, F.cross_entropy(logits, label, ignore_index=0, reduction="none"), rtol=0.02, atol=0.02
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU, reason="no GPU")
+@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_model_with_kernels_is_close_to_one_without(name: str, norm: str) -> None:
+    """In half precision, against float32: the loss, and the direction of every gradient."""
+    model = tiny_model(COMBINATIONS[name], norm=norm).float().to(DEVICE)
+    batch = pack(random_batch(model, size=40)).to(DEVICE)
+    results = []
+    for half in (False, True):
+        model.zero_grad()
+        torch.manual_seed(0)
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            loss = batch_loss(model, batch, 0.1)
+        loss.smoothed.backward()
+        results.append((loss, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
+    (plain, expected), (fast, got) = results
+    torch.testing.assert_close(fast.smoothed, plain.smoothed, rtol=0.01, atol=0.0)
+    torch.testing.assert_close(fast.nll, plain.nll, rtol=0.01, atol=0.0)
+    assert got.keys() == expected.keys()
+    whole = torch.cat([g.flatten() for g in expected.values()]).norm()
+    for parameter, gradient in expected.items():
+        error = (got[parameter] - gradient).norm() / (gradient.norm() + 0.01 * whole)
+        assert error < 0.1, f"{parameter}: {error}"
