@@ -29,7 +29,6 @@ import torch
 from manyglot.batches.batch import Batch
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.batches.packing import pack
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
@@ -37,7 +36,9 @@ from manyglot.model import operations
 from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
+from manyglot.training import step
 from manyglot.training.loop import Losses, TrainingSettings, accumulate, step_optimizer
+from manyglot.training.step import make_step
 from manyglot.vocabulary.subwords import EOS, PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
@@ -84,14 +85,16 @@ class Ours:
         self.settings = TrainingSettings(device=options.device, precision=options.precision)
         self.model.train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
-        self.device, self.step, self.losses = device, 0, Losses()
+        self.run = make_step(self.model, 0.1, device, options.precision)
+        self.step, self.losses = 0, Losses()
 
     def update(self, batch: Batch) -> None:
         """One step."""
         self.step += 1
         torch.manual_seed(self.step)
-        self.losses.add(self.step, *accumulate(self.model, [pack(batch)], self.settings, self.device))
-        step_optimizer(self.model, self.optimizer, self.settings, self.step)
+        self.losses.add(self.step, *accumulate(self.run, [batch]))
+        keep = self.run.keeps_gradients
+        step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)
 
 
 class HuggingFace:
@@ -145,18 +148,19 @@ class HuggingFace:
 @contextmanager
 def without_kernels(chosen: bool) -> Iterator[None]:
     """Let the model compute the plain way."""
-    original = operations._have_kernels
+    original = operations.have_kernels
     if chosen:
-        operations._have_kernels = lambda: False  # type: ignore[assignment]
+        operations.have_kernels = step.have_kernels = lambda: False  # type: ignore[assignment]
     yield
-    operations._have_kernels = original
+    operations.have_kernels = step.have_kernels = original
 
 
 def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: float | None) -> Measured:
     """Warm up, then time rounds of steps, and look into a few."""
     device = find_device(options.device)
     before = _memory(device)
-    system: Any = HuggingFace(dataset, options, device) if name == "hf" else Ours(name, dataset, options, device)
+    with without_kernels(name == "plain"):
+        system: Any = HuggingFace(dataset, options, device) if name == "hf" else Ours(name, dataset, options, device)
     tags = Transformer.tags(system.model) if name != "hf" else _source_tags(dataset)
     settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)

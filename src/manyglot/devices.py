@@ -28,6 +28,9 @@ def find_device(name: str) -> torch.device:
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Compute matrix products in bfloat16 where asked, or by default on a GPU; the weights stay float32."""
-    if precision == "bfloat16" or (precision == "auto" and device.type == "cuda"):
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16) if in_half(device, precision) else nullcontext()
+
+
+def in_half(device: torch.device, precision: Precision) -> bool:
+    """Whether products are computed in bfloat16."""
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,19 +14,25 @@ if not GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 pytest.importorskip("triton")
 
-from manyglot.batches.packing import Groups, Sentences, pack  # noqa: E402
+from manyglot.batches.batch import collate  # noqa: E402
+from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
 from manyglot.model.kernels.linear import Linear  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
-from manyglot.model.operations import Sight  # noqa: E402
+from manyglot.model.operations import Dropped, Sight  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
+from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
 from tests.model.guidance.combinations import COMBINATIONS  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
 HEADS = 2
+
+
+def dropped(share: float, seed: int = 0, site: int = 1) -> Dropped:
+    return Dropped(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -45,10 +50,13 @@ def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float =
         torch.testing.assert_close(a.float(), b.float(), rtol=tolerance, atol=tolerance * float(b.detach().abs().max()))
 
 
-def sight(query: list[int], key: list[int], causal: bool = False) -> Sight:
-    lengths = [np.array(query), np.array(key)]
-    sides = (Sentences.of(np.zeros(each.sum(), dtype=np.int64), each).to(DEVICE) for each in lengths)
-    return Sight(*sides, Groups.of(*lengths).to(DEVICE), causal)
+def sight(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> Sight:
+    """The sight of sentences of these lengths, as a batch of theirs has it."""
+    words = [[[5] * (n - 1) for n in lengths] for lengths in (key, query)]
+    batch = pack(collate(words[0], words[1], [0] * len(query), [Tags()]), multiple).to(DEVICE)
+    if query == key:
+        return Sight(batch.input, batch.input, batch.decoder, causal)
+    return Sight(batch.input, batch.source, batch.cross, causal)
 
 
 def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int], causal: bool) -> Tensor:
@@ -95,7 +103,7 @@ def test_cross_attention(dtype: torch.dtype, guided: str, tile: int) -> None:
 def test_residual_and_norm(dtype: torch.dtype, width: int) -> None:
     torch.manual_seed(0)
     x, y, gain, shift = random(37, width, dtype=dtype), random(37, width, dtype=dtype), random(width), random(width)
-    mine = AddNorm.apply(x, y, gain, shift, 1e-5, 0.0, 0)
+    mine = AddNorm.apply(x, y, gain, shift, 1e-5, dropped(0.0))
     theirs = F.layer_norm(x.float() + y.float(), (width,), gain, shift)
     agree(mine, theirs, [x, y, gain, shift])
 
@@ -104,9 +112,12 @@ def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
     x, y = torch.zeros(200, 64, device=DEVICE), torch.ones(200, 64, device=DEVICE, requires_grad=True)
     # where everything is one or nothing, the sum before the norm tells what was dropped
     gain, shift = torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
-    outputs = [AddNorm.apply(x, y, gain, shift, 1e-5, 0.25, seed) for seed in (1, 1, 2)]
+    outputs = [
+        AddNorm.apply(x, y, gain, shift, 1e-5, dropped(0.25, *each)) for each in ((1, 1), (1, 1), (2, 1), (1, 2))
+    ]
     assert torch.equal(outputs[0], outputs[1])
-    assert not torch.equal(outputs[0], outputs[2])
+    assert not torch.equal(outputs[0], outputs[2]), "another seed"
+    assert not torch.equal(outputs[0], outputs[3]), "another place in the model"
     kept = outputs[0] > outputs[0].mean(dim=1, keepdim=True)
     assert abs(kept.float().mean() - 0.75) < 0.02
     (gradient,) = torch.autograd.grad((outputs[0] * torch.randn_like(outputs[0])).sum(), y)
@@ -121,7 +132,7 @@ def test_embedding(dtype: torch.dtype, width: int) -> None:
     positions = torch.randn(9, width, device=DEVICE)
     ids = torch.tensor([3, 0, 3, 10, 3, 5, 1], dtype=torch.int32, device=DEVICE)
     position = torch.tensor([0, 1, 2, 3, 0, 1, 8], dtype=torch.int32, device=DEVICE)
-    mine = Embed.apply(table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, 0.0, 0, dtype)
+    mine = Embed.apply(table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, dropped(0.0), dtype)
     total = F.embedding(ids.long(), table, padding_idx=0) * width**0.5 + positions[position.long()]
     theirs = F.layer_norm(total, (width,), gain, shift)
     agree(mine, theirs, [table, gain, shift], 1e-4 if dtype == torch.float32 else 0.03)
@@ -132,7 +143,7 @@ def test_embedding_with_dropout() -> None:
     ids = torch.randint(1, 5, (200,), dtype=torch.int32, device=DEVICE)
     positions, position = torch.zeros(1, 64, device=DEVICE), torch.zeros_like(ids)
     whole, some = (
-        Embed.apply(table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, p, 7, torch.float32)
+        Embed.apply(table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, dropped(p), torch.float32)
         for p in (0, 0.25)
     )
     kept = some != 0
@@ -152,7 +163,8 @@ def test_embedding_with_dropout() -> None:
 def test_linear(dtype: torch.dtype, relu: bool) -> None:
     torch.manual_seed(0)
     x, weight, bias = random(77, 16, dtype=dtype), random(40, 16), random(40)
-    y = F.linear(x.float(), weight, bias)
+    rounded = [each.detach().to(dtype).float() for each in (weight, bias)]
+    y = F.linear(x.float(), *(r + (each - each.detach()) for r, each in zip(rounded, (weight, bias), strict=True)))
     agree(Linear.apply(x, weight, bias, relu), y.relu() if relu else y, [x, weight, bias])
 
 
@@ -178,23 +190,23 @@ def test_output_layer_and_loss(dtype: torch.dtype, smoothing: float, monkeypatch
 @pytest.mark.skipif(not GPU, reason="no GPU")
 @pytest.mark.parametrize("name", COMBINATIONS)
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_model_with_kernels_is_close_to_one_without(name: str, norm: str) -> None:
-    """In half precision, against float32: the loss, and the direction of every gradient."""
+def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured by float32: the loss, and every gradient."""
     model = tiny_model(COMBINATIONS[name], norm=norm).float().to(DEVICE)
     batch = pack(random_batch(model, size=40)).to(DEVICE)
     results = []
-    for half in (False, True):
+    for half, kernels in ((False, False), (True, False), (True, True)):
+        monkeypatch.setattr("manyglot.model.operations.have_kernels", lambda kernels=kernels: kernels)
         model.zero_grad()
         torch.manual_seed(0)
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
             loss = batch_loss(model, batch, 0.1)
         loss.smoothed.backward()
         results.append((loss, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
-    (plain, expected), (fast, got) = results
-    torch.testing.assert_close(fast.smoothed, plain.smoothed, rtol=0.01, atol=0.0)
-    torch.testing.assert_close(fast.nll, plain.nll, rtol=0.01, atol=0.0)
+    (exact, expected), (_, plain), (fast, got) = results
+    torch.testing.assert_close(fast.smoothed, exact.smoothed, rtol=0.01, atol=0.0)
+    torch.testing.assert_close(fast.nll, exact.nll, rtol=0.01, atol=0.0)
     assert got.keys() == expected.keys()
-    whole = torch.cat([g.flatten() for g in expected.values()]).norm()
     for parameter, gradient in expected.items():
-        error = (got[parameter] - gradient).norm() / (gradient.norm() + 0.01 * whole)
-        assert error < 0.1, f"{parameter}: {error}"
+        mine, theirs = ((each[parameter] - gradient).norm() / gradient.norm() for each in (got, plain))
+        assert mine < 2 * theirs + 0.05, f"{parameter}: {mine} against {theirs}"

@@ -19,6 +19,7 @@ from manyglot.training import loop
 from manyglot.training.loop import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
+from manyglot.training.step import PlainStep
 from tests.conftest import tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -139,7 +140,7 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
     one, two = islice(loader.epoch(), 2)
     settings = experiment.training
-    loop.accumulate(model, [pack(one), pack(two)], settings, torch.device("cpu"))
+    loop.accumulate(PlainStep(model, settings.label_smoothing, torch.device("cpu"), "float32"), [one, two])
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     total = sum(batch_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))

@@ -76,16 +76,15 @@ class Attention(nn.Module):
 
     def _attend_packed(self, x_N1D: Tensor, term_N1D: Tensor | None, memory: Memory | None, sight: Sight) -> Tensor:
         """Query, key and value of a token are made in one product."""
-        x_ND, term_ND = x_N1D[:, 0], None if term_N1D is None else term_N1D[:, 0]
+        x_ND, term_ND = x_N1D.flatten(0, 1), _flat(term_N1D)
         if memory is None:
             qkv_NC = linear(x_ND, *_joined(self.query, self.key, self.value))
             return attend_self(qkv_NC, term_ND, sight, self.num_heads)[:, None]
         q_ND, kv_NC = (
             linear(x_ND, self.query.weight, self.query.bias),
-            linear(memory.memory_BSD[:, 0], *_joined(self.key, self.value)),
+            linear(memory.memory_BSD.flatten(0, 1), *_joined(self.key, self.value)),
         )
-        memory_term = None if memory.term_BSD is None else memory.term_BSD[:, 0]
-        return attend_cross(q_ND, kv_NC, term_ND, memory_term, sight, self.num_heads)[:, None]
+        return attend_cross(q_ND, kv_NC, term_ND, _flat(memory.term_BSD), sight, self.num_heads)[:, None]
 
     def _attend(
         self,
@@ -119,6 +118,11 @@ class Attention(nn.Module):
     def _heads(self, x_BTD: Tensor) -> Tensor:
         batch, length, width = x_BTD.shape
         return x_BTD.view(batch, length, self.num_heads, width // self.num_heads).transpose(1, 2)
+
+
+def _flat(x_N1D: Tensor | None) -> Tensor | None:
+    """Rows of one token; as an index this would cost a copy in the backward pass."""
+    return None if x_N1D is None else x_N1D.flatten(0, 1)
 
 
 def _joined(*projections: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,9 @@ a head, V vocabulary, P positions of the table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -22,19 +25,54 @@ from manyglot.vocabulary.subwords import PAD
 
 
 @cache
-def _have_kernels() -> bool:
+def have_kernels() -> bool:
+    """Whether kernels can be used, if there is a GPU."""
     return find_spec("triton") is not None
 
 
-def in_half(x: Tensor) -> torch.dtype | None:
+def _half_type(x: Tensor) -> torch.dtype | None:
     """The type of half precision in which kernels would compute on the device of x; none where there are none."""
-    if not (x.is_cuda and _have_kernels() and torch.is_autocast_enabled("cuda")):
+    if not (x.is_cuda and have_kernels() and torch.is_autocast_enabled("cuda")):
         return None
     return torch.get_autocast_dtype("cuda")
 
 
 def _has_kernels(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and _have_kernels()
+    return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
+
+
+class Dropped(NamedTuple):
+    """What a kernel needs to know of dropout: the share, a seed in the memory of the device, the place in the model."""
+
+    share: float
+    seed: Tensor
+    site: int
+
+
+@dataclass
+class _Seed:
+    seed: Tensor
+    sites: int = 0
+
+
+_seeds: list[_Seed] = []
+
+
+@contextmanager
+def dropout_seed(device: torch.device) -> Iterator[None]:
+    """Draw a seed for all the dropout of kernels inside, from PyTorch's generator of the device."""
+    _seeds.append(_Seed(torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)))
+    try:
+        yield
+    finally:
+        _seeds.pop()
+
+
+def _dropout(dropout: nn.Dropout) -> Dropped:
+    """The share that is dropped now; the calls within a `dropout_seed` are counted to tell their masks apart."""
+    now = _seeds[-1]
+    now.sites += 1
+    return Dropped(dropout.p if dropout.training else 0.0, now.seed, now.sites)
 
 
 def embed(
@@ -46,14 +84,14 @@ def embed(
     dropout: nn.Dropout,
 ) -> Tensor:
     """dropout(LN(factor E[id] + position)) of each token."""
-    dtype = in_half(table.weight)
+    dtype = _half_type(table.weight)
     if dtype is None:
         x_ND: Tensor = dropout(norm(table(sentences.ids_N) * factor + positions_PD[sentences.position_N]))
         return x_ND
     from manyglot.model.kernels.norm import Embed
 
     where = sentences.ids_N, positions_PD, sentences.position_N
-    constants = factor, PAD, norm.eps, *_dropout(dropout), dtype
+    constants = factor, PAD, norm.eps, _dropout(dropout), dtype
     x_ND = _apply(Embed, table.weight, *where, norm.weight, norm.bias, *constants)
     return x_ND
 
@@ -77,7 +115,7 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, dropout: nn.Dropout) -> T
     from manyglot.model.kernels.norm import AddNorm
 
     flat = x.flatten(0, -2), y.to(x.dtype).flatten(0, -2)
-    normed = _apply(AddNorm, *flat, norm.weight, norm.bias, norm.eps, *_dropout(dropout))
+    normed = _apply(AddNorm, *flat, norm.weight, norm.bias, norm.eps, _dropout(dropout))
     return normed.view_as(x)
 
 
@@ -147,7 +185,7 @@ def cross_entropy(
 
     A token whose label is PAD has none.
     """
-    dtype = in_half(hidden_ND)
+    dtype = _half_type(hidden_ND)
     if dtype is not None:
         from manyglot.model.kernels.loss import LinearCrossEntropy
 
@@ -157,7 +195,7 @@ def cross_entropy(
     scored_N = label_N != PAD
     logits = F.linear(hidden_ND[scored_N], weight_VD)
     logprob = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-    nll = -logprob.gather(1, label_N[scored_N][:, None])[:, 0]
+    nll = -logprob.gather(1, label_N[scored_N].long()[:, None])[:, 0]
     smoothed = (1 - label_smoothing) * nll.sum() - label_smoothing * logprob.mean(dim=-1).sum()
     nll_N = nll.new_zeros(len(label_N)).masked_scatter(scored_N, nll.detach())
     return smoothed, nll_N
@@ -165,10 +203,3 @@ def cross_entropy(
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     return function.apply(*arguments)  # type: ignore[no-untyped-call]
-
-
-def _dropout(dropout: nn.Dropout) -> tuple[float, int]:
-    """The share that is dropped now, and a seed for a kernel to choose it, from PyTorch's generator on the CPU."""
-    if not dropout.training or not dropout.p:
-        return 0.0, 0
-    return dropout.p, int(torch.randint(2**31 - 1, ()).item())

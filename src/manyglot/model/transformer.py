@@ -21,7 +21,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
-from manyglot.model.operations import Sight, embed
+from manyglot.model.operations import Sight, dropout_seed, embed
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -128,6 +128,10 @@ class Transformer(nn.Module):
 
         To the hooks every token is a row, with the target language of its sentence.
         """
+        with dropout_seed(batch.lang_B.device):
+            return self._packed_hidden(batch, drawn_B)
+
+    def _packed_hidden(self, batch: Packed, drawn_B: Tensor | None) -> Tensor:
         source, read = batch.source, batch.input
         target = self.target(batch.lang_B, drawn_B, in_order=True)
         x_N1D, of_tokens = self._embed_packed(source, self.encoder_norm), target.of_tokens(source.sentence_N)
@@ -138,7 +142,7 @@ class Transformer(nn.Module):
         sights = Sight(read, read, batch.decoder, causal=True), Sight(read, source, batch.cross)
         for layer in self.decoder:
             x_N1D = layer(x_N1D, memory, self.guidance, of_tokens, None, sights)
-        hidden_ND: Tensor = self.decoder_final_norm(x_N1D[:, 0])
+        hidden_ND: Tensor = self.decoder_final_norm(x_N1D.flatten(0, 1))
         return hidden_ND
 
     def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:

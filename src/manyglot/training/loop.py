@@ -16,8 +16,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.batches.batch import Batch
 from manyglot.batches.loader import Loader, Place
-from manyglot.batches.packing import Packed, pack
+from manyglot.batches.packing import pack
 from manyglot.devices import Precision, autocast, find_device
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
@@ -26,6 +27,7 @@ from manyglot.settings import Settings
 from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
+from manyglot.training.step import Step, make_step
 
 Validate = Callable[[Transformer], Mapping[str, float]]
 """Measures a model; the loop logs what it returns."""
@@ -86,14 +88,15 @@ def train(
     if state.step:
         say(f"Going on from step {state.step:,}.")
     log, losses = _Log(run / "log.jsonl", state), Losses(state.unlogged)
+    step = make_step(model, settings.label_smoothing, device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
     with bar("training", settings.max_steps, done=state.step) as display:
         while state.step < settings.max_steps:
             batches, place = next(updates)
             state = RunState(state.step + 1, place)
             torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
-            losses.add(state.step, *accumulate(model, batches, settings, device))
-            step_optimizer(model, optimizer, settings, state.step)
+            losses.add(state.step, *accumulate(step, batches))
+            step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
             if _due(state.step, settings.log_every, settings):
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = Losses()
@@ -142,31 +145,31 @@ def check_finite(model: Transformer, step: int) -> None:
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
-def accumulate(
-    model: Transformer, batches: Sequence[Packed], settings: TrainingSettings, device: torch.device
-) -> tuple[Tensor, int]:
+def accumulate(step: Step, batches: Sequence[Batch]) -> tuple[Tensor, int]:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
     Returns the sums of the smoothed loss and of the negative log-likelihood, and the number of tokens.
     """
-    tokens = sum(batch.num_tokens for batch in batches)
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
-    for batch in batches:
-        with autocast(device, settings.precision):
-            loss = batch_loss(model, batch.to(device), settings.label_smoothing)
-        (loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
-        sums += torch.stack([loss.smoothed.detach(), loss.nll])
-    return sums, tokens
+    packed = [step.pack(batch) for batch in batches]
+    tokens = sum(batch.num_tokens for batch in packed)
+    return torch.stack([step(batch, 1 / tokens) for batch in packed]).sum(dim=0), tokens
 
 
-def step_optimizer(model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings, step: int) -> None:
-    """Move the weights by the gathered gradients, and forget the gradients."""
+def step_optimizer(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    settings: TrainingSettings,
+    step: int,
+    *,
+    keep_gradients: bool = False,
+) -> None:
+    """Move the weights by the gathered gradients, and forget these, or set them to zero where they are."""
     if settings.clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
     for group in optimizer.param_groups:
         group["lr"] = inverse_square_root(step, settings.learning_rate, settings.warmup_steps)
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=not keep_gradients)
 
 
 def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Validate:
@@ -191,12 +194,12 @@ def _measure(model: Transformer, validate: Validate) -> Mapping[str, float]:
     return measured
 
 
-def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Packed], Place]]:
+def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Batch], Place]]:
     """The batches of each update, with the place after them."""
     batches = loader.batches(place)
     while True:
         taken = list(itertools.islice(batches, accumulation))
-        yield [pack(batch) for batch, _ in taken], taken[-1][1]
+        yield [batch for batch, _ in taken], taken[-1][1]
 
 
 def _due(step: int, every: int, settings: TrainingSettings) -> bool:

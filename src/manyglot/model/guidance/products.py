@@ -32,7 +32,7 @@ class Choice:
     def of(cls, index_B: Tensor, num_languages: int, *, in_order: bool = False) -> Choice:
         """Group sentences that come in any order, or in that of their numbers."""
         sorted_B, order_B = (index_B, None) if in_order else index_B.sort(stable=True)
-        numbers_L = torch.arange(num_languages, device=index_B.device)
+        numbers_L = torch.arange(num_languages, dtype=index_B.dtype, device=index_B.device)
         return cls(index_B, order_B, torch.searchsorted(sorted_B, numbers_L, right=True))
 
     def of_tokens(self, sentence_N: Tensor) -> Choice:

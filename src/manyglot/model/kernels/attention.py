@@ -75,6 +75,8 @@ def _attend_forward(
     group, head = tl.program_id(0), tl.program_id(1)
     first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
     first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    if first_q == end_q:
+        return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
     column = tl.arange(0, COLUMNS)
     inside_q, inside_k = query < end_q, key < end_k
@@ -129,6 +131,8 @@ def _attend_backward(
     group, head = tl.program_id(0), tl.program_id(1)
     first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
     first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    if (first_q == end_q) & (first_k == end_k):
+        return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
     column = tl.arange(0, COLUMNS)
     inside_q, inside_k = query < end_q, key < end_k

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, COLUMNS = 32, 256
+ROWS, COLUMNS = 32, 128
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -51,12 +51,12 @@ def _summed(grad_NE: Tensor, value_NE: Tensor | None = None) -> tuple[Tensor, Te
     width = grad_NE.shape[1]
     across = triton.cdiv(width, COLUMNS)
     many = torch.cuda.get_device_properties(grad_NE.device).multi_processor_count if grad_NE.is_cuda else 3
-    programs = max(1, 4 * many // across)
+    programs = max(1, 8 * many // across)
     partial = torch.empty((programs, width), dtype=torch.float32, device=grad_NE.device)
     masked_NE = grad_NE if value_NE is None else torch.empty_like(grad_NE)
     _sum_columns[(programs, across)](
         grad_NE, grad_NE if value_NE is None else value_NE, masked_NE, partial, len(grad_NE), width,
-        RELU=value_NE is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=8,
+        RELU=value_NE is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
     )  # fmt: skip
     return masked_NE, partial.sum(dim=0)
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from manyglot.model.kernels.linear import product_in_float32
 
-CHUNK = 16_384
-BLOCK = 4096
+CHUNK = 32_768
+BLOCK = 8192
 WHOLE = 64
 """The vocabulary is filled up to a multiple of this: the library's products are several times slower without."""
 

@@ -15,9 +15,11 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.model.kernels.random import kept
+from manyglot.model.operations import Dropped
 
-ROWS = 4
-"""Rows that a program works on at once, one for each of its warps."""
+FORWARD = {"ROWS": 4, "num_warps": 4}
+BACKWARD = {"ROWS": 1, "num_warps": 2}
+"""Rows that a program works on at once, and its warps."""
 
 
 @triton.jit
@@ -36,7 +38,7 @@ def _norm_gradient(dnormed, normed, scale, WIDTH: tl.constexpr):
     return (dnormed - tl.sum(dnormed, axis=1)[:, None] / WIDTH - normed * along[:, None]) * scale[:, None]
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _add_forward(
     x_ptr,
     y_ptr,
@@ -47,7 +49,8 @@ def _add_forward(
     mean_ptr,
     scale_ptr,
     num_rows,
-    seed,
+    seed_ptr,
+    site,
     threshold,
     grow,
     eps,
@@ -62,7 +65,7 @@ def _add_forward(
     place = rows[:, None] * WIDTH + columns[None, :]
     y = tl.load(y_ptr + place, mask=inside, other=0.0).to(tl.float32)
     if DROPOUT:
-        y = tl.where(kept(seed, place, threshold), y * grow, 0.0)
+        y = tl.where(kept(seed_ptr, site, place, threshold), y * grow, 0.0)
     total = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32) + y
     total = total.to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + place, total, mask=inside)
@@ -75,7 +78,7 @@ def _add_forward(
     tl.store(scale_ptr + rows, scale, mask=rows < num_rows)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _add_backward(
     grad_ptr,
     sum_ptr,
@@ -86,7 +89,8 @@ def _add_backward(
     dy_ptr,
     partial_ptr,
     num_rows,
-    seed,
+    seed_ptr,
+    site,
     threshold,
     grow,
     WIDTH: tl.constexpr,
@@ -115,13 +119,13 @@ def _add_backward(
         dtotal = _norm_gradient(grad * gain[None, :], normed, scale, WIDTH)
         tl.store(dx_ptr + place, dtotal.to(dx_ptr.dtype.element_ty), mask=inside)
         if DROPOUT:
-            dtotal = tl.where(kept(seed, place, threshold), dtotal * grow, 0.0)
+            dtotal = tl.where(kept(seed_ptr, site, place, threshold), dtotal * grow, 0.0)
             tl.store(dy_ptr + place, dtotal.to(dy_ptr.dtype.element_ty), mask=inside)
     tl.store(partial_ptr + program * 2 * WIDTH + columns, tl.sum(dgain, axis=0), mask=real)
     tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=real)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _embed_forward(
     table_ptr,
     ids_ptr,
@@ -135,7 +139,8 @@ def _embed_forward(
     scale_ptr,
     num_rows,
     factor,
-    seed,
+    seed_ptr,
+    site,
     threshold,
     grow,
     eps,
@@ -159,13 +164,13 @@ def _embed_forward(
     shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
     out = normed * gain[None, :] + shift[None, :]
     if DROPOUT:
-        out = tl.where(kept(seed, place, threshold), out * grow, 0.0)
+        out = tl.where(kept(seed_ptr, site, place, threshold), out * grow, 0.0)
     tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
     tl.store(mean_ptr + rows, mean, mask=there)
     tl.store(scale_ptr + rows, scale, mask=there)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _embed_backward(
     grad_ptr,
     ids_ptr,
@@ -178,7 +183,8 @@ def _embed_backward(
     num_rows,
     factor,
     padding,
-    seed,
+    seed_ptr,
+    site,
     threshold,
     grow,
     WIDTH: tl.constexpr,
@@ -199,7 +205,7 @@ def _embed_backward(
         ids = tl.load(ids_ptr + rows, mask=rows < num_rows, other=0).to(tl.int64)
         grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
         if DROPOUT:
-            grad = tl.where(kept(seed, place, threshold), grad * grow, 0.0)
+            grad = tl.where(kept(seed_ptr, site, place, threshold), grad * grow, 0.0)
         total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
         scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
@@ -218,15 +224,15 @@ class AddNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_ND: Tensor, y_ND: Tensor, gain_D: Tensor, shift_D: Tensor, eps: float, dropout: float, seed: int
+        ctx: Any, x_ND: Tensor, y_ND: Tensor, gain_D: Tensor, shift_D: Tensor, eps: float, dropout: Dropped
     ) -> Tensor:
         """Keep the sum and its statistics."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
-        ctx.constants = _constants(width, dropout, seed)
-        _add_forward[(triton.cdiv(num_rows, ROWS),)](
-            x_ND, y_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows, eps=eps, **ctx.constants
+        ctx.constants = _constants(width, dropout)
+        _add_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
+            x_ND, y_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows, eps=eps, **FORWARD, **ctx.constants
         )
         ctx.save_for_backward(sum_ND, mean_N, scale_N, gain_D)
         return out_ND
@@ -240,10 +246,20 @@ class AddNorm(torch.autograd.Function):
         dy_ND = torch.empty_like(sum_ND) if ctx.constants["DROPOUT"] else dx_ND
         partial = _partial_sums(width, sum_ND.device)
         _add_backward[(len(partial),)](
-            grad_ND.contiguous(), sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial, num_rows, **ctx.constants
+            grad_ND.contiguous(),
+            sum_ND,
+            mean_N,
+            scale_N,
+            gain_D,
+            dx_ND,
+            dy_ND,
+            partial,
+            num_rows,
+            **BACKWARD,
+            **ctx.constants,
         )
         dgain_D, dshift_D = partial.sum(dim=0)
-        return dx_ND, dy_ND, dgain_D, dshift_D, None, None, None
+        return dx_ND, dy_ND, dgain_D, dshift_D, None, None
 
 
 class Embed(torch.autograd.Function):
@@ -261,18 +277,17 @@ class Embed(torch.autograd.Function):
         factor: float,
         padding: int,
         eps: float,
-        dropout: float,
-        seed: int,
+        dropout: Dropped,
         dtype: torch.dtype,
     ) -> Tensor:
         """Keep the sum and its statistics."""
         num_rows, width = len(ids_N), table_VD.shape[1]
         sum_ND, out_ND = (torch.empty((num_rows, width), dtype=dtype, device=table_VD.device) for _ in range(2))
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=table_VD.device)
-        ctx.constants = {"factor": factor, **_constants(width, dropout, seed)}
-        _embed_forward[(triton.cdiv(num_rows, ROWS),)](
+        ctx.constants = {"factor": factor, **_constants(width, dropout)}
+        _embed_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
             table_VD, ids_N, positions_PD, position_N, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows,
-            eps=eps, **ctx.constants,
+            eps=eps, **FORWARD, **ctx.constants,
         )  # fmt: skip
         ctx.save_for_backward(ids_N, sum_ND, mean_N, scale_N, gain_D)
         ctx.vocabulary, ctx.padding = len(table_VD), padding
@@ -287,26 +302,25 @@ class Embed(torch.autograd.Function):
         partial = _partial_sums(width, sum_ND.device)
         _embed_backward[(len(partial),)](
             grad_ND.contiguous(), ids_N, sum_ND, mean_N, scale_N, gain_D, dtable_VD, partial, num_rows,
-            padding=ctx.padding, **ctx.constants,
+            padding=ctx.padding, **BACKWARD, **ctx.constants,
         )  # fmt: skip
         dgain_D, dshift_D = partial.sum(dim=0)
-        return dtable_VD, None, None, None, dgain_D, dshift_D, None, None, None, None, None, None
+        return dtable_VD, None, None, None, dgain_D, dshift_D, None, None, None, None, None
 
 
-def _constants(width: int, dropout: float, seed: int) -> dict[str, Any]:
+def _constants(width: int, dropout: Dropped) -> dict[str, Any]:
     return {
-        "seed": seed,
-        "threshold": round(dropout * 2**32),
-        "grow": 1 / (1 - dropout),
+        "seed_ptr": dropout.seed,
+        "site": dropout.site,
+        "threshold": round(dropout.share * 2**32),
+        "grow": 1 / (1 - dropout.share),
         "WIDTH": width,
         "COLUMNS": triton.next_power_of_2(width),
-        "ROWS": ROWS,
-        "DROPOUT": dropout > 0,
-        "num_warps": 4,
+        "DROPOUT": dropout.share > 0,
     }
 
 
 def _partial_sums(width: int, device: torch.device) -> Tensor:
     """A place for the sums of as many programs as fill the device."""
-    programs = 8 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
+    programs = 16 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
     return torch.empty((programs, 2, width), dtype=torch.float32, device=device)

@@ -15,8 +15,11 @@ def _scatter(x):
 
 
 @triton.jit
-def kept(seed, place, threshold):
-    """True where dropout keeps a number: in all but threshold / 2^32 of the places."""
-    seed = seed.to(tl.uint32)
+def kept(seed_ptr, site, place, threshold):
+    """True where dropout keeps a number: in all but threshold / 2^32 of the places.
+
+    The seed is read from memory, so that a recorded sequence of kernels can be run with another one.
+    """
+    seed = _scatter(tl.load(seed_ptr).to(tl.uint32) + site.to(tl.uint32) * 0x9E3779B9)
     mixed = _scatter(_scatter(place.to(tl.uint32) ^ seed) + seed)
     return mixed >= threshold.to(tl.uint32)

@@ -1,0 +1,135 @@
+"""One batch forward and backward: as it comes, or on a GPU as a recording that is played again.
+
+Starting two thousand kernels one by one takes a processor about as long as a GPU needs to run them. A CUDA graph
+records them once for each size of a batch; batches are filled up a little, so that there are few sizes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from manyglot.batches.batch import Batch
+from manyglot.batches.packing import Packed, Sizes, pack
+from manyglot.devices import Precision, autocast, in_half
+from manyglot.model.operations import have_kernels
+from manyglot.model.transformer import Transformer
+from manyglot.training.loss import batch_loss
+
+MULTIPLE = 1024
+"""Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
+MOST = 64
+"""Recordings that are kept."""
+
+
+class Step(Protocol):
+    """Adds the gradients of a batch's loss, times a factor, to those that are there."""
+
+    keeps_gradients: bool
+    """Whether gradients must stay in their place, to be set to zero and not to nothing."""
+
+    def pack(self, batch: Batch) -> Packed:
+        """The batch in the form it is wanted."""
+
+    def __call__(self, batch: Packed, factor: float) -> Tensor:
+        """Go forward and backward; return the sums of the smoothed loss and of the negative log-likelihood."""
+
+
+class PlainStep:
+    """Forward and backward as it comes."""
+
+    keeps_gradients = False
+
+    def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
+        self.model, self.label_smoothing = model, label_smoothing
+        self.device, self.precision = device, precision
+
+    def pack(self, batch: Batch) -> Packed:
+        """Without padding."""
+        return pack(batch)
+
+    def __call__(self, batch: Packed, factor: float) -> Tensor:
+        """Go forward and backward."""
+        return self._run(batch.to(self.device), torch.tensor(factor, dtype=torch.float32).to(self.device))
+
+    def _run(self, batch: Packed, factor: Tensor) -> Tensor:
+        with autocast(self.device, self.precision):
+            loss = batch_loss(self.model, batch, self.label_smoothing)
+        (loss.smoothed * factor).backward()  # type: ignore[no-untyped-call]
+        return torch.stack([loss.smoothed.detach(), loss.nll]).double()
+
+
+@dataclass
+class _Recording:
+    graph: torch.cuda.CUDAGraph
+    batch: Packed
+    """The batch that is read; another is written over it."""
+    factor: Tensor
+    sums: Tensor
+
+
+class RecordedStep(PlainStep):
+    """The same from recordings."""
+
+    keeps_gradients = True
+
+    def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
+        super().__init__(model, label_smoothing, device, precision)
+        self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
+        self.known_tiles: set[int] = set()
+        self.pool = torch.cuda.graph_pool_handle()
+        for parameter in model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def pack(self, batch: Batch) -> Packed:
+        """Without padding, but filled up."""
+        return pack(batch, MULTIPLE)
+
+    def __call__(self, batch: Packed, factor: float) -> Tensor:
+        """Play the recording of the batch's size; a batch of a new kind goes as it comes."""
+        if batch.sizes.tile not in self.known_tiles:  # kernels are compiled when they run for the first time
+            self.known_tiles.add(batch.sizes.tile)
+            with _aside():
+                return super().__call__(batch, factor)
+        if not batch.sizes.tile:
+            return super().__call__(batch, factor)
+        if batch.sizes not in self.recordings:
+            if len(self.recordings) == MOST:
+                self.recordings.popitem(last=False)
+            self.recordings[batch.sizes] = self._record(batch)
+        self.recordings.move_to_end(batch.sizes)
+        recording = self.recordings[batch.sizes]
+        recording.batch.numbers.copy_(batch.pinned(self.device), non_blocking=True)
+        recording.factor.fill_(factor)
+        recording.graph.replay()
+        return recording.sums.clone()
+
+    def _record(self, batch: Packed) -> _Recording:
+        copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            sums = self._run(copy, factor)
+        return _Recording(graph, copy, factor, sums)
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """On a stream of its own, as a recording is made: what is set up there does not depend on the main one."""
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        yield
+    main.wait_stream(side)
+
+
+def make_step(model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> Step:
+    """Recorded where there are kernels, plain elsewhere."""
+    recorded = device.type == "cuda" and have_kernels() and in_half(device, precision)
+    return (RecordedStep if recorded else PlainStep)(model, label_smoothing, device, precision)

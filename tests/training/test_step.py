@@ -1,0 +1,78 @@
+"""Going forward and backward from recordings is going forward and backward."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from manyglot.batches.packing import pack
+from manyglot.model.transformer import Transformer
+from manyglot.training.loss import batch_loss
+from manyglot.training.step import PlainStep, RecordedStep
+from tests.conftest import random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize("multiple", [16, 64, 1024])
+def test_filling_up_changes_nothing(name: str, multiple: int) -> None:
+    """What a batch is filled up with has no part in the loss or in the gradients."""
+    model = tiny_model(COMBINATIONS[name])
+    batch = random_batch(model, size=9)
+    results = []
+    for filled in (pack(batch), pack(batch, multiple)):
+        model.zero_grad()
+        drawn_B = torch.zeros_like(filled.lang_B)
+        hidden_ND = model.packed_hidden(filled, drawn_B)[filled.label_N != 0]
+        (hidden_ND * torch.arange(len(hidden_ND))[:, None].sin()).sum().backward()
+        results.append((hidden_ND, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
+    assert len(filled.input.ids_N) % multiple == 0
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
+    model = tiny_model(COMBINATIONS["token"])
+    sizes = {pack(random_batch(model, size=20, seed=seed), 128).sizes for seed in range(8)}
+    assert len(sizes) <= 3
+
+
+def gradients(model: Transformer) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_a_recording_is_what_was_recorded(name: str) -> None:
+    device = torch.device("cuda")
+    model = tiny_model(COMBINATIONS[name]).float().to(device)
+    plain, recorded = (kind(model, 0.1, device, "auto") for kind in (PlainStep, RecordedStep))
+    for seed in range(4):
+        batch = random_batch(model, size=20, seed=seed)
+        results = []
+        for step in (plain, recorded):
+            model.zero_grad(set_to_none=False)
+            torch.manual_seed(seed)
+            results.append((step(step.pack(batch), 0.5), gradients(model)))
+        torch.testing.assert_close(results[0], results[1], rtol=0.03, atol=0.03)
+    assert recorded.recordings
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_recording_drops_by_the_seed_of_the_step() -> None:
+    device = torch.device("cuda")
+    model = tiny_model(COMBINATIONS["token"]).float().to(device).train()
+    step = RecordedStep(model, 0.1, device, "auto")
+    packed = step.pack(random_batch(model, size=20))
+    step(packed, 1.0)
+    losses = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        losses.append(step(packed, 1.0).tolist())
+    assert losses[0] == pytest.approx(losses[2])
+    assert losses[0] != pytest.approx(losses[1])
+    with torch.no_grad():
+        model.eval()
+        assert losses[0][0] != pytest.approx(float(batch_loss(model, packed.to(device), 0.1).smoothed))
