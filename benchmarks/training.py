@@ -170,8 +170,11 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
         system.update(next(batches))
         _wait(device)
         first = time.perf_counter() - start
-        for batch in itertools.islice(batches, options.warmup):
-            system.update(batch)
+        since_new, sizes = 0, 1
+        while since_new < options.warmup:  # until batches of all usual sizes have been seen
+            system.update(next(batches))
+            now = len(getattr(getattr(system, "run", None), "recordings", ()))
+            since_new, sizes = (since_new + 1, sizes) if now == sizes else (0, now)
         _wait(device)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -267,7 +270,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=65_536, help="batches.max_tokens")
     parser.add_argument("--alike", choices=["longer", "both"], default="longer")
     parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
-    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--warmup", type=int, default=10, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
     parser.add_argument("--json", action="store_true")

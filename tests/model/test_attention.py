@@ -50,9 +50,9 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
     if memory_BSD is not None:
-        fast_BTD = attention(x_BTD, NONE, target, memory=Memory(memory_BSD, mask, None))
+        fast_BTD = attention(x_BTD, NONE, target, memory=Memory(memory_BSD, mask, None)).total()
     else:
-        fast_BTD = attention(x_BTD, NONE, target, mask=mask, causal=kind == "decoder")
+        fast_BTD = attention(x_BTD, NONE, target, mask=mask, causal=kind == "decoder").total()
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

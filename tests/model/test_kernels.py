@@ -45,7 +45,7 @@ def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float =
     weight = torch.randn(theirs.shape, device=DEVICE)
     results = []
     for y in (mine, theirs):
-        results.append([y, *torch.autograd.grad((y.float() * weight).sum(), inputs)])
+        results.append([y, *torch.autograd.grad((y.float() * weight).sum(), inputs, retain_graph=True)])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a.float(), b.float(), rtol=tolerance, atol=tolerance * float(b.detach().abs().max()))
 
@@ -100,21 +100,26 @@ def test_cross_attention(dtype: torch.dtype, guided: str, tile: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [32, 24])
-def test_residual_and_norm(dtype: torch.dtype, width: int) -> None:
+@pytest.mark.parametrize("guided", [False, True])
+def test_residual_and_norm(dtype: torch.dtype, width: int, guided: bool) -> None:
     torch.manual_seed(0)
-    x, y, gain, shift = random(37, width, dtype=dtype), random(37, width, dtype=dtype), random(width), random(width)
-    mine = AddNorm.apply(x, y, gain, shift, 1e-5, dropped(0.0))
-    theirs = F.layer_norm(x.float() + y.float(), (width,), gain, shift)
-    agree(mine, theirs, [x, y, gain, shift])
+    x, y, term = (random(37, width, dtype=dtype) for _ in range(3))
+    bias, gain, shift = (random(width) for _ in range(3))
+    past, through = AddNorm.apply(x, y, bias, term if guided else None, gain, shift, 1e-5, dropped(0.0))
+    total = x.float() + y.float() + bias + (term.float() if guided else 0)
+    theirs = F.layer_norm(total, (width,), gain, shift)
+    inputs = [x, y, bias, gain, shift, *([term] if guided else [])]
+    agree(past, theirs, inputs)
+    agree(through, theirs, inputs)
+    agree(2 * past.float() + through.float().sin(), 2 * theirs + theirs.sin(), inputs)
 
 
 def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
     x, y = torch.zeros(200, 64, device=DEVICE), torch.ones(200, 64, device=DEVICE, requires_grad=True)
     # where everything is one or nothing, the sum before the norm tells what was dropped
     gain, shift = torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
-    outputs = [
-        AddNorm.apply(x, y, gain, shift, 1e-5, dropped(0.25, *each)) for each in ((1, 1), (1, 1), (2, 1), (1, 2))
-    ]
+    places = [dropped(0.25, *each) for each in ((1, 1), (1, 1), (2, 1), (1, 2))]
+    outputs = [AddNorm.apply(x, y, shift, None, gain, shift, 1e-5, place)[0] for place in places]
     assert torch.equal(outputs[0], outputs[1])
     assert not torch.equal(outputs[0], outputs[2]), "another seed"
     assert not torch.equal(outputs[0], outputs[3]), "another place in the model"

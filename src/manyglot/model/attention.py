@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from manyglot.model.cache import KeyValues
 from manyglot.model.guidance.base import Guidance, Point, Target
-from manyglot.model.operations import Sight, attend_cross, attend_self, linear
+from manyglot.model.operations import Branch, Sight, attend_cross, attend_self, linear, project
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         memory: Memory | None = None,
         cache: KeyValues | None = None,
         sight: Sight | None = None,
-    ) -> Tensor:
+    ) -> Branch:
         """Attend from x to the memory, or to x itself when there is none.
 
         In self-attention the mask is true where attention is allowed, and `causal` allows a position to see those
@@ -71,8 +71,7 @@ class Attention(nn.Module):
             z_BTD = self._attend(x_BTD, term_BTD, mask, causal, memory, cache)
         else:
             z_BTD = self._attend_packed(x_BTD, term_BTD, memory, sight)
-        y_BTD = linear(z_BTD, self.output.weight, self.output.bias)
-        return _add(y_BTD, guidance.merge(self.point, z_BTD, target))
+        return project(z_BTD, self.output, guidance.merge(self.point, z_BTD, target))
 
     def _attend_packed(self, x_N1D: Tensor, term_N1D: Tensor | None, memory: Memory | None, sight: Sight) -> Tensor:
         """Query, key and value of a token are made in one product."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
 from manyglot.model.guidance.base import Guidance, NormTerms, Point, Site, Target
-from manyglot.model.operations import Sight, add_norm, linear
+from manyglot.model.operations import Branch, Fork, Sight, add_norm, linear, project
 from manyglot.settings import Settings
 
 
@@ -53,19 +53,19 @@ class SubLayer(nn.Module):
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(
-        self, x_BTD: Tensor, function: Callable[[Tensor], Tensor], guidance: Guidance, target: Target
-    ) -> Tensor:
+    def forward(self, states: Fork, function: Callable[[Tensor], Branch], guidance: Guidance, target: Target) -> Fork:
         """Apply the function between the hooks."""
-        x_BTD = guidance.enter(self.point, x_BTD, target)
+        states = _unless_same(guidance.enter(self.point, states.past, target), states)
         terms = guidance.norm(self.point, target)
         if not self.post_norm:
-            x_BTD = x_BTD + self.dropout(function(self._norm(x_BTD, terms)))
+            y_BTD = function(self._norm(states.through, terms)).total()
+            states = _both(states.past + self.dropout(y_BTD))
         elif terms is None:
-            x_BTD = add_norm(x_BTD, function(x_BTD), self.norm, self.dropout)
+            states = add_norm(states.past, function(states.through), self.norm, self.dropout)
         else:
-            x_BTD = self._norm(x_BTD + self.dropout(function(x_BTD)), terms)
-        return guidance.leave(self.point, x_BTD, target)
+            y_BTD = function(states.through).total()
+            states = _both(self._norm(states.past + self.dropout(y_BTD), terms))
+        return _unless_same(guidance.leave(self.point, states.past, target), states)
 
     def _norm(self, x_BTD: Tensor, terms: NormTerms | None) -> Tensor:
         if terms is None:
@@ -74,6 +74,15 @@ class SubLayer(nn.Module):
         y_BTD = F.layer_norm(x_BTD, self.norm.normalized_shape, eps=self.norm.eps)
         y_BTD = y_BTD * (self.norm.weight + terms.gain_BD)[:, None] + (self.norm.bias + terms.bias_BD)[:, None]
         return y_BTD.to(x_BTD.dtype)
+
+
+def _both(x: Tensor) -> Fork:
+    return Fork(x, x)
+
+
+def _unless_same(x: Tensor, states: Fork) -> Fork:
+    """The states, or what a hook made of them."""
+    return states if x is states.past else _both(x)
 
 
 class FeedForward(nn.Module):
@@ -87,10 +96,9 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor) -> Branch:
         """Each position on its own."""
-        inner = linear(x_BTD, self.inner.weight, self.inner.bias, relu=True)
-        return linear(inner, self.outer.weight, self.outer.bias)
+        return project(linear(x_BTD, self.inner.weight, self.inner.bias, relu=True), self.outer)
 
 
 class EncoderLayer(nn.Module):
@@ -104,17 +112,17 @@ class EncoderLayer(nn.Module):
         self.ffn_sublayer = SubLayer(Point(Site.ENC_FFN, layer), settings)
 
     def forward(
-        self, x_BSD: Tensor, mask: Tensor | None, guidance: Guidance, target: Target, sight: Sight | None = None
-    ) -> Tensor:
+        self, states: Fork, mask: Tensor | None, guidance: Guidance, target: Target, sight: Sight | None = None
+    ) -> Fork:
         """One layer up."""
 
-        def attend(x: Tensor) -> Tensor:
-            y: Tensor = self.attention(x, guidance, target, mask=mask, sight=sight)
+        def attend(x: Tensor) -> Branch:
+            y: Branch = self.attention(x, guidance, target, mask=mask, sight=sight)
             return y
 
-        x_BSD = self.attention_sublayer(x_BSD, attend, guidance, target)
-        x_BSD = self.ffn_sublayer(x_BSD, self.ffn, guidance, target)
-        return x_BSD
+        states = self.attention_sublayer(states, attend, guidance, target)
+        states = self.ffn_sublayer(states, self.ffn, guidance, target)
+        return states
 
 
 class DecoderLayer(nn.Module):
@@ -131,27 +139,27 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BTD: Tensor,
+        states: Fork,
         memory: Memory,
         guidance: Guidance,
         target: Target,
         cache: LayerCache | None,
         sights: tuple[Sight, Sight] | None = None,
-    ) -> Tensor:
+    ) -> Fork:
         """One layer up; packed sentences have a sight for each of the attentions."""
         self_sight, cross_sight = (None, None) if sights is None else sights
         self_cache = cache.self_attention if cache is not None else None
         cross_cache = cache.cross_attention if cache is not None else None
 
-        def attend_self(x: Tensor) -> Tensor:
-            y: Tensor = self.self_attention(x, guidance, target, causal=True, cache=self_cache, sight=self_sight)
+        def attend_self(x: Tensor) -> Branch:
+            y: Branch = self.self_attention(x, guidance, target, causal=True, cache=self_cache, sight=self_sight)
             return y
 
-        def attend_cross(x: Tensor) -> Tensor:
-            y: Tensor = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache, sight=cross_sight)
+        def attend_cross(x: Tensor) -> Branch:
+            y: Branch = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache, sight=cross_sight)
             return y
 
-        x_BTD = self.self_sublayer(x_BTD, attend_self, guidance, target)
-        x_BTD = self.cross_sublayer(x_BTD, attend_cross, guidance, target)
-        x_BTD = self.ffn_sublayer(x_BTD, self.ffn, guidance, target)
-        return x_BTD
+        states = self.self_sublayer(states, attend_self, guidance, target)
+        states = self.cross_sublayer(states, attend_cross, guidance, target)
+        states = self.ffn_sublayer(states, self.ffn, guidance, target)
+        return states

@@ -96,8 +96,8 @@ def embed(
     return x_ND
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = False) -> Tensor:
-    """x W^T + b, with or without a ReLU."""
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> Tensor:
+    """x W^T + b, with or without a bias and a ReLU."""
     if _has_kernels(x):
         from manyglot.model.kernels.linear import Linear
 
@@ -107,16 +107,45 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = False) -> Te
     return F.relu(y) if relu else y
 
 
-def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, dropout: nn.Dropout) -> Tensor:
+class Branch(NamedTuple):
+    """What a sub-layer adds to its input, in parts: a kernel adds them up in passing."""
+
+    y: Tensor
+    bias: Tensor | None = None
+    term: Tensor | None = None
+
+    def total(self) -> Tensor:
+        """The sum of the parts."""
+        y = self.y if self.bias is None else self.y + self.bias
+        return y if self.term is None else y + self.term
+
+
+def project(x: Tensor, projection: nn.Linear, term: Tensor | None = None) -> Branch:
+    """The last projection of a sub-layer, with a term to add."""
+    if _has_kernels(x):
+        y = linear(x, projection.weight, None)
+        return Branch(y, projection.bias, None if term is None else term.to(y.dtype))
+    return Branch(linear(x, projection.weight, projection.bias), None, term)
+
+
+class Fork(NamedTuple):
+    """States that go two ways, past a sub-layer and through it; a kernel adds up the gradients of both in passing."""
+
+    past: Tensor
+    through: Tensor
+
+
+def add_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm, dropout: nn.Dropout) -> Fork:
     """LN(x + dropout(y))."""
-    if not _has_kernels(x):
-        normed: Tensor = norm(x + dropout(y))
-        return normed
+    if not (_has_kernels(x) and branch.bias is not None):
+        normed: Tensor = norm(x + dropout(branch.total()))
+        return Fork(normed, normed)
     from manyglot.model.kernels.norm import AddNorm
 
-    flat = x.flatten(0, -2), y.to(x.dtype).flatten(0, -2)
-    normed = _apply(AddNorm, *flat, norm.weight, norm.bias, norm.eps, _dropout(dropout))
-    return normed.view_as(x)
+    y, term = (None if each is None else each.flatten(0, -2) for each in (branch.y, branch.term))
+    parts = x.flatten(0, -2), y, branch.bias, term
+    both = _apply(AddNorm, *parts, norm.weight, norm.bias, norm.eps, _dropout(dropout))
+    return Fork(*(each.view_as(x) for each in both))
 
 
 class Sight(NamedTuple):

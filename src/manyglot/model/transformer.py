@@ -21,7 +21,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
-from manyglot.model.operations import Sight, dropout_seed, embed
+from manyglot.model.operations import Fork, Sight, dropout_seed, embed
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -81,9 +81,10 @@ class Transformer(nn.Module):
         """Read the source sentences."""
         mask_B11S = (source_BS != PAD)[:, None, None, :]
         x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
+        states = Fork(x_BSD, x_BSD)
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, mask_B11S, self.guidance, target)
-        return self._memory(x_BSD, mask_B11S, target)
+            states = layer(states, mask_B11S, self.guidance, target)
+        return self._memory(states.past, mask_B11S, target)
 
     def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
         x_BSD = self.encoder_final_norm(x_BSD).to(x_BSD.dtype)
@@ -93,12 +94,13 @@ class Transformer(nn.Module):
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
         x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache is not None else 0)
+        states = Fork(x_BTD, x_BTD)
         for i, layer in enumerate(self.decoder):
             layer_cache = cache.layers[i] if cache is not None else None
-            x_BTD = layer(x_BTD, memory, self.guidance, target, layer_cache)
+            states = layer(states, memory, self.guidance, target, layer_cache)
         if cache is not None:
             cache.length += input_BT.shape[1]
-        hidden_BTD: Tensor = self.decoder_final_norm(x_BTD)
+        hidden_BTD: Tensor = self.decoder_final_norm(states.past)
         return hidden_BTD
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -135,14 +137,16 @@ class Transformer(nn.Module):
         source, read = batch.source, batch.input
         target = self.target(batch.lang_B, drawn_B, in_order=True)
         x_N1D, of_tokens = self._embed_packed(source, self.encoder_norm), target.of_tokens(source.sentence_N)
+        states = Fork(x_N1D, x_N1D)
         for layer in self.encoder:
-            x_N1D = layer(x_N1D, None, self.guidance, of_tokens, Sight(source, source, batch.encoder))
-        memory = self._memory(x_N1D, None, of_tokens)
+            states = layer(states, None, self.guidance, of_tokens, Sight(source, source, batch.encoder))
+        memory = self._memory(states.past, None, of_tokens)
         x_N1D, of_tokens = self._embed_packed(read, self.decoder_norm), target.of_tokens(read.sentence_N)
         sights = Sight(read, read, batch.decoder, causal=True), Sight(read, source, batch.cross)
+        states = Fork(x_N1D, x_N1D)
         for layer in self.decoder:
-            x_N1D = layer(x_N1D, memory, self.guidance, of_tokens, None, sights)
-        hidden_ND: Tensor = self.decoder_final_norm(x_N1D.flatten(0, 1))
+            states = layer(states, memory, self.guidance, of_tokens, None, sights)
+        hidden_ND: Tensor = self.decoder_final_norm(states.past.flatten(0, 1))
         return hidden_ND
 
     def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:

@@ -24,7 +24,7 @@ from manyglot.training.loss import batch_loss
 
 MULTIPLE = 1024
 """Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
-MOST = 64
+MOST = 256
 """Recordings that are kept."""
 
 

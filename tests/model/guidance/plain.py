@@ -18,7 +18,7 @@ from torch import Tensor
 
 from manyglot.model.attention import Attention
 from manyglot.model.guidance.base import Site
-from manyglot.model.layers import SubLayer
+from manyglot.model.layers import FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
 
 
@@ -42,7 +42,7 @@ class Plain:
         x_SD = self.embed(source_S, model.encoder_norm)
         for i, layer in enumerate(model.encoder):
             x_SD = self.sublayer(layer.attention_sublayer, i, x_SD, self.attention(layer.attention, None))
-            x_SD = self.sublayer(layer.ffn_sublayer, i, x_SD, layer.ffn)
+            x_SD = self.sublayer(layer.ffn_sublayer, i, x_SD, self.feed_forward(layer.ffn))
         memory_SD = model.encoder_final_norm(x_SD)
         if self.lalt is not None:  # H W
             matrix_DD = self.lalt.matrix_LDD[self.language]
@@ -53,7 +53,7 @@ class Plain:
         for i, layer in enumerate(model.decoder):
             x_TD = self.sublayer(layer.self_sublayer, i, x_TD, self.attention(layer.self_attention, None))
             x_TD = self.sublayer(layer.cross_sublayer, i, x_TD, self.attention(layer.cross_attention, memory_SD))
-            x_TD = self.sublayer(layer.ffn_sublayer, i, x_TD, layer.ffn)
+            x_TD = self.sublayer(layer.ffn_sublayer, i, x_TD, self.feed_forward(layer.ffn))
         return model.decoder_final_norm(x_TD) @ model.embedding.weight.T
 
     def embed(self, ids_T: Tensor, norm: torch.nn.Module) -> Tensor:
@@ -88,6 +88,15 @@ class Plain:
             matrix_DD = self.adapter.matrix_LDD[self.language]
             x_TD = x_TD @ matrix_DD + (x_TD if self.adapter.residual else 0)
         return x_TD
+
+    def feed_forward(self, part: FeedForward) -> Callable[[Tensor], Tensor]:
+        """max(0, x W1 + b1) W2 + b2."""
+
+        def feed(x_TD: Tensor) -> Tensor:
+            inner = (x_TD @ part.inner.weight.T + part.inner.bias).clamp(min=0)
+            return inner @ part.outer.weight.T + part.outer.bias
+
+        return feed
 
     def attention(self, part: Attention, memory_SD: Tensor | None) -> Callable[[Tensor], Tensor]:
         """Eqs. 3-5: each head has its columns of W^Q, W^K, W^V and W^lang, and its rows of W^O and W^lang^T."""

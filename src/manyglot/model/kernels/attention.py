@@ -258,4 +258,6 @@ def _constants(q_ND: Tensor, terms: Terms, sight: Sight, num_heads: int) -> dict
         "TILE": sight.groups.tile,
         "COLUMNS": max(16, triton.next_power_of_2(width)),
         "num_warps": 4,
+        "num_stages": 3,
+        "maxnreg": 128,
     }

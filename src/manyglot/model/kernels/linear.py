@@ -62,22 +62,28 @@ def _summed(grad_NE: Tensor, value_NE: Tensor | None = None) -> tuple[Tensor, Te
 
 
 class Linear(torch.autograd.Function):
-    """x W^T + b, with or without a ReLU."""
+    """x W^T + b, with or without a ReLU; or x W^T."""
 
     @staticmethod
-    def forward(ctx: Any, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor, relu: bool) -> Tensor:
+    def forward(ctx: Any, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None, relu: bool) -> Tensor:
         """Bias and ReLU are part of the library's product."""
-        cast_ED, bias_E = weight_ED.to(x_ND.dtype), bias_E.to(x_ND.dtype)
-        product = torch._addmm_activation if relu else torch.addmm
-        y_NE: Tensor = product(bias_E, x_ND, cast_ED.T)
+        cast_ED = weight_ED.to(x_ND.dtype)
+        if bias_E is None:
+            y_NE = x_ND @ cast_ED.T
+        else:
+            product = torch._addmm_activation if relu else torch.addmm
+            y_NE = product(bias_E.to(x_ND.dtype), x_ND, cast_ED.T)
         ctx.save_for_backward(x_ND, cast_ED, y_NE if relu else None)
+        ctx.has_bias = bias_E is not None
         return y_NE
 
     @staticmethod
     def backward(ctx: Any, grad_NE: Tensor) -> Any:
         """The gradients of the weights are float32."""
         x_ND, cast_ED, value_NE = ctx.saved_tensors
-        grad_NE, dbias_E = _summed(grad_NE.contiguous(), value_NE)
+        grad_NE, dbias_E = grad_NE.contiguous(), None
+        if ctx.has_bias:
+            grad_NE, dbias_E = _summed(grad_NE, value_NE)
         return grad_NE @ cast_ED, product_in_float32(grad_NE.T, x_ND), dbias_E, None
 
 

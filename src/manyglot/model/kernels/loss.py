@@ -47,7 +47,7 @@ def _cross_entropy(
     plain = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in range(0, VOCABULARY, BLOCK):
         inside = start + columns < VOCABULARY
-        z = tl.load(logits + start + columns, mask=inside, other=-1e30).to(tl.float32)
+        z = tl.load(logits + start + columns, mask=inside, other=-1e30, eviction_policy="evict_last").to(tl.float32)
         plain += tl.where(inside, z, 0.0)
         new = tl.maximum(most, tl.max(z, axis=0))
         total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new) * LOG2E), axis=0)
@@ -66,7 +66,8 @@ def _cross_entropy(
             gradient = tl.exp2((z - log_total) * LOG2E) - smoothing / VOCABULARY
             gradient -= tl.where(place == label, 1 - smoothing, 0.0)
             gradient = tl.where(real & (place < VOCABULARY), gradient, 0.0)
-            tl.store(logits + place, gradient.to(logits_ptr.dtype.element_ty), mask=place < FILLED)
+            gradient = gradient.to(logits_ptr.dtype.element_ty)
+            tl.store(logits + place, gradient, mask=place < FILLED, eviction_policy="evict_first")
 
 
 class LinearCrossEntropy(torch.autograd.Function):

@@ -1,4 +1,6 @@
-"""Residual, dropout and layer norm in one pass, LN(x + dropout(y)), and the embedding, dropout(LN(s E[id] + position)).
+"""Residual, dropout and layer norm in one pass: LN(x + dropout(y + bias + term)).
+
+And the embedding: dropout(LN(s E[id] + position)).
 
 The sum before the norm is kept for the backward pass; its statistics are two numbers a row.
 
@@ -42,6 +44,8 @@ def _norm_gradient(dnormed, normed, scale, WIDTH: tl.constexpr):
 def _add_forward(
     x_ptr,
     y_ptr,
+    bias_ptr,
+    term_ptr,
     gain_ptr,
     shift_ptr,
     sum_ptr,
@@ -58,16 +62,20 @@ def _add_forward(
     COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
     DROPOUT: tl.constexpr,
+    TERM: tl.constexpr,
 ):
     rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     real = columns < WIDTH
     inside = (rows < num_rows)[:, None] & real[None, :]
     place = rows[:, None] * WIDTH + columns[None, :]
     y = tl.load(y_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    y += tl.load(bias_ptr + columns, mask=real, other=0.0).to(tl.float32)[None, :]
+    if TERM:
+        y += tl.load(term_ptr + place, mask=inside, other=0.0).to(tl.float32)
     if DROPOUT:
         y = tl.where(kept(seed_ptr, site, place, threshold), y * grow, 0.0)
     total = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32) + y
-    total = total.to(sum_ptr.dtype.element_ty)
+    total = tl.where(inside, total, 0.0).to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + place, total, mask=inside)
     normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
     gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
@@ -81,6 +89,7 @@ def _add_forward(
 @triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _add_backward(
     grad_ptr,
+    other_ptr,
     sum_ptr,
     mean_ptr,
     scale_ptr,
@@ -97,19 +106,23 @@ def _add_backward(
     COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
     DROPOUT: tl.constexpr,
+    TWO: tl.constexpr,
 ):
-    """Every program goes through many rows, and adds up the gradients of gain and shift only at the end."""
+    """Every program goes through many rows, and adds up the gradients of gain, shift and bias only at the end."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     columns = tl.arange(0, COLUMNS)
     real = columns < WIDTH
     gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
     dgain = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     dshift = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    dbias = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for block in range(program, tl.cdiv(num_rows, ROWS), programs):
         rows = block * ROWS + tl.arange(0, ROWS)
         inside = (rows < num_rows)[:, None] & real[None, :]
         place = rows[:, None] * WIDTH + columns[None, :]
         grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        if TWO:
+            grad += tl.load(other_ptr + place, mask=inside, other=0.0).to(tl.float32)
         total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
         scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
@@ -121,8 +134,11 @@ def _add_backward(
         if DROPOUT:
             dtotal = tl.where(kept(seed_ptr, site, place, threshold), dtotal * grow, 0.0)
             tl.store(dy_ptr + place, dtotal.to(dy_ptr.dtype.element_ty), mask=inside)
-    tl.store(partial_ptr + program * 2 * WIDTH + columns, tl.sum(dgain, axis=0), mask=real)
-    tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=real)
+        dbias += tl.where(inside, dtotal, 0.0)
+    partial = partial_ptr + program * 3 * WIDTH + columns
+    tl.store(partial, tl.sum(dgain, axis=0), mask=real)
+    tl.store(partial + WIDTH, tl.sum(dshift, axis=0), mask=real)
+    tl.store(partial + 2 * WIDTH, tl.sum(dbias, axis=0), mask=real)
 
 
 @triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
@@ -220,46 +236,49 @@ def _embed_backward(
 
 
 class AddNorm(torch.autograd.Function):
-    """LN(x + dropout(y))."""
+    """LN(x + dropout(y + bias + term)), twice: two gradients then meet in the kernel, not in a pass of their own."""
 
     @staticmethod
     def forward(
-        ctx: Any, x_ND: Tensor, y_ND: Tensor, gain_D: Tensor, shift_D: Tensor, eps: float, dropout: Dropped
-    ) -> Tensor:
+        ctx: Any,
+        x_ND: Tensor,
+        y_ND: Tensor,
+        bias_D: Tensor,
+        term_ND: Tensor | None,
+        gain_D: Tensor,
+        shift_D: Tensor,
+        eps: float,
+        dropout: Dropped,
+    ) -> tuple[Tensor, Tensor]:
         """Keep the sum and its statistics."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
         ctx.constants = _constants(width, dropout)
+        ctx.has_term = term_ND is not None
         _add_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
-            x_ND, y_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows, eps=eps, **FORWARD, **ctx.constants
-        )
+            x_ND, y_ND, bias_D, y_ND if term_ND is None else term_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N,
+            num_rows, eps=eps, TERM=ctx.has_term, **FORWARD, **ctx.constants,
+        )  # fmt: skip
         ctx.save_for_backward(sum_ND, mean_N, scale_N, gain_D)
-        return out_ND
+        ctx.set_materialize_grads(False)
+        return out_ND, out_ND.detach()
 
     @staticmethod
-    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
         """The gradients of x and y are one tensor where there is no dropout."""
         sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
         num_rows, width = sum_ND.shape
         dx_ND = torch.empty_like(sum_ND)
         dy_ND = torch.empty_like(sum_ND) if ctx.constants["DROPOUT"] else dx_ND
-        partial = _partial_sums(width, sum_ND.device)
+        partial = _partial_sums(3, width, sum_ND.device)
+        given = [grad.contiguous() for grad in grads if grad is not None]
         _add_backward[(len(partial),)](
-            grad_ND.contiguous(),
-            sum_ND,
-            mean_N,
-            scale_N,
-            gain_D,
-            dx_ND,
-            dy_ND,
-            partial,
-            num_rows,
-            **BACKWARD,
-            **ctx.constants,
-        )
-        dgain_D, dshift_D = partial.sum(dim=0)
-        return dx_ND, dy_ND, dgain_D, dshift_D, None, None
+            given[0], given[-1], sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial, num_rows,
+            TWO=len(given) == 2, **BACKWARD, **ctx.constants,
+        )  # fmt: skip
+        dgain_D, dshift_D, dbias_D = partial.sum(dim=0)
+        return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain_D, dshift_D, None, None
 
 
 class Embed(torch.autograd.Function):
@@ -299,7 +318,7 @@ class Embed(torch.autograd.Function):
         ids_N, sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
         num_rows, width = sum_ND.shape
         dtable_VD = torch.zeros((ctx.vocabulary, width), dtype=torch.float32, device=sum_ND.device)
-        partial = _partial_sums(width, sum_ND.device)
+        partial = _partial_sums(2, width, sum_ND.device)
         _embed_backward[(len(partial),)](
             grad_ND.contiguous(), ids_N, sum_ND, mean_N, scale_N, gain_D, dtable_VD, partial, num_rows,
             padding=ctx.padding, **BACKWARD, **ctx.constants,
@@ -320,7 +339,7 @@ def _constants(width: int, dropout: Dropped) -> dict[str, Any]:
     }
 
 
-def _partial_sums(width: int, device: torch.device) -> Tensor:
+def _partial_sums(number: int, width: int, device: torch.device) -> Tensor:
     """A place for the sums of as many programs as fill the device."""
     programs = 16 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
-    return torch.empty((programs, 2, width), dtype=torch.float32, device=device)
+    return torch.empty((programs, number, width), dtype=torch.float32, device=device)
