@@ -157,7 +157,7 @@ def main() -> None:
     loading.add_argument("--languages", type=int, default=100)
     loading.add_argument("--tokens", type=int, default=4096)
     loading.add_argument("--batches", type=int, default=5000)
-    loading.add_argument("--alike", choices=["longer", "both"], default="longer")
+    loading.add_argument("--alike", choices=["longer", "both", "none"], default="longer")
     loading.set_defaults(run=load)
     options = parser.parse_args()
     options.run(options)

@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--tokens", type=int, default=65_536, help="batches.max_tokens")
-    parser.add_argument("--alike", choices=["longer", "both"], default="longer")
+    parser.add_argument("--alike", choices=["longer", "both", "none"], default="none")
     parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
     parser.add_argument("--warmup", type=int, default=10, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)

@@ -151,6 +151,24 @@ def test_batches_have_little_padding(alike: str, least: float, tmp_path: Path) -
     assert np.mean(sizes) > 850, "batches are nearly full"
 
 
+def test_batches_can_be_all_alike(tmp_path: Path) -> None:
+    """Of sentences of any length, with nearly as many tokens as they may have."""
+    rng = np.random.default_rng(0)
+    german, english = ({row: [5] * int(n) for row, n in enumerate(rng.integers(2, 60, 9000))} for _ in range(2))
+    plan = make_plan(make_index(tmp_path, "en", de=german, en=english), max_tokens=9000, alike="none", num_symbols=1)
+    entries = plan.entries(0, 0, plan.num_batches(0))
+    tokens = [
+        (plan.index.store.lengths(side[rows]) + 1).sum()
+        for rows in map(entries.batch, range(plan.num_batches(0) - 1))
+        for side in (entries.source, entries.target)
+    ]
+    assert max(tokens) <= 9100
+    assert min(tokens) > 7000
+    assert np.mean(tokens) > 7800
+    longest = [plan.index.store.lengths(entries.source[entries.batch(i)]).max() for i in range(plan.num_batches(0))]
+    assert min(longest) > 55
+
+
 def test_a_budget_smaller_than_a_sentence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match=r"batches.max_tokens: 20 is smaller than the longest sentence \(30 tokens\)"

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from manyglot.model.layers import ModelSettings
+from manyglot.model.operations import Branch, Fork
 from manyglot.model.transformer import Transformer
 from tests.conftest import random_batch, tiny_model
 
@@ -57,9 +58,10 @@ def test_post_and_pre_norm_are_what_they_say() -> None:
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
         x = torch.randn(1, 2, 16, dtype=torch.float64)
-        got = sublayer(x, lambda y: 2 * y, model.guidance, model.target(torch.tensor([0])))
+        states = Fork(x, x)
+        got = sublayer(states, lambda y: Branch(2 * y), model.guidance, model.target(torch.tensor([0])))
         expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
-        torch.testing.assert_close(got, expected)
+        torch.testing.assert_close(got, Fork(expected, expected))
 
 
 def test_the_future_is_not_seen() -> None:

@@ -19,8 +19,8 @@ from manyglot.batches.batch import Batch
 from manyglot.batches.store import AnyInts, IntArray
 from manyglot.vocabulary.subwords import EOS, PAD
 
-TILES = (64, 128)
-"""Sizes of the tiles in which a kernel attends; a sentence must fit into one."""
+SHORT, LONG = 64, 128
+"""Sizes of the tiles in which a kernel attends; a sentence must fit into one of them."""
 
 
 class Sentences(NamedTuple):
@@ -36,24 +36,24 @@ class Sentences(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Runs of whole sentences, each run fitting into a tile among the queries and among the keys."""
+    """Runs of whole sentences, each fitting into a tile: first and last query (exclusive), first and last key."""
 
-    query_G: Tensor
-    """Where each group begins, and the end."""
-    key_G: Tensor
-    tile: int
-    """0 where a sentence is too long for a tile: then there are no groups."""
+    short_G4: Tensor
+    """As many sentences as fit into a small tile."""
+    long_G4: Tensor
+    """Sentences that need a large one, each for itself."""
 
 
 class Sizes(NamedTuple):
-    """All that is not in the array of a packed batch but decides its form."""
+    """What decides the form of a packed batch."""
 
     lengths: tuple[int, ...]
-    """Of the parts of the array."""
+    """Of the parts of its array."""
     num_sentences: int
     longest_source: int
     longest_input: int
-    tile: int
+    fits: bool
+    """Whether each sentence fits into a tile."""
 
 
 class Packed:
@@ -68,12 +68,9 @@ class Packed:
         self.input = Sentences(parts[3], parts[4], parts[5], sizes.num_sentences, sizes.longest_input)
         self.label_N, self.lang_B = parts[6:8]
         """What follows each token of the input, where PAD is not scored; and the target language of each sentence."""
-        self.encoder = Groups(parts[8], parts[8], sizes.tile)
-        """Source with source."""
-        self.decoder = Groups(parts[9], parts[9], sizes.tile)
-        """Input with input."""
-        self.cross = Groups(parts[10], parts[11], sizes.tile)
-        """Input with source."""
+        groups_G4 = [part.view(-1, 4) for part in parts[8:]]
+        self.encoder, self.decoder, self.cross = (Groups(*groups_G4[i : i + 2]) for i in (0, 2, 4))
+        """Source with source, input with input, input with source."""
 
     def to(self, device: torch.device) -> Packed:
         """The same on a device."""
@@ -87,8 +84,8 @@ class Packed:
 def pack(batch: Batch, multiple: int = 1) -> Packed:
     """Leave the padding out.
 
-    With a multiple, both sides are filled up to multiples of it by sentences without labels, and everything else to
-    what the numbers of tokens allow, so that there are few sizes.
+    With a multiple, the parts are filled up to multiples of it, or of parts of it, by sentences without labels and by
+    groups without sentences, so that batches have few sizes.
     """
     lang_B = batch.lang_B.numpy()
     order_B = slice(None) if (np.diff(lang_B) >= 0).all() else np.argsort(lang_B, kind="stable")
@@ -96,32 +93,42 @@ def pack(batch: Batch, multiple: int = 1) -> Packed:
     there_BS, there_BT = source_BS != PAD, input_BT != PAD
     source_M, input_N, label_N, lang_B = source_BS[there_BS], input_BT[there_BT], label_BT[there_BT], lang_B[order_B]
     source_B, input_B = there_BS.sum(axis=1), there_BT.sum(axis=1)
-    longest = max(source_B.max(), input_B.max())
-    tile = next((tile for tile in TILES if longest <= tile), 0)
     num_tokens = int((label_N != PAD).sum())
-    if multiple > 1 and tile:
+    fits = bool(max(source_B.max(), input_B.max()) <= LONG)
+    filled = multiple > 1 and fits
+    if filled:
         missing_M, missing_N = (-len(ids) % multiple for ids in (source_M, input_N))
+        more = -(-max(missing_M, missing_N) // SHORT)
+        source_B, input_B = _divided(source_B, missing_M, more), _divided(input_B, missing_N, more)
         source_M, input_N = _filled(source_M, missing_M, EOS), _filled(input_N, missing_N, EOS)
         label_N = _filled(label_N, missing_N, PAD)
-        more = -(-max(missing_M, missing_N) // tile)
-        source_B, input_B = _divided(source_B, missing_M, more), _divided(input_B, missing_N, more)
-        num_sentences = max(len(source_M), len(input_N))  # a sentence has at least a token
-        lang_B = np.pad(lang_B, (0, num_sentences - len(lang_B)), mode="edge")
-        longest = tile
-    groups = [*_groups([source_B], tile), *_groups([input_B], tile), *_groups([input_B, source_B], tile)]
-    if multiple > 1 and tile:
-        for i, sides in enumerate((len(source_M), len(input_N), *[len(source_M) + len(input_N)] * 2)):
-            # of two neighbouring groups at least one side is longer than a tile
-            groups[i] = np.pad(groups[i], (0, 2 * (sides // tile + 1) - len(groups[i])), mode="edge")
+        lang_B = np.pad(lang_B, (0, _up(len(source_B), multiple) - len(lang_B)), mode="edge")
+    groups = []
+    for query_B, key_B in ((source_B, source_B), (input_B, input_B), (input_B, source_B)):
+        for groups_G4, step in zip(_groups(query_B, key_B) if fits else [_NONE] * 2, (256, 64), strict=True):
+            size = _up(len(groups_G4), step) if filled else len(groups_G4)
+            groups.append(_filled(groups_G4.ravel(), 4 * (size - len(groups_G4)), 0))
     arrays = [source_M, *_places(source_B), input_N, *_places(input_B), label_N, lang_B, *groups]
-    sizes = Sizes(
-        lengths=tuple(map(len, arrays)),
-        num_sentences=len(lang_B),
-        longest_source=int(source_B.max()) if longest != tile else tile,
-        longest_input=int(input_B.max()) if longest != tile else tile,
-        tile=tile,
-    )
+    longest = (LONG, LONG) if filled else (int(source_B.max()), int(input_B.max()))
+    sizes = Sizes(tuple(map(len, arrays)), len(lang_B), *longest, fits)
     return Packed(torch.from_numpy(np.concatenate(arrays).astype(np.int32)), sizes, num_tokens)
+
+
+_NONE = np.zeros((0, 4), dtype=np.int64)
+
+
+def _groups(query_B: IntArray, key_B: IntArray) -> tuple[IntArray, IntArray]:
+    """Runs of sentences of these lengths: short ones as long as they fit, and the long ones."""
+    starts = [np.concatenate([[0], np.cumsum(each)]) for each in (query_B, key_B)]
+    fit = np.min([np.searchsorted(s, s[:-1] + SHORT, side="right") - 1 for s in starts], axis=0)
+    after = np.maximum(fit, np.arange(1, len(fit) + 1)).tolist()
+    edges = [0]
+    while edges[-1] < len(after):
+        edges.append(after[edges[-1]])
+    query_G, key_G = (each[edges] for each in starts)
+    groups_G4 = np.stack([query_G[:-1], query_G[1:], key_G[:-1], key_G[1:]], axis=1)
+    long_G = np.maximum(np.diff(query_G), np.diff(key_G)) > SHORT
+    return groups_G4[~long_G], groups_G4[long_G]
 
 
 def _places(lengths_B: IntArray) -> tuple[IntArray, IntArray]:
@@ -130,23 +137,16 @@ def _places(lengths_B: IntArray) -> tuple[IntArray, IntArray]:
     return sentence_N, np.arange(len(sentence_N)) - (np.cumsum(lengths_B) - lengths_B)[sentence_N]
 
 
-def _groups(lengths: list[IntArray], tile: int) -> list[IntArray]:
-    """Where groups begin on each side, and the end: each takes as many sentences as fit into the tile on all sides."""
-    starts = [np.concatenate([[0], np.cumsum(each)]) for each in lengths]
-    edges = [0]
-    if tile:
-        last = np.min([np.searchsorted(s, s[:-1] + tile, side="right") - 1 for s in starts], axis=0).tolist()
-        while edges[-1] < len(last):
-            edges.append(last[edges[-1]])
-    return [each[edges] for each in starts]
-
-
-def _filled(ids_N: AnyInts, missing: int, symbol: int) -> AnyInts:
-    return np.pad(ids_N, (0, missing), constant_values=symbol)
+def _filled(values: AnyInts, missing: int, symbol: int) -> AnyInts:
+    return np.pad(values, (0, missing), constant_values=symbol)
 
 
 def _divided(lengths_B: IntArray, missing: int, number: int) -> IntArray:
-    """Append so many sentences, all missing tokens together, of about the same length."""
+    """Append so many sentences of about the same length, with all missing tokens together."""
     if not number:
         return lengths_B
     return np.concatenate([lengths_B, np.diff(np.arange(number + 1) * missing // number)])
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -39,6 +39,14 @@ def cells_of(source: IntArray, target: IntArray) -> IntArray:
     return high * high + place
 
 
+def lengths_of(cell: IntArray) -> tuple[IntArray, IntArray]:
+    """The most tokens that source and target have in a cell."""
+    high = np.sqrt(cell).astype(np.int64)
+    place = cell - high * high
+    source_level, target_level = np.where(place <= high, high, 2 * high - place), np.minimum(place, high)
+    return tuple(np.floor(LEVELS[level]).astype(np.int64) for level in (source_level, target_level))
+
+
 class PairsIndex:
     """The sentence pairs of some directions."""
 

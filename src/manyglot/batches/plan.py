@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
-from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.pairs import PairsIndex, lengths_of
 from manyglot.batches.permutation import mix, permute
 from manyglot.batches.store import AnyInts, IntArray
 from manyglot.corpus.languages import Direction
@@ -35,12 +35,14 @@ class BatchSettings(Settings):
     """How sentences are drawn and put together."""
 
     max_tokens: int = Field(4096, ge=1)
-    """Size of a batch: sentences times the longest of them, source or target, padding included."""
+    """Size of a batch: sentences times the longest of them, source or target, padding included; where sentences need
+    not be alike, about so many tokens on each side."""
     temperature: float | None = Field(5.0, gt=0)
     """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
-    alike: Literal["longer", "both"] = "longer"
+    alike: Literal["longer", "both", "none"] = "longer"
     """Which sides of the sentences of a batch are of like length. longer: the longer one; both: less padding, but
-    batches that differ more from one another, which small ones learn from much more slowly."""
+    batches that differ more from one another, which small ones learn from much more slowly; none: all batches alike,
+    for large ones on a GPU, which does not pad."""
     num_shapes: int | None = Field(None, ge=1)
     """Pad batches to at most this many shapes, for an engine that compiles each; null pads to the longest sentence."""
     weights: dict[str, float] = Field(default_factory=dict)
@@ -207,7 +209,9 @@ def _make_buckets(
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
     level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
-    if settings.num_shapes is not None:
+    if settings.alike == "none":
+        ends = [len(cells)]
+    elif settings.num_shapes is not None:
         ends = _cut_into(settings.num_shapes, expected_C, longest_C, level_C)
     else:
         may_end_C = np.diff(level_C, append=-1) != 0 if settings.alike == "longer" else np.ones_like(cells)
@@ -216,7 +220,22 @@ def _make_buckets(
     edges = np.array([0, *ends])
     starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
     longest_K = np.maximum.reduceat(longest_C, edges[:-1])
-    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, max_tokens // longest_K, longest_K)
+    most_K = max_tokens // longest_K
+    if settings.alike == "none":
+        most_K = np.array([_most(expected_C, [side + num_symbols for side in lengths_of(cells)], max_tokens)])
+    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, most_K, longest_K)
+
+
+def _most(expected_C: AnyInts, lengths: list[IntArray], max_tokens: int) -> int:
+    """How many sentence pairs drawn at random have together at most so many tokens on each side, but for rare cases."""
+    numbers = []
+    for length_C in lengths:
+        mean = np.average(length_C, weights=expected_C)
+        deviation = np.sqrt(np.average((length_C - mean) ** 2, weights=expected_C))
+        # the n with n mean + 3 sqrt(n) deviation = max_tokens
+        root = (np.sqrt(9 * deviation**2 + 4 * mean * max_tokens) - 3 * deviation) / (2 * mean)
+        numbers.append(int(root**2))
+    return max(1, min(numbers))
 
 
 def _cut(expected_C: AnyInts, longest_C: IntArray, may_end_C: AnyInts, max_tokens: int) -> list[int]:

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.batches.packing import Groups, Sentences
+from manyglot.batches.packing import LONG, Groups, Sentences
 from manyglot.vocabulary.subwords import PAD
 
 
@@ -156,10 +156,15 @@ class Sight(NamedTuple):
     groups: Groups
     causal: bool = False
 
+    @property
+    def fits(self) -> bool:
+        """Whether each sentence fits into a tile of a kernel."""
+        return max(self.query.longest, self.key.longest) <= LONG
+
 
 def attend_self(qkv_NC: Tensor, term_ND: Tensor | None, sight: Sight, num_heads: int) -> Tensor:
     """softmax(q k^T / sqrt(K)) v within each sentence, from query, key and value side by side, and a term for each."""
-    if _has_kernels(qkv_NC) and sight.groups.tile:
+    if _has_kernels(qkv_NC) and sight.fits:
         from manyglot.model.kernels.attention import SelfAttention
 
         term_ND = None if term_ND is None else term_ND.to(qkv_NC.dtype)
@@ -173,7 +178,7 @@ def attend_cross(
     q_ND: Tensor, kv_MC: Tensor, term_ND: Tensor | None, term_MD: Tensor | None, sight: Sight, num_heads: int
 ) -> Tensor:
     """softmax(q k^T / sqrt(K)) v from each sentence to its source, with terms for the query and for key and value."""
-    if _has_kernels(q_ND) and sight.groups.tile:
+    if _has_kernels(q_ND) and sight.fits:
         from manyglot.model.kernels.attention import CrossAttention
 
         term_ND, term_MD = (None if term is None else term.to(q_ND.dtype) for term in (term_ND, term_MD))

@@ -116,12 +116,17 @@ class Losses:
 
     def __init__(self, sums: Sums | None = None) -> None:
         self.sums = sums or Sums()
-        self._waiting: list[tuple[int, Tensor, int]] = []
+        self._waiting: list[tuple[int, Tensor, int, torch.cuda.Event | None]] = []
 
     def add(self, step: int, losses: Tensor, tokens: int) -> None:
         """Note the smoothed loss and the negative log-likelihood of an update."""
-        self._waiting.append((step, losses, tokens))
-        self._look(later=1 if losses.is_cuda else 0)
+        ready = None
+        if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
+            fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
+            losses, ready = fetched.copy_(losses, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
+            ready.record()
+        self._waiting.append((step, losses, tokens, ready))
+        self._look(later=0 if ready is None else 1)
 
     def settle(self) -> Sums:
         """The sums of all updates."""
@@ -130,7 +135,9 @@ class Losses:
 
     def _look(self, later: int) -> None:
         while len(self._waiting) > later:
-            step, losses, tokens = self._waiting.pop(0)
+            step, losses, tokens, ready = self._waiting.pop(0)
+            if ready is not None:
+                ready.synchronize()
             loss, nll = losses.tolist()
             if not math.isfinite(loss):
                 raise ManyglotError(

@@ -82,7 +82,7 @@ class RecordedStep(PlainStep):
     def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
         super().__init__(model, label_smoothing, device, precision)
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
-        self.known_tiles: set[int] = set()
+        self.known: set[tuple[bool, ...]] = set()
         self.pool = torch.cuda.graph_pool_handle()
         for parameter in model.parameters():
             if parameter.grad is None:
@@ -94,12 +94,13 @@ class RecordedStep(PlainStep):
 
     def __call__(self, batch: Packed, factor: float) -> Tensor:
         """Play the recording of the batch's size; a batch of a new kind goes as it comes."""
-        if batch.sizes.tile not in self.known_tiles:  # kernels are compiled when they run for the first time
-            self.known_tiles.add(batch.sizes.tile)
+        if not batch.sizes.fits:
+            return super().__call__(batch, factor)
+        kind = tuple(size > 0 for size in batch.sizes.lengths)  # other kernels are needed where parts are empty
+        if kind not in self.known:  # and they are compiled when they run for the first time
+            self.known.add(kind)
             with _aside():
                 return super().__call__(batch, factor)
-        if not batch.sizes.tile:
-            return super().__call__(batch, factor)
         if batch.sizes not in self.recordings:
             if len(self.recordings) == MOST:
                 self.recordings.popitem(last=False)

@@ -10,6 +10,7 @@ Shape letters: N query tokens, M key tokens, G groups, D model width, K width of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from manyglot.batches.packing import LONG, SHORT
 from manyglot.model.operations import Sight
 
 
@@ -53,8 +55,7 @@ def _attend_forward(
     term_q,
     term_k,
     out_ptr,
-    group_q,
-    group_k,
+    groups,
     sentence_q,
     sentence_k,
     stride_q,
@@ -73,8 +74,8 @@ def _attend_forward(
 ):
     """z = softmax(q k^T) v of one group and one head."""
     group, head = tl.program_id(0), tl.program_id(1)
-    first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
-    first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    first_q, end_q = tl.load(groups + 4 * group), tl.load(groups + 4 * group + 1)
+    first_k, end_k = tl.load(groups + 4 * group + 2), tl.load(groups + 4 * group + 3)
     if first_q == end_q:
         return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
@@ -104,8 +105,7 @@ def _attend_backward(
     dk_ptr,
     dv_ptr,
     dterm_ptr,
-    group_q,
-    group_k,
+    groups,
     sentence_q,
     sentence_k,
     stride_q,
@@ -129,8 +129,8 @@ def _attend_backward(
 ):
     """The gradients of one group and one head; a term that all three share gets the sum of theirs."""
     group, head = tl.program_id(0), tl.program_id(1)
-    first_q, end_q = tl.load(group_q + group), tl.load(group_q + group + 1)
-    first_k, end_k = tl.load(group_k + group), tl.load(group_k + group + 1)
+    first_q, end_q = tl.load(groups + 4 * group), tl.load(groups + 4 * group + 1)
+    first_k, end_k = tl.load(groups + 4 * group + 2), tl.load(groups + 4 * group + 3)
     if (first_q == end_q) & (first_k == end_k):
         return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
@@ -218,9 +218,11 @@ Terms = tuple[Tensor | None, Tensor | None]
 
 def _run_forward(inputs: tuple[Tensor, ...], terms: Terms, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
     tensors = [*inputs, *(inputs[0] if term is None else term for term in terms), z_ND]
-    _attend_forward[(len(sight.groups.query_G) - 1, num_heads)](
-        *tensors, *_places(sight), *(x.stride(0) for x in tensors), **_constants(inputs[0], terms, sight, num_heads)
-    )
+    strides, constants = [x.stride(0) for x in tensors], _constants(inputs[0], terms, sight, num_heads)
+    for groups_G4, tile in _tiles(sight):
+        _attend_forward[(len(groups_G4), num_heads)](
+            *tensors, groups_G4, *_sentences(sight), *strides, **tile, **constants
+        )
 
 
 def _run_backward(
@@ -234,17 +236,25 @@ def _run_backward(
 ) -> None:
     given = [*inputs, *(inputs[0] if term is None else term for term in terms), grad_ND.contiguous()]
     tensors = [*given, *gradients, inputs[0] if dterm_ND is None else dterm_ND]
-    _attend_backward[(len(sight.groups.query_G) - 1, num_heads)](
-        *tensors,
-        *_places(sight),
-        *(x.stride(0) for x in tensors),
-        SHARED_TERM=dterm_ND is not None,
-        **_constants(inputs[0], terms, sight, num_heads),
-    )
+    strides, constants = [x.stride(0) for x in tensors], _constants(inputs[0], terms, sight, num_heads)
+    constants["SHARED_TERM"] = dterm_ND is not None
+    for groups_G4, tile in _tiles(sight):
+        _attend_backward[(len(groups_G4), num_heads)](
+            *tensors, groups_G4, *_sentences(sight), *strides, **tile, **constants
+        )
 
 
-def _places(sight: Sight) -> tuple[Tensor, ...]:
-    return sight.groups.query_G, sight.groups.key_G, sight.query.sentence_N, sight.key.sentence_N
+def _tiles(sight: Sight) -> Iterator[tuple[Tensor, dict[str, int]]]:
+    """The groups, with the size of their tile and what suits it."""
+    short_G4, long_G4 = sight.groups
+    if len(short_G4):
+        yield short_G4, {"TILE": SHORT, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
+    if len(long_G4):
+        yield long_G4, {"TILE": LONG, "num_warps": 8}
+
+
+def _sentences(sight: Sight) -> tuple[Tensor, Tensor]:
+    return sight.query.sentence_N, sight.key.sentence_N
 
 
 def _constants(q_ND: Tensor, terms: Terms, sight: Sight, num_heads: int) -> dict[str, Any]:
@@ -255,9 +265,5 @@ def _constants(q_ND: Tensor, terms: Terms, sight: Sight, num_heads: int) -> dict
         "CAUSAL": sight.causal,
         "TERM_Q": terms[0] is not None,
         "TERM_K": terms[1] is not None,
-        "TILE": sight.groups.tile,
         "COLUMNS": max(16, triton.next_power_of_2(width)),
-        "num_warps": 4,
-        "num_stages": 3,
-        "maxnreg": 128,
     }
