@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import manyglot
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, Stopped
 from manyglot.progress import say
 
 # The library is imported inside the commands: `manyglot --help` answers at once, without loading torch.
@@ -268,6 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if code == INTERRUPTED:  # typer catches Ctrl-C itself
             say("manyglot: interrupted. A training goes on from its last checkpoint when the command is run again.")
             sys.exit(code)
+    except Stopped as stop:
+        say(f"manyglot: {stop}")
     except ManyglotError as error:
         say(f"manyglot: {error}")
         sys.exit(2)

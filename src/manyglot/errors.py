@@ -15,6 +15,10 @@ class ManyglotError(Exception):
         super().__init__(" ".join(message.split()))  # one line, also where another library's words are part of it
 
 
+class Stopped(ManyglotError):
+    """Not a mistake: somebody asked us to stop, and everything is saved; exit code 0."""
+
+
 class SettingsError(ManyglotError):
     """A YAML file or an override says something that is not a setting or not allowed."""
 

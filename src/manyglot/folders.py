@@ -47,6 +47,15 @@ def _reason(error: OSError) -> str:
     return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"
 
 
+def _onto_disk(path: Path) -> None:
+    """Wait until a file or folder would survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _clear(folder: Path) -> None:
     """Delete what is in a folder."""
     for path in folder.iterdir():
@@ -89,7 +98,10 @@ def written_whole(folder: Path) -> Iterator[Path]:
                 yield unfinished
                 for path in unfinished.rglob("*"):  # safetensors writes files that nobody else may read
                     path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
+                for path in (*unfinished.rglob("*"), unfinished):
+                    _onto_disk(path)
                 unfinished.rename(folder)
+                _onto_disk(folder.parent)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:

@@ -27,7 +27,7 @@ from manyglot.corpus.sources import languages_of, open_corpus, trained_direction
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError
+from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
@@ -113,7 +113,9 @@ def train(experiment: Experiment) -> Path:
         say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
         return model_folder
     with claimed_run(*claim):
-        train_model(model, loader, settings, experiment.run, experiment.seed, validate)
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validate)
+        if state.step < settings.max_steps:
+            raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
         directions = tuple(loader.directions)
         save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
     return model_folder

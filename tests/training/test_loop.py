@@ -234,15 +234,6 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in experiment.run.iterdir()] == ["thesis.txt"]
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = prepared(tmp_path, training=TRAINING)
-    monkeypatch.setattr(workflow, "save_model", lambda *_: None)
-    workflow.train(experiment)
-    (experiment.run / "checkpoints" / "step-00000009" / "optimizer.safetensors").write_bytes(b"oops")
-    with pytest.raises(ManyglotError, match=r"step-00000009 is damaged .* Delete it to use the one before"):
-        workflow.train(experiment)
-
-
 def test_training_without_prepared_data_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match="Run `manyglot prepare` first"):
         workflow.train(tiny_experiment(tmp_path))

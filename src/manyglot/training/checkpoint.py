@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
+from manyglot.progress import say
 from manyglot.training.loss import Sums
 
 
@@ -34,28 +36,52 @@ def save_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: RunState, keep: int
 ) -> None:
     """Write the checkpoint of a step and remove all but the last `keep`."""
-    with written_whole(folder / f"step-{state.step:08d}") as unfinished:
-        save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
-        save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
-        (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
+    place = folder / f"step-{state.step:08d}"
+    if place.exists():  # a damaged one, or we would have gone on from it
+        shutil.rmtree(place)
+    try:
+        with written_whole(place) as unfinished:
+            save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
+            save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
+            (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
+            (unfinished / "checksums.json").write_text(json.dumps(_checksums(unfinished)) + "\n", encoding="utf-8")
+    except SafetensorError as error:  # as it calls what the system says
+        raise FolderError(f"Cannot write the checkpoint {place}: {error}. The earlier ones are as they were.") from None
     for old in _checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
 
 
 def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
-    """Restore the newest checkpoint, or return the beginning when there is none."""
+    """Restore the newest checkpoint that is whole, or return the beginning when there is none."""
     found = _checkpoints(folder)
-    if not found:
-        return RunState()
-    try:
-        values = json.loads((found[-1] / "progress.json").read_text(encoding="utf-8"))
-        model.load_state_dict(load_file(found[-1] / "model.safetensors"))
-        _restore_optimizer(model, optimizer, load_file(found[-1] / "optimizer.safetensors"))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        raise FolderError(
-            f"The checkpoint {found[-1]} is damaged ({error}). Delete it to use the one before."
-        ) from None
+    for path in reversed(found):
+        try:
+            return _load(path, model, optimizer)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            say(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
+    if found:
+        raise FolderError(f"All checkpoints in {folder} are damaged. Delete them to begin again.")
+    return RunState()
+
+
+def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+    """Restore a checkpoint, if its files are those that were written."""
+    for name, checksum in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
+        if _checksum(path / name) != checksum:
+            raise ValueError(f"{name} was changed or cut short")
+    values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
+    model.load_state_dict(load_file(path / "model.safetensors"))
+    _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
     return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]))
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return {path.name: _checksum(path) for path in sorted(folder.iterdir())}
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checkpoints(folder: Path) -> list[Path]:

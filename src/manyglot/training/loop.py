@@ -28,6 +28,7 @@ from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.step import Step, make_step
+from manyglot.training.stopping import wish_to_stop
 
 Validate = Callable[[Transformer], Mapping[str, float]]
 """Measures a model; the loop logs what it returns."""
@@ -74,7 +75,7 @@ class TrainingSettings(Settings):
 def train(
     model: Transformer, loader: Loader, settings: TrainingSettings, run: Path, seed: int, validate: Validate
 ) -> RunState:
-    """Train until `max_steps`, from the last checkpoint of the run if it has one."""
+    """Train until `max_steps` or until we are asked to stop, from the last checkpoint of the run if it has one."""
     device = find_device(settings.device)
     model.to(device).train()
     optimizer = torch.optim.AdamW(
@@ -90,8 +91,8 @@ def train(
     log, losses = _Log(run / "log.jsonl", state), Losses(state.unlogged)
     step = make_step(model, settings.label_smoothing, device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
-    with bar("training", settings.max_steps, done=state.step) as display:
-        while state.step < settings.max_steps:
+    with bar("training", settings.max_steps, done=state.step) as display, wish_to_stop() as wish:
+        while state.step < settings.max_steps and not wish.stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place)
             torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
@@ -103,7 +104,7 @@ def train(
             if _due(state.step, settings.validate_every, settings):
                 with log.paused():
                     log.write({"step": state.step, **_measure(model, validate)})
-            if _due(state.step, settings.checkpoint_every, settings):
+            if _due(state.step, settings.checkpoint_every, settings) or wish.stop:
                 state = replace(state, unlogged=losses.settle())
                 check_finite(model, state.step)
                 save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
@@ -233,6 +234,7 @@ class _Log:
             {
                 "step": state.step,
                 "epoch": state.place.epoch,
+                "batch": state.place.batch,
                 "loss": sums.loss / sums.tokens,
                 "nll": sums.nll / sums.tokens,
                 "learning_rate": learning_rate,

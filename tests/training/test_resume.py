@@ -1,0 +1,163 @@
+"""A real training process is killed and told to stop; what it leaves behind is whole, and goes on exactly."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manyglot import workflow
+from manyglot.config import Experiment, read_experiment
+from manyglot.errors import ManyglotError
+from manyglot.training.loop import read_log
+from tests.conftest import tiny_experiment
+
+TRAINING = {"max_steps": 14, "warmup_steps": 3, "checkpoint_every": 3, "validate_every": 4, "log_every": 2}
+TRAIN = "import sys; from manyglot.cli import main; main(['train', sys.argv[1]])"
+MORTAL = """
+import os, signal, sys
+from manyglot import folders
+from manyglot.cli import main
+from manyglot.training import checkpoint, loop
+
+left = int(sys.argv[1])
+
+def mortal(function):
+    def wrapped(*arguments, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **named)
+    return wrapped
+
+checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written some of the files
+checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
+folders._onto_disk = mortal(folders._onto_disk)
+loop.step_optimizer = mortal(loop.step_optimizer)
+loop._Log.write = mortal(loop._Log.write)
+main(["train", sys.argv[2]])
+"""
+"""A training that kills itself at some moment: before a step, a line of the log, or a part of writing a checkpoint."""
+
+
+def prepared(folder: Path, **training: object) -> tuple[Experiment, Path]:
+    model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    experiment = tiny_experiment(folder, model={**model, "dropout": 0.3}, training={**TRAINING, **training})
+    workflow.prepare(experiment)
+    config = folder / "experiment.yaml"
+    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    return experiment, config
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def history(experiment: Experiment) -> list[dict[str, Any]]:
+    """The log without what depends on the time of day: losses, and the place in the data after each update."""
+    lines = read_log(experiment.run / "log.jsonl")
+    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
+
+
+def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_path: Path) -> None:
+    """Bit for bit: the weights, the losses, and which sentences were in which step."""
+    (whole, whole_config), (broken, config) = (prepared(tmp_path / name) for name in ("whole", "broken"))
+    start(TRAIN, whole_config).communicate()
+    rng, ends = random.Random(1), []
+    for _ in range(30):
+        process = start(MORTAL, rng.randint(4, 32), config)
+        process.communicate()
+        ends.append(process.returncode)
+        if process.returncode == 0:
+            break
+    assert ends[-1] == 0
+    assert ends.count(-signal.SIGKILL) == len(ends) - 1 >= 3, "it should have been killed a few times"
+    expected, got = ((e.run / "model" / "model.safetensors").read_bytes() for e in (whole, broken))
+    assert got == expected
+    assert history(broken) == history(whole)
+    assert {"loss", "epoch", "batch"} <= history(whole)[0].keys()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_stop_finishes_its_step_and_saves(number: signal.Signals, tmp_path: Path) -> None:
+    experiment, config = prepared(tmp_path, max_steps=100_000, checkpoint_every=100_000, validate_every=100_000)
+    process = start(TRAIN, config)
+    deadline = time.monotonic() + 100
+    while len(read_log(experiment.run / "log.jsonl")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert "Run the same command to go on." in told.splitlines()[-1]
+    (checkpoint,) = (experiment.run / "checkpoints").iterdir()
+    step = int(checkpoint.name.removeprefix("step-"))
+    assert step >= read_log(experiment.run / "log.jsonl")[-1]["step"]
+    assert not (experiment.run / "model").exists()
+
+
+def trained_without_model(folder: Path) -> Path:
+    """A run whose model was not written yet; returns its checkpoints."""
+    experiment, _ = prepared(folder)
+    shutil.rmtree(workflow.train(experiment))
+    return experiment.run / "checkpoints"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json", "checksums.json"])
+@pytest.mark.parametrize("harm", ["cut short", "changed", "missing"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    name: str, harm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints = trained_without_model(tmp_path)
+    damaged = checkpoints / "step-00000014" / name
+    content = bytearray(damaged.read_bytes())
+    if harm == "missing":
+        damaged.unlink()
+    else:
+        content[len(content) // 2] ^= 1
+        damaged.write_bytes(content if harm == "changed" else content[: len(content) // 2])
+    model = workflow.train(read_experiment(tmp_path / "experiment.yaml"))
+    told = capsys.readouterr().err
+    assert "step-00000014 is damaged and not used" in told
+    assert "Going on from step 12." in told
+    assert (model / "model.safetensors").exists()
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["step-00000012", "step-00000014"]
+
+
+def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path) -> None:
+    checkpoints = trained_without_model(tmp_path)
+    for path in checkpoints.glob("*/model.safetensors"):
+        path.write_bytes(b"oops")
+    with pytest.raises(ManyglotError, match=r"All checkpoints in .* are damaged"):
+        workflow.train(read_experiment(tmp_path / "experiment.yaml"))
+    assert len(list(checkpoints.iterdir())) == 2
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
+    experiment, config = prepared(tmp_path)
+    limited = (
+        "import resource, sys; from manyglot.cli import main; from manyglot.training import loop\n"
+        "save = loop.save_checkpoint\n"
+        "def full(folder, model, optimizer, state, keep):\n"
+        "    most = 10**9 if state.step < 6 else 20_000\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))\n"
+        "    save(folder, model, optimizer, state, keep)\n"
+        "loop.save_checkpoint = full\n"
+        "main(['train', sys.argv[1]])"
+    )
+    process = start(limited, config)
+    _, told = process.communicate(timeout=100)
+    assert process.returncode == 2, told
+    assert told.splitlines()[-1].startswith("manyglot: Cannot write")
+    assert [path.name for path in (experiment.run / "checkpoints").iterdir()] == ["step-00000003"]
+    assert workflow.train(experiment).exists()
