@@ -37,7 +37,7 @@ from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
-from manyglot.training.loop import Losses, TrainingSettings, accumulate, step_optimizer
+from manyglot.training.loop import Losses, TrainingSettings, step_optimizer
 from manyglot.training.step import make_step
 from manyglot.vocabulary.subwords import EOS, PAD
 
@@ -92,7 +92,7 @@ class Ours:
         """One step."""
         self.step += 1
         torch.manual_seed(self.step)
-        self.losses.add(self.step, *accumulate(self.run, [batch]))
+        self.losses.add(self.step, self.run(self.run.pack(batch), 1 / batch.num_tokens), batch.num_tokens)
         keep = self.run.keeps_gradients
         step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)
 

@@ -15,7 +15,7 @@ import typer
 
 import manyglot
 from manyglot.errors import ManyglotError, Stopped
-from manyglot.progress import say
+from manyglot.progress import is_silent, say
 
 # The library is imported inside the commands: `manyglot --help` answers at once, without loading torch.
 
@@ -172,6 +172,8 @@ def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False
 
     experiment = read_experiment(config, overrides)
     model = workflow.train(experiment)
+    if is_silent():  # one of several processes
+        return
     if as_json:
         return _print_json({"model": str(model), "steps": experiment.training.max_steps})
     print(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -28,15 +29,21 @@ class Bar(Protocol):
         """Report that `amount` more units are done, with a short note such as the loss."""
 
 
+def is_silent() -> bool:
+    """Whether another of several processes speaks for this one."""
+    return os.environ.get("RANK", "0") != "0"
+
+
 def say(message: str) -> None:
     """Tell the user something that is not a result."""
-    print(message, file=sys.stderr, flush=True)
+    if not is_silent():
+        print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
     """Show the progress of a task of `total` units, `done` of them from an earlier run."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not is_silent():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),

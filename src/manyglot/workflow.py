@@ -7,6 +7,7 @@ this is the one file that sees all stages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from manyglot.reports.corpora import Preview
 from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
 from manyglot.training.claim import check_run, claimed_run
+from manyglot.training.distributed import Team, team
 from manyglot.training.loop import Validate, dev_loss, read_log
 from manyglot.training.loop import train as train_model
 from manyglot.vocabulary.subwords import Subwords
@@ -95,7 +97,15 @@ def _at_temperature(text: str) -> BatchSettings:
 
 
 def train(experiment: Experiment) -> Path:
-    """Train a model on the prepared data and return its folder; an interrupted run goes on where it was."""
+    """Train a model on the prepared data and return its folder; an interrupted run goes on where it was.
+
+    Under torchrun all processes train it together.
+    """
+    with team(experiment.training.device) as processes:
+        return _train(experiment, processes)
+
+
+def _train(experiment: Experiment, processes: Team) -> Path:
     dataset = Dataset(experiment.data)
     dataset.check_origin(experiment.recipe.as_json())
     _warn_of_changed_text(experiment, dataset)
@@ -104,7 +114,9 @@ def train(experiment: Experiment) -> Path:
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     validate = _validation(experiment, dataset, tags)
     claim = experiment.run, experiment.resolved(), dataset.digest()
-    check_run(*claim)  # after all that can be wrong with the settings
+    if processes.leads:
+        check_run(*claim)  # after all that can be wrong with the settings
+    processes.wait()
     model_folder = experiment.run / "model"
     if model_folder.exists():
         done = load_model(model_folder).config["training"]["max_steps"]
@@ -112,12 +124,14 @@ def train(experiment: Experiment) -> Path:
             raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
         say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
         return model_folder
-    with claimed_run(*claim):
-        state = train_model(model, loader, settings, experiment.run, experiment.seed, validate)
+    with claimed_run(*claim) if processes.leads else nullcontext():
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validate, processes)
         if state.step < settings.max_steps:
             raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
         directions = tuple(loader.directions)
-        save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
+        if processes.leads:
+            save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
+        processes.wait()
     return model_folder
 
 

@@ -10,12 +10,13 @@ from safetensors.torch import load_file
 
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader
+from manyglot.batches.loader import Loader, Place
 from manyglot.batches.packing import pack
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 from manyglot.training import loop
+from manyglot.training.distributed import Team
 from manyglot.training.loop import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
@@ -138,9 +139,11 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     dataset = Dataset(experiment.data)
     model = workflow.new_model(experiment, dataset).double().eval()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
-    one, two = islice(loader.epoch(), 2)
-    settings = experiment.training
-    loop.accumulate(PlainStep(model, settings.label_smoothing, torch.device("cpu"), "float32"), [one, two])
+    planned = [batch for batch, _ in islice(loader.planned(Place()), 2)]
+    one, two = (batch.load() for batch in planned)
+    assert [batch.num_tokens for batch in planned] == [one.num_tokens, two.num_tokens]
+    settings, device = experiment.training, torch.device("cpu")
+    loop.accumulate(model, PlainStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     total = sum(batch_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))

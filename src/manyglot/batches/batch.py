@@ -84,6 +84,11 @@ class Collator:
             arrays = _fill(arrays, *shape)
         return Batch(*(torch.from_numpy(array) for array in arrays))
 
+    def num_tokens(self, target: AnyInts) -> int:
+        """How many target tokens a batch would have to predict."""
+        symbols = 1 + (self.target_LK.shape[1] if self.predicted else 0)
+        return int(self.store.lengths(target).sum()) + symbols * len(target)
+
     def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
         """Padded rows: what comes before, the subwords, the end."""
         lengths = self.store.lengths(numbers)

@@ -9,8 +9,8 @@ import numpy as np
 
 from manyglot.batches.batch import Batch, Collator
 from manyglot.batches.pairs import PairsIndex
-from manyglot.batches.plan import BatchSettings, Plan
-from manyglot.batches.store import TokenStore
+from manyglot.batches.plan import BatchSettings, Plan, Shape
+from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -24,6 +24,26 @@ class Place:
 
     epoch: int = 0
     batch: int = 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A batch that is not loaded yet; processes that share the work load only their own."""
+
+    source: AnyInts
+    target: AnyInts
+    language: IntArray
+    shape: Shape | None
+    collate: Collator
+
+    @property
+    def num_tokens(self) -> int:
+        """Target tokens that are to be predicted."""
+        return self.collate.num_tokens(self.target)
+
+    def load(self) -> Batch:
+        """Its tensors."""
+        return self.collate(self.source, self.target, self.language, self.shape)
 
 
 class Loader:
@@ -50,15 +70,22 @@ class Loader:
 
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Yield batches from a place on, each with the place after it, without end."""
-        epoch, first = place.epoch, place.batch
-        while True:
-            last = self.plan.num_batches(epoch)
-            for index, batch in enumerate(self.epoch(epoch, first), start=first + 1):
-                yield batch, Place(epoch, index) if index < last else Place(epoch + 1, 0)
-            epoch, first = epoch + 1, 0
+        return ((planned.load(), after) for planned, after in self.planned(place))
 
     def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of one epoch, from one of them on."""
+        return (planned.load() for planned in self._planned_epoch(epoch, first))
+
+    def planned(self, place: Place) -> Iterator[tuple[Planned, Place]]:
+        """As `batches`, without loading them."""
+        epoch, first = place.epoch, place.batch
+        while True:
+            last = self.plan.num_batches(epoch)
+            for index, planned in enumerate(self._planned_epoch(epoch, first), start=first + 1):
+                yield planned, Place(epoch, index) if index < last else Place(epoch + 1, 0)
+            epoch, first = epoch + 1, 0
+
+    def _planned_epoch(self, epoch: int, first: int) -> Iterator[Planned]:
         last = self.plan.num_batches(epoch)
         for start in range(first, last, PLANNED_AT_ONCE):
             stop = min(start + PLANNED_AT_ONCE, last)
@@ -69,4 +96,4 @@ class Loader:
                 order = np.argsort(languages[rows], kind="stable")
                 source, target = entries.source[rows][order], entries.target[rows][order]
                 shape = self.plan.shape(int(entries.bucket[index])) if self.constant_shapes else None
-                yield self._collate(source, target, languages[rows][order], shape)
+                yield Planned(source, target, languages[rows][order], shape, self._collate)

@@ -16,15 +16,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from manyglot.batches.batch import Batch
-from manyglot.batches.loader import Loader, Place
+from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.packing import pack
-from manyglot.devices import Precision, autocast, find_device
+from manyglot.devices import Precision, autocast
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
 from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
+from manyglot.training.distributed import Team
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.step import Step, make_step
@@ -73,11 +73,17 @@ class TrainingSettings(Settings):
 
 
 def train(
-    model: Transformer, loader: Loader, settings: TrainingSettings, run: Path, seed: int, validate: Validate
+    model: Transformer,
+    loader: Loader,
+    settings: TrainingSettings,
+    run: Path,
+    seed: int,
+    validate: Validate,
+    team: Team,
 ) -> RunState:
     """Train until `max_steps` or until we are asked to stop, from the last checkpoint of the run if it has one."""
-    device = find_device(settings.device)
-    model.to(device).train()
+    check_shares(settings, team)
+    model.to(team.device).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
     )
@@ -88,28 +94,40 @@ def train(
         )
     if state.step:
         say(f"Going on from step {state.step:,}.")
-    log, losses = _Log(run / "log.jsonl", state), Losses(state.unlogged)
-    step = make_step(model, settings.label_smoothing, device, settings.precision)
+    team.wait()  # nobody writes before all have read
+    log, losses = _Log(run / "log.jsonl", state, writes=team.leads), Losses(state.unlogged)
+    step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
+    stop = False
     with bar("training", settings.max_steps, done=state.step) as display, wish_to_stop() as wish:
-        while state.step < settings.max_steps and not wish.stop:
+        while state.step < settings.max_steps and not stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place)
-            torch.manual_seed(seed * 1_000_003 + state.step)  # dropout depends on seed and step, not on history
-            losses.add(state.step, *accumulate(step, batches))
+            losses.add(state.step, *accumulate(model, step, batches, (seed, state.step), team))
             step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
+            stop = team.any(wish.stop)
             if _due(state.step, settings.log_every, settings):
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = Losses()
-            if _due(state.step, settings.validate_every, settings):
+            if _due(state.step, settings.validate_every, settings) and team.leads:
                 with log.paused():
                     log.write({"step": state.step, **_measure(model, validate)})
-            if _due(state.step, settings.checkpoint_every, settings) or wish.stop:
+            if _due(state.step, settings.checkpoint_every, settings) or stop:
                 state = replace(state, unlogged=losses.settle())
                 check_finite(model, state.step)
-                save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
+                if team.leads:
+                    save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
             display.advance(note=log.note)
     return state
+
+
+def check_shares(settings: TrainingSettings, team: Team) -> None:
+    """Refuse a number of processes that the batches of an update cannot be dealt out to."""
+    if settings.accumulation % team.size:
+        raise SettingsError(
+            f"training.accumulation: {settings.accumulation} batches cannot be shared by {team.size} processes alike. "
+            f"Use a multiple of {team.size}, with smaller batches if the update should stay as large."
+        )
 
 
 class Losses:
@@ -153,14 +171,22 @@ def check_finite(model: Transformer, step: int) -> None:
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
-def accumulate(step: Step, batches: Sequence[Batch]) -> tuple[Tensor, int]:
+def accumulate(
+    model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], team: Team
+) -> tuple[Tensor, int]:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
-    Returns the sums of the smoothed loss and of the negative log-likelihood, and the number of tokens.
+    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the sums of
+    the smoothed loss and of the negative log-likelihood, and the number of tokens.
     """
-    packed = [step.pack(batch) for batch in batches]
-    tokens = sum(batch.num_tokens for batch in packed)
-    return torch.stack([step(batch, 1 / tokens) for batch in packed]).sum(dim=0), tokens
+    tokens = sum(batch.num_tokens for batch in batches)
+    sums = []
+    for number, batch in team.share(batches):
+        torch.manual_seed((seed[0] * 1_000_003 + seed[1]) * 1_009 + number)
+        sums.append(step(step.pack(batch.load()), 1 / tokens))
+    total = torch.stack(sums).sum(dim=0)
+    team.add_up([total, *(p.grad for p in model.parameters() if p.grad is not None)])
+    return total, tokens
 
 
 def step_optimizer(
@@ -202,9 +228,9 @@ def _measure(model: Transformer, validate: Validate) -> Mapping[str, float]:
     return measured
 
 
-def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Batch], Place]]:
+def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Planned], Place]]:
     """The batches of each update, with the place after them."""
-    batches = loader.batches(place)
+    batches = loader.planned(place)
     while True:
         taken = list(itertools.islice(batches, accumulation))
         yield [batch for batch, _ in taken], taken[-1][1]
@@ -217,14 +243,16 @@ def _due(step: int, every: int, settings: TrainingSettings) -> bool:
 class _Log:
     """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
 
-    def __init__(self, path: Path, state: RunState) -> None:
-        self.path, self.note = path, ""
+    def __init__(self, path: Path, state: RunState, writes: bool = True) -> None:
+        self.path, self.note, self.writes = path, "", writes
+        self.num_tokens, self.since = state.unlogged.tokens, time.monotonic()
+        if not writes:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in read_log(path) if line["step"] <= state.step]
         new = path.with_suffix(".unfinished")
         new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         new.replace(path)
-        self.num_tokens, self.since = state.unlogged.tokens, time.monotonic()
 
     def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
         """Write the mean loss since the last line, and keep it as a note for the progress bar."""
@@ -252,6 +280,8 @@ class _Log:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line."""
+        if not self.writes:
+            return
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

@@ -1,0 +1,95 @@
+"""Two processes train as one does: the same sentences in the same steps, and the same parameters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from manyglot import workflow
+from manyglot.config import Experiment
+from manyglot.errors import ManyglotError
+from manyglot.training.distributed import Team
+from manyglot.training.loop import TrainingSettings, check_shares, read_log
+from tests.conftest import tiny_experiment
+
+TRAINING = {"accumulation": 4, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
+IN_DOUBLE = """
+import sys
+from manyglot import workflow
+from manyglot.cli import main
+
+new_model = workflow.new_model
+workflow.new_model = lambda *arguments: new_model(*arguments).double()
+main(["train", sys.argv[1], "--set", f"training.max_steps={sys.argv[2]}"])
+"""
+
+
+def prepared(folder: Path) -> tuple[Experiment, Path]:
+    model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    batches = {"max_tokens": 120}
+    guidance = [{"method": "laa"}]
+    experiment = tiny_experiment(
+        folder, model={**model, "dropout": 0.3}, training=TRAINING, batches=batches, guidance=guidance
+    )
+    workflow.prepare(experiment)
+    config = folder / "experiment.yaml"
+    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    return experiment, config
+
+
+def train(config: Path, max_steps: int, processes: int) -> None:
+    """Train in float64, in processes as torchrun starts them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = []
+    for rank in range(processes):
+        places = {"WORLD_SIZE": processes, "RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
+        environment = {**os.environ, **{k: str(v) for k, v in places.items()}, "MASTER_ADDR": "127.0.0.1"}
+        command = [sys.executable, "-c", IN_DOUBLE, str(config), str(max_steps)]
+        running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+    for rank, process in enumerate(running):
+        _, told = process.communicate(timeout=200)
+        assert process.returncode == 0, told
+        assert ("training" in told) == (rank == 0), "one of them speaks"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment, config = prepared(tmp_path_factory.mktemp("alone"))
+    train(config, max_steps=6, processes=1)
+    return experiment
+
+
+@pytest.mark.parametrize("parts", [((6, 2),), ((2, 2), (4, 1), (6, 4))], ids=["two", "two, one, four"])
+def test_the_number_of_processes_changes_nothing(
+    alone: Experiment, parts: tuple[tuple[int, int], ...], tmp_path: Path
+) -> None:
+    """Also where a run goes on with another number of them."""
+    experiment, config = prepared(tmp_path)
+    for max_steps, processes in parts:
+        shutil.rmtree(experiment.run / "model", ignore_errors=True)
+        train(config, max_steps, processes)
+    expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (alone, experiment))
+    assert expected["embedding.weight"].dtype == torch.float64
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
+    logs = ([line for line in read_log(e.run / "log.jsonl") if "loss" in line] for e in (experiment, alone))
+    for mine, theirs in zip(*logs, strict=True):
+        for key in theirs.keys() - {"tokens_per_second"}:
+            assert mine[key] == pytest.approx(theirs[key], rel=1e-9)
+
+
+def test_batches_that_cannot_be_shared_alike_are_refused() -> None:
+    team = Team(torch.device("cpu"), size=3)
+    with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
+        check_shares(TrainingSettings(accumulation=4), team)
+    check_shares(TrainingSettings(accumulation=6), team)
