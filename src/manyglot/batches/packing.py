@@ -81,36 +81,66 @@ class Packed:
         return self.numbers.pin_memory() if device.type == "cuda" and not self.numbers.is_cuda else self.numbers
 
 
+class _Tokens(NamedTuple):
+    """A batch's tokens one after the other, and the lengths of its sentences."""
+
+    source_M: AnyInts
+    source_B: IntArray
+    input_N: AnyInts
+    input_B: IntArray
+    label_N: AnyInts
+    lang_B: IntArray
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Tokens:
+        """Leave out the padding, and order the sentences by their target languages."""
+        lang_B = batch.lang_B.numpy()
+        order_B = slice(None) if (np.diff(lang_B) >= 0).all() else np.argsort(lang_B, kind="stable")
+        source_BS, input_BT, label_BT = (x.numpy()[order_B] for x in (batch.source_BS, batch.input_BT, batch.label_BT))
+        there_BS, there_BT = source_BS != PAD, input_BT != PAD
+        lengths = there_BS.sum(axis=1), there_BT.sum(axis=1)
+        return cls(source_BS[there_BS], lengths[0], input_BT[there_BT], lengths[1], label_BT[there_BT], lang_B[order_B])
+
+    def filled_up(self, multiple: int) -> _Tokens:
+        """With more sentences, which have no labels, up to multiples of tokens on each side and of sentences."""
+        missing_M, missing_N = (-len(ids) % multiple for ids in (self.source_M, self.input_N))
+        number = -(-max(missing_M, missing_N) // SHORT)
+        source_B, input_B = _divided(self.source_B, missing_M, number), _divided(self.input_B, missing_N, number)
+        return _Tokens(
+            _filled(self.source_M, missing_M, EOS),
+            source_B,
+            _filled(self.input_N, missing_N, EOS),
+            input_B,
+            _filled(self.label_N, missing_N, PAD),
+            np.pad(self.lang_B, (0, _up(len(source_B), multiple) - len(self.lang_B)), mode="edge"),
+        )
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """The most tokens of a source sentence and of an input."""
+        return int(self.source_B.max()), int(self.input_B.max())
+
+
 def pack(batch: Batch, multiple: int = 1) -> Packed:
     """Leave the padding out.
 
     With a multiple, the parts are filled up to multiples of it, or of parts of it, by sentences without labels and by
     groups without sentences, so that batches have few sizes.
     """
-    lang_B = batch.lang_B.numpy()
-    order_B = slice(None) if (np.diff(lang_B) >= 0).all() else np.argsort(lang_B, kind="stable")
-    source_BS, input_BT, label_BT = (x.numpy()[order_B] for x in (batch.source_BS, batch.input_BT, batch.label_BT))
-    there_BS, there_BT = source_BS != PAD, input_BT != PAD
-    source_M, input_N, label_N, lang_B = source_BS[there_BS], input_BT[there_BT], label_BT[there_BT], lang_B[order_B]
-    source_B, input_B = there_BS.sum(axis=1), there_BT.sum(axis=1)
-    num_tokens = int((label_N != PAD).sum())
-    fits = bool(max(source_B.max(), input_B.max()) <= LONG)
-    filled = multiple > 1 and fits
-    if filled:
-        missing_M, missing_N = (-len(ids) % multiple for ids in (source_M, input_N))
-        more = -(-max(missing_M, missing_N) // SHORT)
-        source_B, input_B = _divided(source_B, missing_M, more), _divided(input_B, missing_N, more)
-        source_M, input_N = _filled(source_M, missing_M, EOS), _filled(input_N, missing_N, EOS)
-        label_N = _filled(label_N, missing_N, PAD)
-        lang_B = np.pad(lang_B, (0, _up(len(source_B), multiple) - len(lang_B)), mode="edge")
+    tokens = _Tokens.of(batch)
+    longest, fits = tokens.longest, max(tokens.longest) <= LONG
+    num_tokens = int((tokens.label_N != PAD).sum())
+    steps = (1, 1)
+    if multiple > 1 and fits:
+        tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG), (256, 64)
+    source_B, input_B = tokens.source_B, tokens.input_B
     groups = []
     for query_B, key_B in ((source_B, source_B), (input_B, input_B), (input_B, source_B)):
-        for groups_G4, step in zip(_groups(query_B, key_B) if fits else [_NONE] * 2, (256, 64), strict=True):
-            size = _up(len(groups_G4), step) if filled else len(groups_G4)
-            groups.append(_filled(groups_G4.ravel(), 4 * (size - len(groups_G4)), 0))
-    arrays = [source_M, *_places(source_B), input_N, *_places(input_B), label_N, lang_B, *groups]
-    longest = (LONG, LONG) if filled else (int(source_B.max()), int(input_B.max()))
-    sizes = Sizes(tuple(map(len, arrays)), len(lang_B), *longest, fits)
+        for groups_G4, step in zip(_groups(query_B, key_B) if fits else (_NONE, _NONE), steps, strict=True):
+            groups.append(_filled(groups_G4.ravel(), 4 * (-len(groups_G4) % step), 0))
+    sides = tokens.source_M, *_places(source_B), tokens.input_N, *_places(input_B)
+    arrays = [*sides, tokens.label_N, tokens.lang_B, *groups]
+    sizes = Sizes(tuple(map(len, arrays)), len(tokens.lang_B), *longest, fits)
     return Packed(torch.from_numpy(np.concatenate(arrays).astype(np.int32)), sizes, num_tokens)
 
 

@@ -1,0 +1,95 @@
+"""A packed batch has the sentences of the batch and no padding, and every sentence is in one group of each kind."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from manyglot.batches.batch import Batch, collate
+from manyglot.batches.packing import LONG, SHORT, Groups, Sentences, pack
+from manyglot.vocabulary.subwords import PAD
+from manyglot.vocabulary.vocabulary import Tags
+
+LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, LONG - 2))
+PAIRS = st.lists(st.tuples(LENGTHS, LENGTHS, st.integers(0, 2)), min_size=1, max_size=40)
+TAGS = [Tags(source=(90 + i,)) for i in range(3)]
+
+
+def batch_of(pairs: list[tuple[int, int, int]]) -> Batch:
+    """Sentences of these lengths, each of words of its own, into these languages."""
+    sources, targets = ([[5 + i] * pair[side] for i, pair in enumerate(pairs)] for side in (0, 1))
+    return collate(sources, targets, [language for _, _, language in pairs], TAGS)
+
+
+def sentences(packed: Sentences, values_N: Tensor) -> list[list[int]]:
+    """The values of each sentence, by the numbers of sentences and the positions."""
+    found: dict[int, dict[int, int]] = {}
+    for sentence, position, value in zip(packed.sentence_N, packed.position_N, values_N, strict=True):
+        found.setdefault(int(sentence), {})[int(position)] = int(value)
+    return [[values[i] for i in range(len(values))] for _, values in sorted(found.items())]
+
+
+def unpadded(rows_BT: Tensor) -> list[list[int]]:
+    return [[i for i in row if i != PAD] for row in rows_BT.tolist()]
+
+
+@pytest.mark.parametrize("multiple", [1, 16, 256])
+@given(pairs=PAIRS)
+def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
+    batch = batch_of(pairs)
+    packed = pack(batch, multiple)
+    order = batch.lang_B.argsort(stable=True)
+    for side, rows in ((packed.source, batch.source_BS), (packed.input, batch.input_BT)):
+        assert sentences(side, side.ids_N)[: len(pairs)] == unpadded(rows[order])
+        assert len(side.ids_N) % multiple == 0
+        assert side.position_N.max() < side.longest
+    assert sentences(packed.input, packed.label_N)[: len(pairs)] == unpadded(batch.label_BT[order])
+    assert packed.num_tokens == batch.num_tokens == int((packed.label_N != PAD).sum())
+    languages = packed.lang_B.tolist()
+    assert languages[: len(pairs)] == sorted(batch.lang_B.tolist())
+    assert languages == sorted(languages)
+
+
+@pytest.mark.parametrize("multiple", [1, 64])
+@given(pairs=PAIRS)
+def test_every_sentence_is_in_one_group(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
+    packed = pack(batch_of(pairs), multiple)
+    for groups, query, key in (
+        (packed.encoder, packed.source, packed.source),
+        (packed.decoder, packed.input, packed.input),
+        (packed.cross, packed.input, packed.source),
+    ):
+        check_groups(groups, query, key)
+
+
+def check_groups(groups: Groups, query: Sentences, key: Sentences) -> None:
+    seen: dict[str, list[int]] = {"query": [], "key": []}
+    for groups_G4, tile in ((groups.short_G4, SHORT), (groups.long_G4, LONG)):
+        for first_query, end_query, first_key, end_key in groups_G4.tolist():
+            assert max(end_query - first_query, end_key - first_key) <= tile
+            seen["query"] += range(first_query, end_query)
+            seen["key"] += range(first_key, end_key)
+            inside = set(query.sentence_N[first_query:end_query].tolist())
+            others = set(key.sentence_N[first_key:end_key].tolist())
+            empty = (set(range(query.number)) - set(query.sentence_N.tolist())) | (
+                set(range(key.number)) - set(key.sentence_N.tolist())
+            )
+            assert inside - empty == others - empty, "both sides of a group are the same sentences"
+    assert sorted(seen["query"]) == list(range(len(query.ids_N)))
+    assert sorted(seen["key"]) == list(range(len(key.ids_N)))
+
+
+def test_a_sentence_too_long_for_a_tile_is_told() -> None:
+    packed = pack(batch_of([(LONG, 3, 0), (4, 5, 1)]), 64)
+    assert not packed.sizes.fits
+    assert len(packed.source.ids_N) == LONG + 2 + 6
+    assert pack(batch_of([(LONG - 2, 3, 0)]), 64).sizes.fits
+
+
+def test_a_batch_goes_to_a_device_in_one_piece() -> None:
+    packed = pack(batch_of([(3, 4, 0), (2, 2, 1)])).to(torch.device("cpu"))
+    tensors = [*packed.source[:3], *packed.input[:3], packed.label_N, packed.lang_B, *packed.cross]
+    assert {t.untyped_storage().data_ptr() for t in tensors} == {packed.numbers.untyped_storage().data_ptr()}
