@@ -26,9 +26,8 @@ from typing import Any
 
 import torch
 
-from manyglot.batches.batch import Batch
 from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader, Place
+from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
@@ -37,7 +36,8 @@ from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
-from manyglot.training.loop import Losses, TrainingSettings, step_optimizer
+from manyglot.training.distributed import Team
+from manyglot.training.loop import Losses, TrainingSettings, accumulate, step_optimizer
 from manyglot.training.step import make_step
 from manyglot.vocabulary.subwords import EOS, PAD
 
@@ -86,13 +86,13 @@ class Ours:
         self.model.train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
         self.run = make_step(self.model, 0.1, device, options.precision)
-        self.step, self.losses = 0, Losses()
+        self.step, self.losses, self.team = 0, Losses(Path()), Team(device)
 
-    def update(self, batch: Batch) -> None:
+    def update(self, batch: Planned) -> None:
         """One step."""
         self.step += 1
-        torch.manual_seed(self.step)
-        self.losses.add(self.step, self.run(self.run.pack(batch), 1 / batch.num_tokens), batch.num_tokens)
+        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.team)
+        self.losses.add(self.step, [batch], sums)
         keep = self.run.keeps_gradients
         step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)
 
@@ -127,9 +127,9 @@ class HuggingFace:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
         self.device, self.precision = device, options.precision
 
-    def update(self, batch: Batch) -> None:
+    def update(self, planned: Planned) -> None:
         """One step."""
-        batch = batch.to(self.device)
+        batch = planned.load().to(self.device)
         with autocast(self.device, self.precision):
             logits = self.model(
                 input_ids=batch.source_BS,
@@ -164,7 +164,7 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
     tags = Transformer.tags(system.model) if name != "hf" else _source_tags(dataset)
     settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
-    batches = (batch for batch, _ in loader.batches(Place()))
+    batches = (batch for batch, _ in loader.planned(Place()))
     with without_kernels(name == "plain"):
         start = time.perf_counter()
         system.update(next(batches))
@@ -182,13 +182,15 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
         for _ in range(options.rounds):
             _wait(device)
             start, now = time.perf_counter(), 0
+            done = []
             for batch in itertools.islice(batches, options.steps):
                 system.update(batch)
-                now += batch.num_tokens
-                work += _operations(system.model, batch)
+                now += int(batch.tokens_by_language().sum())
+                done.append(batch)
             _wait(device)
             rounds.append((time.perf_counter() - start) / now)
             tokens += now
+            work += sum(_operations(system.model, batch) for batch in done)
         memory = (torch.cuda.max_memory_allocated() - before) / 2**30 if device.type == "cuda" else None
         parts = _parts(system, list(itertools.islice(batches, 3))) if device.type == "cuda" else {}
     per_token, steps = statistics.median(rounds), options.rounds * options.steps
@@ -210,10 +212,11 @@ def _source_tags(dataset: Dataset) -> Any:
     return [Tags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
 
 
-def _operations(model: Any, batch: Batch) -> float:
+def _operations(model: Any, planned: Planned) -> float:
     """Floating-point operations of the products of a step: three times two for each weight and token it meets."""
     size = ModelSettings()
-    d, f, source = size.width, size.ffn_width, int((batch.source_BS != PAD).sum())
+    batch, d, f = planned.load(), size.width, size.ffn_width
+    source = int((batch.source_BS != PAD).sum())
     target = int((batch.input_BT != PAD).sum())
     encoder = size.num_encoder_layers * (4 * d * d + 2 * d * f) * source
     decoder = size.num_decoder_layers * ((6 * d * d + 2 * d * f) * target + 2 * d * d * source)
@@ -237,7 +240,7 @@ def chip_speed(device: torch.device) -> float | None:
     return 20 * 2 * 8192**3 / (time.perf_counter() - start)
 
 
-def _parts(system: Any, batches: list[Batch]) -> dict[str, float]:
+def _parts(system: Any, batches: list[Planned]) -> dict[str, float]:
     """Milliseconds of a step on the device by part."""
     from torch.profiler import ProfilerActivity, profile
 

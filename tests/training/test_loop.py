@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -116,6 +117,28 @@ def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:
         assert seen == [pytest.approx(expected)]
 
 
+def test_a_loss_that_is_not_a_number_is_told_with_its_sentences(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 9, "learning_rate": 1e38, "warmup_steps": 0})
+    with pytest.raises(ManyglotError, match=r"not a number at step 2 \(\d+ sentence pairs, most of them q.*→q") as told:
+        workflow.train(experiment)
+    path = experiment.run / "not-a-number-2.json"
+    assert str(path) in str(told.value)
+    pairs = json.loads(path.read_text("utf-8"))["pairs"]
+    rows = Dataset(experiment.data).rows(Split.TRAIN)
+    assert all(source != target and {source, target} <= rows[line - 1].keys() for source, target, line in pairs)
+
+
+def test_the_log_tells_the_loss_into_each_language(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, training=TRAINING)
+    workflow.train(experiment)
+    for line in read_log(experiment.run / "log.jsonl"):
+        if "loss" in line:
+            parts = line["into"].values()
+            assert line["into"].keys() <= {"qaa", "qab", "qac"}
+            tokens = sum(part["tokens"] for part in parts)
+            assert sum(part["nll"] * part["tokens"] for part in parts) / tokens == pytest.approx(line["nll"])
+
+
 def test_weights_that_are_not_numbers_are_not_kept(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1, "learning_rate": 1e38, "warmup_steps": 0})
     with pytest.raises(ManyglotError, match="not numbers after step 1"):
@@ -141,7 +164,7 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
     planned = [batch for batch, _ in islice(loader.planned(Place()), 2)]
     one, two = (batch.load() for batch in planned)
-    assert [batch.num_tokens for batch in planned] == [one.num_tokens, two.num_tokens]
+    assert [batch.tokens_by_language().sum() for batch in planned] == [one.num_tokens, two.num_tokens]
     settings, device = experiment.training, torch.device("cpu")
     loop.accumulate(model, PlainStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

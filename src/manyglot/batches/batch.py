@@ -84,10 +84,10 @@ class Collator:
             arrays = _fill(arrays, *shape)
         return Batch(*(torch.from_numpy(array) for array in arrays))
 
-    def num_tokens(self, target: AnyInts) -> int:
-        """How many target tokens a batch would have to predict."""
-        symbols = 1 + (self.target_LK.shape[1] if self.predicted else 0)
-        return int(self.store.lengths(target).sum()) + symbols * len(target)
+    def tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
+        """How many target tokens a batch would have to predict, by language."""
+        lengths = self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
+        return np.bincount(language, weights=lengths, minlength=len(self.target_LK)).astype(np.int64)
 
     def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
         """Padded rows: what comes before, the subwords, the end."""

@@ -11,7 +11,7 @@ from manyglot.batches.batch import Batch, Collator
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.plan import BatchSettings, Plan, Shape
 from manyglot.batches.store import AnyInts, IntArray, TokenStore
-from manyglot.corpus.languages import Direction
+from manyglot.corpus.languages import Direction, Languages
 from manyglot.vocabulary.vocabulary import Tags
 
 PLANNED_AT_ONCE = 64
@@ -36,10 +36,15 @@ class Planned:
     shape: Shape | None
     collate: Collator
 
-    @property
-    def num_tokens(self) -> int:
+    def tokens_by_language(self) -> IntArray:
         """Target tokens that are to be predicted."""
-        return self.collate.num_tokens(self.target)
+        return self.collate.tokens_by_language(self.target, self.language)
+
+    def lines(self) -> list[tuple[str, str, int]]:
+        """Source language, target language and line of the text of each sentence pair."""
+        store = self.collate.store
+        lines = (store.rows[self.source] + 1).tolist()
+        return list(zip(store.languages_of(self.source), store.languages_of(self.target), lines, strict=True))
 
     def load(self) -> Batch:
         """Its tensors."""
@@ -62,6 +67,11 @@ class Loader:
         self.plan = Plan(PairsIndex(store), directions, settings, num_symbols, seed)
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
+
+    @property
+    def languages(self) -> Languages:
+        """The languages of the store."""
+        return self._collate.store.languages
 
     @property
     def directions(self) -> list[Direction]:

@@ -59,6 +59,10 @@ class TokenStore:
         language = self.languages.id(code)
         return range(int(self.starts[language]), int(self.starts[language + 1]))
 
+    def languages_of(self, sentences: AnyInts) -> list[str]:
+        """The language of each of some sentences."""
+        return [self.languages.codes[i] for i in np.searchsorted(self.starts, sentences, side="right") - 1]
+
     def lengths(self, sentences: AnyInts) -> IntArray:
         """The number of subwords of some sentences."""
         lengths: IntArray = self.offsets[sentences + 1] - self.offsets[sentences]

@@ -6,18 +6,21 @@ import itertools
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.packing import pack
+from manyglot.corpus.languages import Languages
 from manyglot.devices import Precision, autocast
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
@@ -95,7 +98,8 @@ def train(
     if state.step:
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
-    log, losses = _Log(run / "log.jsonl", state, writes=team.leads), Losses(state.unlogged)
+    log = _Log(run / "log.jsonl", state, loader.languages, writes=team.leads)
+    losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
     stop = False
@@ -103,12 +107,12 @@ def train(
         while state.step < settings.max_steps and not stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place)
-            losses.add(state.step, *accumulate(model, step, batches, (seed, state.step), team))
+            losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), team))
             step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
             stop = team.any(wish.stop)
             if _due(state.step, settings.log_every, settings):
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
-                losses = Losses()
+                losses = Losses(run)
             if _due(state.step, settings.validate_every, settings) and team.leads:
                 with log.paused():
                     log.write({"step": state.step, **_measure(model, validate)})
@@ -133,18 +137,18 @@ def check_shares(settings: TrainingSettings, team: Team) -> None:
 class Losses:
     """Adds up the losses of updates. Those of a GPU are looked at an update later, so that it need not wait for us."""
 
-    def __init__(self, sums: Sums | None = None) -> None:
-        self.sums = sums or Sums()
-        self._waiting: list[tuple[int, Tensor, int, torch.cuda.Event | None]] = []
+    def __init__(self, run: Path, sums: Sums | None = None) -> None:
+        self.run, self.sums = run, sums or Sums()
+        self._waiting: list[tuple[int, Sequence[Planned], Tensor, torch.cuda.Event | None]] = []
 
-    def add(self, step: int, losses: Tensor, tokens: int) -> None:
-        """Note the smoothed loss and the negative log-likelihood of an update."""
+    def add(self, step: int, batches: Sequence[Planned], losses: Tensor) -> None:
+        """Note the smoothed loss and the negative log-likelihoods of an update."""
         ready = None
         if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
             fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
             losses, ready = fetched.copy_(losses, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
             ready.record()
-        self._waiting.append((step, losses, tokens, ready))
+        self._waiting.append((step, batches, losses, ready))
         self._look(later=0 if ready is None else 1)
 
     def settle(self) -> Sums:
@@ -154,15 +158,26 @@ class Losses:
 
     def _look(self, later: int) -> None:
         while len(self._waiting) > later:
-            step, losses, tokens, ready = self._waiting.pop(0)
+            step, batches, losses, ready = self._waiting.pop(0)
             if ready is not None:
                 ready.synchronize()
-            loss, nll = losses.tolist()
+            loss, *nll = losses.tolist()
             if not math.isfinite(loss):
-                raise ManyglotError(
-                    f"The loss is not a number at step {step}. Lower training.learning_rate, or set training.clip_norm."
-                )
-            self.sums += Sums(loss, nll, tokens)
+                raise ManyglotError(self._complaint(step, batches))
+            tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
+            self.sums += Sums(loss, nll, tokens_L.tolist())
+
+    def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
+        """Say what was in the update, and write all of it to a file."""
+        lines = [line for batch in batches for line in batch.lines()]
+        path = self.run / f"not-a-number-{step}.json"
+        path.write_text(json.dumps({"step": step, "pairs": lines}) + "\n", encoding="utf-8")
+        most = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
+        return (
+            f"The loss is not a number at step {step} ({len(lines):,} sentence pairs, most of them "
+            f"{', '.join(name for name, _ in most)}; their lines are in {path}). "
+            f"Lower training.learning_rate, or set training.clip_norm."
+        )
 
 
 def check_finite(model: Transformer, step: int) -> None:
@@ -171,22 +186,20 @@ def check_finite(model: Transformer, step: int) -> None:
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
-def accumulate(
-    model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], team: Team
-) -> tuple[Tensor, int]:
+def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], team: Team) -> Tensor:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
-    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the sums of
-    the smoothed loss and of the negative log-likelihood, and the number of tokens.
+    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the smoothed
+    loss and, by target language, the negative log-likelihood, summed over tokens.
     """
-    tokens = sum(batch.num_tokens for batch in batches)
+    tokens = int(sum(batch.tokens_by_language().sum() for batch in batches))
     sums = []
     for number, batch in team.share(batches):
         torch.manual_seed((seed[0] * 1_000_003 + seed[1]) * 1_009 + number)
         sums.append(step(step.pack(batch.load()), 1 / tokens))
     total = torch.stack(sums).sum(dim=0)
     team.add_up([total, *(p.grad for p in model.parameters() if p.grad is not None)])
-    return total, tokens
+    return total
 
 
 def step_optimizer(
@@ -213,7 +226,7 @@ def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Vali
         total, tokens = 0.0, 0
         for batch in loader.epoch():
             with autocast(device, precision):
-                total += batch_loss(model, pack(batch).to(device), 0.0).nll.item()
+                total += batch_loss(model, pack(batch).to(device), 0.0).nll_L.sum().item()
             tokens += batch.num_tokens
         return {"dev_nll": total / tokens}
 
@@ -243,9 +256,9 @@ def _due(step: int, every: int, settings: TrainingSettings) -> bool:
 class _Log:
     """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
 
-    def __init__(self, path: Path, state: RunState, writes: bool = True) -> None:
-        self.path, self.note, self.writes = path, "", writes
-        self.num_tokens, self.since = state.unlogged.tokens, time.monotonic()
+    def __init__(self, path: Path, state: RunState, languages: Languages, writes: bool = True) -> None:
+        self.path, self.note, self.languages, self.writes = path, "", languages, writes
+        self.num_tokens, self.since = sum(state.unlogged.tokens), time.monotonic()
         if not writes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -256,17 +269,20 @@ class _Log:
 
     def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
         """Write the mean loss since the last line, and keep it as a note for the progress bar."""
-        speed = (sums.tokens - self.num_tokens) / (time.monotonic() - self.since)
-        self.note = f"loss {sums.loss / sums.tokens:.3f}, {speed:,.0f} tokens/s"
+        tokens = sum(sums.tokens)
+        speed = (tokens - self.num_tokens) / (time.monotonic() - self.since)
+        self.note = f"loss {sums.loss / tokens:.3f}, {speed:,.0f} tokens/s"
+        by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
         self.write(
             {
                 "step": state.step,
                 "epoch": state.place.epoch,
                 "batch": state.place.batch,
-                "loss": sums.loss / sums.tokens,
-                "nll": sums.nll / sums.tokens,
+                "loss": sums.loss / tokens,
+                "nll": sum(sums.nll) / tokens,
                 "learning_rate": learning_rate,
                 "tokens_per_second": speed,
+                "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
             }
         )
         self.num_tokens, self.since = 0, time.monotonic()

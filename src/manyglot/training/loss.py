@@ -1,11 +1,12 @@
 """The label-smoothed cross-entropy.
 
-Shape letters: N target tokens, D model width.
+Shape letters: N target tokens, D model width, L languages.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 from torch import Tensor
@@ -20,8 +21,8 @@ class Loss(NamedTuple):
 
     smoothed: Tensor
     """What is minimised: (1 - s) nll + s times the mean over all symbols."""
-    nll: Tensor
-    """The negative log-likelihood, for people."""
+    nll_L: Tensor
+    """The negative log-likelihood by target language, for people."""
 
 
 @dataclass
@@ -29,15 +30,20 @@ class Sums:
     """Sums over target tokens: of an update, or of all updates since the last line of the log."""
 
     loss: float = 0.0
-    nll: float = 0.0
-    tokens: int = 0
+    nll: list[float] = field(default_factory=list)
+    """By target language."""
+    tokens: list[int] = field(default_factory=list)
+    """By target language."""
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(self.loss + other.loss, self.nll + other.nll, self.tokens + other.tokens)
+        nll = [a + b for a, b in zip_longest(self.nll, other.nll, fillvalue=0.0)]
+        tokens = [a + b for a, b in zip_longest(self.tokens, other.tokens, fillvalue=0)]
+        return Sums(self.loss + other.loss, nll, tokens)
 
 
 def batch_loss(model: Transformer, batch: Packed, label_smoothing: float) -> Loss:
     """The loss of a batch, summed over its tokens."""
     hidden_ND = model.packed_hidden(batch)
     smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
-    return Loss(smoothed, nll_N.sum())
+    nll_L = nll_N.new_zeros(model.num_languages)
+    return Loss(smoothed, nll_L.index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N))

@@ -38,7 +38,7 @@ class Step(Protocol):
         """The batch in the form it is wanted."""
 
     def __call__(self, batch: Packed, factor: float) -> Tensor:
-        """Go forward and backward; return the sums of the smoothed loss and of the negative log-likelihood."""
+        """Go forward and backward; return the smoothed loss and, by target language, the negative log-likelihood."""
 
 
 class PlainStep:
@@ -62,7 +62,7 @@ class PlainStep:
         with autocast(self.device, self.precision):
             loss = batch_loss(self.model, batch, self.label_smoothing)
         (loss.smoothed * factor).backward()  # type: ignore[no-untyped-call]
-        return torch.stack([loss.smoothed.detach(), loss.nll]).double()
+        return torch.cat([loss.smoothed.detach()[None], loss.nll_L]).double()
 
 
 @dataclass
