@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from manyglot.model.guidance import products
 from manyglot.model.guidance.products import Choice, Product, gathered, grouped
 
 NUM_LANGUAGES, WIDTH = 4, 6
@@ -34,6 +35,28 @@ def test_each_sentence_has_its_own_matrix(product: Product, transposed: bool, in
         *(torch.autograd.grad((y * weight).sum(), (x_BTD, matrix_LDD)) for y in (got, expected)), strict=True
     ):
         torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sizes", [[5, 0, 200, 30], [0, 0, 0, 7], [64, 64, 0, 64]])
+def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where one language has most of the tokens, and where some have none."""
+    monkeypatch.setattr(products, "PIECE", 32)
+    torch.manual_seed(0)
+    x_ND = torch.randn(sum(sizes), 16, dtype=torch.bfloat16, requires_grad=True)
+    matrix_LDD = torch.randn(len(sizes), 16, 16, dtype=torch.bfloat16, requires_grad=True)
+    used_LDD = matrix_LDD.mT if transposed else matrix_LDD
+    got = products._on_tensor_cores(x_ND, used_LDD, torch.tensor(sizes).cumsum(0))
+    expected = torch.cat([x.float() @ m.float() for x, m in zip(x_ND.split(sizes), used_LDD, strict=True)])
+    weight = torch.randn_like(expected)
+    for mine, theirs in zip(
+        (got, *torch.autograd.grad((got * weight).sum(), (x_ND, matrix_LDD))),
+        (expected, *torch.autograd.grad((expected * weight).sum(), (x_ND, matrix_LDD))),
+        strict=True,
+    ):
+        torch.testing.assert_close(
+            mine.float(), theirs.float(), rtol=0.02, atol=0.02 * float(theirs.detach().abs().max())
+        )
 
 
 @given(index=rows)

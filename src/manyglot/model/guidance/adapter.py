@@ -52,7 +52,7 @@ class LanguageLinear(Method):
 
     def map(self, x_BTD: Tensor, target: Target) -> Tensor:
         """x + x W, or x W."""
-        y_BTD = times(x_BTD, self.matrix_LDD, target.language)
+        y_BTD = times(x_BTD, target.cast(self.matrix_LDD, x_BTD), target.language)
         return x_BTD + y_BTD if self.residual else y_BTD
 
 

@@ -9,7 +9,7 @@ Shape letters: B sentences, T tokens, D model width, L languages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -18,7 +18,7 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
-from manyglot.model.guidance.products import Choice
+from manyglot.model.guidance.products import Choice, product_dtype
 from manyglot.settings import Settings
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -56,6 +56,7 @@ class Target:
     """A language drawn at random for each sentence, where a method asks for one."""
     sentences: tuple[Target, Tensor] | None = None
     """Where rows are tokens: the targets of their sentences, and the sentence of each."""
+    _cast: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def lang_B(self) -> Tensor:
@@ -68,6 +69,15 @@ class Target:
             return table_LD[self.lang_B]
         target, sentence_N = self.sentences  # sentence by sentence first: the gradient has fewer rows to add up
         return target.take(table_LD)[sentence_N]
+
+    def cast(self, table: Tensor, x: Tensor) -> Tensor:
+        """A table in the type in which its products with x are computed; remembered, for it serves many layers."""
+        dtype = product_dtype(x)
+        if table.dtype == dtype or torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
+            return table.to(dtype)
+        if id(table) not in self._cast:
+            self._cast[id(table)] = table.to(dtype)
+        return self._cast[id(table)]
 
     def of_tokens(self, sentence_N: Tensor) -> Target:
         """The targets of tokens that belong to these sentences, one sentence after the other."""

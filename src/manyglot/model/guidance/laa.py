@@ -64,7 +64,7 @@ class LAA(Method):
             return None
         if self.implementation == "reference":
             return merge_by_head(z_BTD, self.matrix_LDD, self._choice(target), self.num_heads)
-        return self._product(z_BTD, self.matrix_LDD.mT, self._choice(target))
+        return self._product(z_BTD, target.cast(self.matrix_LDD, z_BTD).mT, self._choice(target))
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""
@@ -73,7 +73,7 @@ class LAA(Method):
     def _times_matrix(self, x_BTD: Tensor, target: Target) -> Tensor:
         if self.implementation == "reference":
             return project_by_head(x_BTD, self.matrix_LDD, self._choice(target), self.num_heads)
-        return self._product(x_BTD, self.matrix_LDD, self._choice(target))
+        return self._product(x_BTD, target.cast(self.matrix_LDD, x_BTD), self._choice(target))
 
     @property
     def _product(self) -> Product:

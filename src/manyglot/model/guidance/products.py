@@ -82,6 +82,9 @@ def _moved(x: Tensor, order_B: Tensor, back_B: Tensor) -> Tensor:
     return moved
 
 
+PIECE = 2048
+"""Tokens whose part of a matrix's gradient is computed at once."""
+
 Product = Callable[[Tensor, Tensor, Choice], Tensor]
 """Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
 
@@ -104,7 +107,7 @@ def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     one_kernel = _one_kernel(x_BTD, matrix_LDE)
     if torch.compiler.is_compiling() and not one_kernel:  # a graph cannot depend on where the languages end
         return gathered(x_BTD, matrix_LDE, choice)
-    dtype = _product_dtype(x_BTD)
+    dtype = product_dtype(x_BTD)
     x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
     ends_L = choice.ends_L * x_BTD.shape[1]
     y_NE = _on_tensor_cores(x_ND, matrix_LDE, ends_L) if one_kernel else _segments(x_ND, matrix_LDE, ends_L)
@@ -113,14 +116,52 @@ def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
 
 def _one_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
     """Whether a single kernel can do all languages: on a GPU, in half precision, with rows of whole 16 bytes."""
-    half = _product_dtype(x_BTD) in (torch.bfloat16, torch.float16)
+    half = product_dtype(x_BTD) in (torch.bfloat16, torch.float16)
     return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
 
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     """All languages in one kernel, which reads where they end on the device."""
-    y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L.to(torch.int32))
+    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, ends_L.to(torch.int32))  # type: ignore[no-untyped-call]
     return y_NE
+
+
+class _OneKernel(torch.autograd.Function):
+    """`grouped_mm`, with a gradient that does not wait for the language that has most of the tokens.
+
+    The gradient of a matrix is one long sum over the tokens of its language. Where one language has half of them, its
+    sum would take as long as all the others together; so they are cut into pieces, whose sums are added up.
+    """
+
+    @staticmethod
+    def forward(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
+        y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L)
+        return y_NE
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_NE: Tensor) -> tuple[Tensor, Tensor, None]:
+        x_ND, matrix_LDE, ends_L = ctx.saved_tensors
+        gradient_NE = gradient_NE.contiguous()
+        dx_ND: Tensor = F.grouped_mm(gradient_NE, matrix_LDE.mT, offs=ends_L)
+        if matrix_LDE.stride(-1) == 1:
+            return dx_ND, _sums_by_language(x_ND, gradient_NE, ends_L), None
+        return dx_ND, _sums_by_language(gradient_NE, x_ND, ends_L).mT, None  # a transposed table gets a transposed one
+
+
+def _sums_by_language(x_ND: Tensor, y_NE: Tensor, ends_L: Tensor) -> Tensor:
+    """The sum of x^T y over the tokens of each language, piece by piece."""
+    num_languages, num_tokens = len(ends_L), len(x_ND)
+    cuts = torch.arange(0, num_tokens, PIECE, dtype=torch.int32, device=x_ND.device)[1:]
+    ends_P = torch.cat([ends_L, cuts]).sort().values
+    starts_P = torch.cat([ends_P.new_zeros(1), ends_P[:-1]])
+    of_P = torch.searchsorted(ends_L, starts_P, right=True)
+    belongs_LP = torch.arange(num_languages, device=x_ND.device)[:, None] == of_P
+    parts_PDE: Tensor = F.grouped_mm(x_ND.T, y_NE, offs=ends_P)
+    return (belongs_LP.to(x_ND.dtype) @ parts_PDE.flatten(1)).view(num_languages, *parts_PDE.shape[1:])
 
 
 def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
@@ -132,7 +173,7 @@ def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     return torch.cat(products) if products else x_ND @ matrix_LDE[0]
 
 
-def _product_dtype(x: Tensor) -> torch.dtype:
+def product_dtype(x: Tensor) -> torch.dtype:
     """What a product of x is computed in here; grouped products are not among those that autocast knows."""
     kind = x.device.type
     cast = torch.is_autocast_enabled(kind) and x.dtype != torch.float64  # which autocast leaves alone
