@@ -1,7 +1,7 @@
 """What the layers compute, where it pays to compute it in two ways.
 
-The plain way defines it and runs anywhere. On a GPU in half precision, kernels do the same in fewer passes over memory;
-the type of the states tells which: those that `embed` makes in half precision stay so from layer to layer.
+The plain way defines it and runs anywhere. For packed sentences on a GPU, in half precision, kernels do the same in
+fewer passes over memory.
 
 Shape letters: N tokens (queries), M tokens (keys), B sentences, T and S positions, D model width, H heads, K width of
 a head, V vocabulary, P positions of the table.
@@ -38,7 +38,8 @@ def _half_type(x: Tensor) -> torch.dtype | None:
 
 
 def _has_kernels(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
+    """Whether x goes through kernels: packed, on a GPU and in half precision."""
+    return bool(_seeds) and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
 
 
 class Dropped(NamedTuple):
@@ -56,6 +57,7 @@ class _Seed:
 
 
 _seeds: list[_Seed] = []
+"""Of the passes that are under way, as packed sentences have them."""
 
 
 @contextmanager

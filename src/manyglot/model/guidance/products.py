@@ -110,7 +110,12 @@ def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     dtype = product_dtype(x_BTD)
     x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
     ends_L = choice.ends_L * x_BTD.shape[1]
-    y_NE = _on_tensor_cores(x_ND, matrix_LDE, ends_L) if one_kernel else _segments(x_ND, matrix_LDE, ends_L)
+    if not one_kernel:
+        y_NE = _segments(x_ND, matrix_LDE, ends_L)
+    elif x_BTD.shape[1] > 1:
+        y_NE = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L.to(torch.int32))
+    else:  # tokens of packed sentences, as they are trained on
+        y_NE = _on_tensor_cores(x_ND, matrix_LDE, ends_L)
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
@@ -121,7 +126,7 @@ def _one_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
 
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
-    """All languages in one kernel, which reads where they end on the device."""
+    """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
     y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, ends_L.to(torch.int32))  # type: ignore[no-untyped-call]
     return y_NE
 
