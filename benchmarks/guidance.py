@@ -2,6 +2,7 @@
 
     python benchmarks/guidance.py             # LAA dec.self in its implementations: 65,536 tokens, compiled, bfloat16
     python benchmarks/guidance.py --others    # the other methods
+    python benchmarks/guidance.py --systems "laa, grouped"    # one of them
     python benchmarks/guidance.py --device cpu --tokens 2048 --vocabulary 8000 --no-compile
 
 A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The systems take turns,
@@ -114,6 +115,8 @@ def measure(options: argparse.Namespace) -> list[Measured]:
     batch = make_batch(options, device)
     candidates, memory = [], []
     for name, methods in (OTHERS if options.others else LAA).items():
+        if name != "none" and options.systems and name not in options.systems:
+            continue
         before = torch.cuda.memory_allocated() if device.type == "cuda" else 0
         candidate = Candidate(name, methods, options, device)
         for _ in range(options.warmup if name != SLOW else 1):
@@ -160,6 +163,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=64_000)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--others", action="store_true", help="the other methods instead of LAA's implementations")
+    parser.add_argument("--systems", nargs="+", help="some of these only, beside none")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)

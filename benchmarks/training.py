@@ -5,8 +5,9 @@
 
 Tokens are target tokens that are predicted, padding not counted; source tokens come on top. Systems: `token_src` and
 `laa` (at dec.self) as `manyglot train` runs them, `plain` (token_src without kernels), and `hf`, the M2M100 of
-transformers in the same size on the same batches, where it is installed. MFU is the share of the chip's speed in a
-large matrix product, measured here, that the products of the model's equations make up.
+transformers in the same size, where it is installed, not compiled, on batches as it likes them: of like lengths, so
+that they have almost no padding, and small enough for its logits. MFU is the share of the chip's speed in a large
+matrix product, measured here, that the products of the model's equations make up.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import argparse
 import itertools
 import json
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ PARTS = {
     "loss": ("_cross_entropy",),
     "optimizer": ("FusedAdam", "fused_adam", "multi_tensor"),
     "products": ("gemm", "nvjet", "cutlass", "cublas", "splitK", "ampere_", "sm90_", "grouped"),
-    "sums of columns": ("_sum_columns",),
+    "product and ReLU": ("_before_relu",),
 }
 """Which kernels belong to which part, by their names; the first that fits counts."""
 
@@ -67,6 +67,8 @@ class Measured:
     tokens_per_step: float
     mfu: float | None
     memory_gib: float | None
+    padding: float
+    """The share of positions that are computed for nothing."""
     first_step_seconds: float
     parts: dict[str, float]
     """Milliseconds of a step on the device, by part."""
@@ -163,6 +165,8 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
         system: Any = HuggingFace(dataset, options, device) if name == "hf" else Ours(name, dataset, options, device)
     tags = Transformer.tags(system.model) if name != "hf" else _source_tags(dataset)
     settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
+    if name == "hf":
+        settings = BatchSettings(max_tokens=min(options.tokens, options.hf_tokens), alike="both")
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
     batches = (batch for batch, _ in loader.planned(Place()))
     with without_kernels(name == "plain"):
@@ -192,7 +196,8 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
             tokens += now
             work += sum(_operations(system.model, batch) for batch in done)
         memory = (torch.cuda.max_memory_allocated() - before) / 2**30 if device.type == "cuda" else None
-        parts = _parts(system, list(itertools.islice(batches, 3))) if device.type == "cuda" else {}
+        looked_at = list(itertools.islice(batches, 3))
+        parts = _parts(system, looked_at) if device.type == "cuda" else {}
     per_token, steps = statistics.median(rounds), options.rounds * options.steps
     return Measured(
         name=name,
@@ -201,6 +206,7 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: floa
         tokens_per_step=tokens / steps,
         mfu=work / tokens / per_token / chip if chip else None,
         memory_gib=memory,
+        padding=statistics.mean(_padding(system, batch) for batch in looked_at),
         first_step_seconds=first,
         parts=parts,
     )
@@ -223,6 +229,17 @@ def _operations(model: Any, planned: Planned) -> float:
     output = d * model.get_input_embeddings().num_embeddings if hasattr(model, "get_input_embeddings") else 0
     output = output or d * model.embedding.num_embeddings
     return 6.0 * (encoder + decoder + output * batch.num_tokens)
+
+
+def _padding(system: Any, planned: Planned) -> float:
+    """The share of positions of a batch that hold no token."""
+    batch = planned.load()
+    sides = batch.source_BS, batch.input_BT
+    tokens = sum(int((side != PAD).sum()) for side in sides)
+    if isinstance(system, Ours):
+        packed = system.run.pack(batch)
+        return 1 - tokens / (len(packed.source.ids_N) + len(packed.input.ids_N))
+    return 1 - tokens / sum(side.numel() for side in sides)
 
 
 def chip_speed(device: torch.device) -> float | None:
@@ -273,33 +290,40 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=65_536, help="batches.max_tokens")
     parser.add_argument("--alike", choices=["longer", "both", "none"], default="none")
     parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
+    parser.add_argument("--hf-tokens", type=int, default=32_768, help="batches.max_tokens of hf, if that is less")
     parser.add_argument("--warmup", type=int, default=10, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
     dataset, chip = Dataset(options.data), chip_speed(find_device(options.device))
+    print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
+    print(HEADER)
     rows = []
     for name in options.systems:
         try:
             rows.append(measure(name, dataset, options, chip))
         except ImportError as error:
-            print(f"{name}: left out, {error}", file=sys.stderr)
+            print(f"{name}: left out, {error}")
             continue
-        print(f"{name}: done", file=sys.stderr, flush=True)
+        print(_line(rows[-1]), flush=True)
     if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
-    print(f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'first step':>11}")
-    for row in rows:
-        mfu, gib = ("–" if x is None else f"{x:{form}}" for x, form in ((row.mfu, ".0%"), (row.memory_gib, ".1f")))
-        print(
-            f"{row.name:<12} {row.tokens_per_second:>10,.0f} {row.milliseconds:>9.1f} {row.tokens_per_step:>8,.0f} "
-            f"{mfu:>6} {gib:>6} {row.first_step_seconds:>9.1f} s"
-        )
-        if row.parts:
-            print("   ", ", ".join(f"{part} {ms:.1f}" for part, ms in row.parts.items()))
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+
+
+HEADER = (
+    f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'padding':>8} {'first step':>11}"
+)
+
+
+def _line(row: Measured) -> str:
+    mfu, gib = ("–" if x is None else f"{x:{form}}" for x, form in ((row.mfu, ".1%"), (row.memory_gib, ".1f")))
+    line = (
+        f"{row.name:<12} {row.tokens_per_second:>10,.0f} {row.milliseconds:>9.1f} {row.tokens_per_step:>8,.0f} "
+        f"{mfu:>6} {gib:>6} {row.padding:>8.1%} {row.first_step_seconds:>9.1f} s"
+    )
+    parts = ", ".join(f"{part} {ms:.1f}" for part, ms in row.parts.items())
+    return f"{line}\n    {parts}" if parts else line
 
 
 if __name__ == "__main__":
