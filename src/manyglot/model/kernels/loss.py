@@ -17,8 +17,9 @@ from torch import Tensor
 
 from manyglot.model.kernels.linear import product_in_float32
 
-CHUNK = 32_768
-BLOCK = 8192
+CHUNK = 40_960
+"""Most tokens of a chunk."""
+BLOCK = 16_384
 WHOLE = 64
 """The vocabulary is filled up to a multiple of this: the library's products are several times slower without."""
 
@@ -39,20 +40,24 @@ def _cross_entropy(
 ):
     """One row: twice through its logits, the second time to write softmax(z) - target over them."""
     LOG2E: tl.constexpr = 1.4426950408889634
+    LANES: tl.constexpr = BLOCK // 8
+    lane = tl.arange(0, LANES)
+    columns = tl.arange(0, 8)[None, :] + 8 * lane[:, None]  # of one thread, which adds them up by itself
     row = tl.program_id(0).to(tl.int64)
     logits = logits_ptr + row * stride
     label = tl.load(label_ptr + row)
-    columns = tl.arange(0, BLOCK)
-    most, total = -1e30, 0.0
-    plain = tl.zeros((BLOCK,), dtype=tl.float32)
+    most = tl.full((LANES,), -1e30, dtype=tl.float32)
+    total = tl.zeros((LANES,), dtype=tl.float32)
+    plain = tl.zeros((LANES,), dtype=tl.float32)
     for start in range(0, VOCABULARY, BLOCK):
         inside = start + columns < VOCABULARY
         z = tl.load(logits + start + columns, mask=inside, other=-1e30, eviction_policy="evict_last").to(tl.float32)
-        plain += tl.where(inside, z, 0.0)
-        new = tl.maximum(most, tl.max(z, axis=0))
-        total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new) * LOG2E), axis=0)
+        plain += tl.sum(tl.where(inside, z, 0.0), axis=1)
+        new = tl.maximum(most, tl.max(z, axis=1))
+        total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new[:, None]) * LOG2E), axis=1)
         most = new
-    log_total = most + tl.log(total)
+    highest = tl.max(most, axis=0)
+    log_total = highest + tl.log(tl.sum(total * tl.exp2((most - highest) * LOG2E), axis=0))
     real = label != ignored
     nll = log_total - tl.load(logits + label).to(tl.float32)
     smoothed = (1 - smoothing) * nll + smoothing * (log_total - tl.sum(plain, axis=0) / VOCABULARY)
@@ -85,8 +90,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         needed = any(ctx.needs_input_grad)
         dhidden_ND = torch.empty_like(hidden_ND) if needed else None
         dweight_VD: Tensor | None = None
-        for start in range(0, len(hidden_ND), CHUNK):
-            rows = slice(start, start + CHUNK)
+        step = _even_step(len(hidden_ND))
+        for start in range(0, len(hidden_ND), step):
+            rows = slice(start, start + step)
             logits_nV = hidden_ND[rows] @ cast_VD.T
             _cross_entropy[(len(logits_nV),)](
                 logits_nV, label_N[rows], smoothed_N[rows], nll_N[rows], logits_nV.stride(0), ignored, smoothing,
@@ -106,3 +112,8 @@ class LinearCrossEntropy(torch.autograd.Function):
         """Scale what was computed before."""
         dhidden_ND, dweight_VD = ctx.saved_tensors
         return dhidden_ND * grad.to(dhidden_ND.dtype), dweight_VD * grad, None, None, None
+
+
+def _even_step(number: int) -> int:
+    """Tokens of a chunk, so that all chunks are about as large."""
+    return 8 * -(-number // (8 * -(-number // CHUNK)))
