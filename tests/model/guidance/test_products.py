@@ -46,7 +46,8 @@ def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkey
     x_ND = torch.randn(sum(sizes), 16, dtype=torch.bfloat16, requires_grad=True)
     matrix_LDD = torch.randn(len(sizes), 16, 16, dtype=torch.bfloat16, requires_grad=True)
     used_LDD = matrix_LDD.mT if transposed else matrix_LDD
-    got = products._on_tensor_cores(x_ND, used_LDD, torch.tensor(sizes).cumsum(0))
+    choice = Choice.of(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes), in_order=True)
+    got = products._on_tensor_cores(x_ND, used_LDD, choice)
     expected = torch.cat([x.float() @ m.float() for x, m in zip(x_ND.split(sizes), used_LDD, strict=True)])
     weight = torch.randn_like(expected)
     for mine, theirs in zip(

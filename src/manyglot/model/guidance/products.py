@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+PIECE = 2048
+"""Tokens whose part of a matrix's gradient is computed at once."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,16 @@ class Choice:
     def ordered(self) -> Choice:
         """The choice of the same sentences put in order."""
         return self if self.order_B is None else Choice(self.index_B[self.order_B], None, self.ends_L)
+
+    @cached_property
+    def pieces(self) -> tuple[Tensor, Tensor]:
+        """Ordered rows cut into pieces of one number: where each ends, and to which number it belongs."""
+        ends_L, num_rows = self.ends_L.to(torch.int32), len(self.index_B)
+        cuts = torch.arange(0, num_rows, PIECE, dtype=torch.int32, device=ends_L.device)[1:]
+        filling = ends_L.new_full((-(len(ends_L) + len(cuts)) % 8,), num_rows)  # for rows of whole 16 bytes
+        ends_P = torch.cat([ends_L, cuts, filling]).sort().values
+        of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
+        return ends_P, torch.arange(len(ends_L), device=ends_L.device)[:, None] == of_P
 
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
@@ -82,9 +96,6 @@ def _moved(x: Tensor, order_B: Tensor, back_B: Tensor) -> Tensor:
     return moved
 
 
-PIECE = 2048
-"""Tokens whose part of a matrix's gradient is computed at once."""
-
 Product = Callable[[Tensor, Tensor, Choice], Tensor]
 """Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
 
@@ -115,7 +126,7 @@ def grouped(x_BTD: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     elif x_BTD.shape[1] > 1:
         y_NE = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L.to(torch.int32))
     else:  # tokens of packed sentences, as they are trained on
-        y_NE = _on_tensor_cores(x_ND, matrix_LDE, ends_L)
+        y_NE = _on_tensor_cores(x_ND, matrix_LDE, choice)
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
@@ -125,9 +136,10 @@ def _one_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
     return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
 
 
-def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
+def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
-    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, ends_L.to(torch.int32))  # type: ignore[no-untyped-call]
+    ends = choice.ends_L.to(torch.int32), *choice.pieces
+    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends)  # type: ignore[no-untyped-call]
     return y_NE
 
 
@@ -139,34 +151,31 @@ class _OneKernel(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
+    def forward(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:
         y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L)
         return y_NE
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, gradient_NE: Tensor) -> tuple[Tensor, Tensor, None]:
-        x_ND, matrix_LDE, ends_L = ctx.saved_tensors
+    def backward(ctx: Any, gradient_NE: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        x_ND, matrix_LDE, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
         dx_ND: Tensor = F.grouped_mm(gradient_NE, matrix_LDE.mT, offs=ends_L)
         if matrix_LDE.stride(-1) == 1:
-            return dx_ND, _sums_by_language(x_ND, gradient_NE, ends_L), None
-        return dx_ND, _sums_by_language(gradient_NE, x_ND, ends_L).mT, None  # a transposed table gets a transposed one
+            dmatrix_LDE = _sums_by_language(x_ND, gradient_NE, *pieces)
+        else:  # a transposed table gets a transposed one
+            dmatrix_LDE = _sums_by_language(gradient_NE, x_ND, *pieces).mT
+        return dx_ND, dmatrix_LDE, None, None, None
 
 
-def _sums_by_language(x_ND: Tensor, y_NE: Tensor, ends_L: Tensor) -> Tensor:
+def _sums_by_language(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:
     """The sum of x^T y over the tokens of each language, piece by piece."""
-    num_languages, num_tokens = len(ends_L), len(x_ND)
-    cuts = torch.arange(0, num_tokens, PIECE, dtype=torch.int32, device=x_ND.device)[1:]
-    ends_P = torch.cat([ends_L, cuts]).sort().values
-    starts_P = torch.cat([ends_P.new_zeros(1), ends_P[:-1]])
-    of_P = torch.searchsorted(ends_L, starts_P, right=True)
-    belongs_LP = torch.arange(num_languages, device=x_ND.device)[:, None] == of_P
     parts_PDE: Tensor = F.grouped_mm(x_ND.T, y_NE, offs=ends_P)
-    return (belongs_LP.to(x_ND.dtype) @ parts_PDE.flatten(1)).view(num_languages, *parts_PDE.shape[1:])
+    sums_LF = belongs_LP.to(x_ND.dtype) @ parts_PDE.flatten(1)
+    return sums_LF.view(len(belongs_LP), *parts_PDE.shape[1:])
 
 
 def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
