@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 GPU = torch.cuda.is_available()
 if not GPU:
@@ -16,8 +16,9 @@ pytest.importorskip("triton")
 
 from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
+from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
-from manyglot.model.kernels.linear import Linear  # noqa: E402
+from manyglot.model.kernels.linear import FeedForward, Linear  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
 from manyglot.model.operations import Dropped, Sight  # noqa: E402
@@ -68,6 +69,11 @@ def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int]
     return torch.cat(parts)
 
 
+def in_passing(*biases: Tensor) -> Tensor:
+    """Biases side by side that are added already: nothing to add, but they have a gradient."""
+    return torch.cat([bias - bias.detach() for bias in biases])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [16, 24])
 @pytest.mark.parametrize("causal", [False, True])
@@ -76,11 +82,13 @@ def test_self_attention(dtype: torch.dtype, width: int, causal: bool, guided: bo
     torch.manual_seed(0)
     lengths = [3, 20, 1, 7, 64, 30, 30, 5]
     qkv = random(sum(lengths), 3 * HEADS * width, dtype=dtype)
+    biases = [random(HEADS * width) for _ in range(3)]
     term = random(sum(lengths), HEADS * width, dtype=dtype) if guided else None
-    mine = SelfAttention.apply(qkv, term, sight(lengths, lengths, causal), HEADS)
-    parts = [x if term is None else x + term for x in qkv.chunk(3, dim=1)]
+    mine = SelfAttention.apply(qkv, *biases, term, sight(lengths, lengths, causal), HEADS)
+    parts = [x if term is None else x + term for x in (qkv + in_passing(*biases)).chunk(3, dim=1)]
     theirs = one_by_one(*parts, lengths, lengths, causal)
-    agree(mine, theirs, [qkv] if term is None else [qkv, term])
+    agree(mine, theirs, [x for x in (qkv, *biases[::2], term) if x is not None])
+    assert not torch.autograd.grad(mine.sum(), biases[1])[0].any(), "a bias of the keys changes nothing"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -92,10 +100,12 @@ def test_cross_attention(dtype: torch.dtype, guided: str, tile: int) -> None:
     q, kv = random(sum(query), width, dtype=dtype), random(sum(key), 2 * width, dtype=dtype)
     term_q = random(sum(query), width, dtype=dtype) if "q" in guided else None
     term_k = random(sum(key), width, dtype=dtype) if "k" in guided else None
-    mine = CrossAttention.apply(q, kv, term_q, term_k, sight(query, key), HEADS)
-    k, v = (x if term_k is None else x + term_k for x in kv.chunk(2, dim=1))
-    theirs = one_by_one(q if term_q is None else q + term_q, k, v, query, key, False)
-    agree(mine, theirs, [x for x in (q, kv, term_q, term_k) if x is not None])
+    biases = [random(width) for _ in range(3)]
+    mine = CrossAttention.apply(q, kv, *biases, term_q, term_k, sight(query, key), HEADS)
+    k, v = (x if term_k is None else x + term_k for x in (kv + in_passing(*biases[1:])).chunk(2, dim=1))
+    biased = q + in_passing(biases[0])
+    theirs = one_by_one(biased if term_q is None else biased + term_q, k, v, query, key, False)
+    agree(mine, theirs, [x for x in (q, kv, *biases[::2], term_q, term_k) if x is not None])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -163,14 +173,31 @@ def test_embedding_with_dropout() -> None:
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
+def rounded(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """A weight as a kernel uses it, in float32 and with the gradient passed on."""
+    return weight.detach().to(dtype).float() + (weight - weight.detach())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("relu", [False, True])
-def test_linear(dtype: torch.dtype, relu: bool) -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_linear(dtype: torch.dtype, biased: bool) -> None:
     torch.manual_seed(0)
-    x, weight, bias = random(77, 16, dtype=dtype), random(40, 16), random(40)
-    rounded = [each.detach().to(dtype).float() for each in (weight, bias)]
-    y = F.linear(x.float(), *(r + (each - each.detach()) for r, each in zip(rounded, (weight, bias), strict=True)))
-    agree(Linear.apply(x, weight, bias, relu), y.relu() if relu else y, [x, weight, bias])
+    layers = [nn.Linear(16, size, device=DEVICE) for size in (40, 24)]
+    x, weights, biases = random(77, 16, dtype=dtype), [a.weight for a in layers], [a.bias for a in layers]
+    halves = Halves(layers, dtype)
+    mine = Linear.apply(x, halves.of(*weights), halves.of(*biases) if biased else None, *weights)
+    bias = torch.cat(biases).detach().to(dtype).float() if biased else None
+    agree(mine, F.linear(x.float(), torch.cat([rounded(w, dtype) for w in weights]), bias), [x, *weights])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_feed_forward(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, inner, bias, outer = random(77, 16, dtype=dtype), random(40, 16), random(40), random(16, 40)
+    hidden = F.linear(x.float(), rounded(inner, dtype), rounded(bias, dtype)).relu()
+    theirs = F.linear(hidden, rounded(outer, dtype))
+    halves = tuple(each.detach().to(dtype) for each in (inner, bias, outer))
+    agree(FeedForward.apply(x, halves, inner, bias, outer), theirs, [x, inner, bias, outer])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model.cache import KeyValues
 from manyglot.model.guidance.base import Guidance, Point, Target
-from manyglot.model.operations import Branch, Sight, attend_cross, attend_self, linear, project
+from manyglot.model.operations import Branch, Sight, attend_cross, attend_self, project
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,11 @@ class Attention(nn.Module):
     def _attend_packed(self, x_N1D: Tensor, term_N1D: Tensor | None, memory: Memory | None, sight: Sight) -> Tensor:
         """Query, key and value of a token are made in one product."""
         x_ND, term_ND = x_N1D.flatten(0, 1), _flat(term_N1D)
+        projections = self.query, self.key, self.value
         if memory is None:
-            qkv_NC = linear(x_ND, *_joined(self.query, self.key, self.value))
-            return attend_self(qkv_NC, term_ND, sight, self.num_heads)[:, None]
-        q_ND, kv_NC = (
-            linear(x_ND, self.query.weight, self.query.bias),
-            linear(memory.memory_BSD.flatten(0, 1), *_joined(self.key, self.value)),
-        )
-        return attend_cross(q_ND, kv_NC, term_ND, _flat(memory.term_BSD), sight, self.num_heads)[:, None]
+            return attend_self(x_ND, projections, term_ND, sight, self.num_heads)[:, None]
+        memory_ND, terms = memory.memory_BSD.flatten(0, 1), (term_ND, _flat(memory.term_BSD))
+        return attend_cross(x_ND, memory_ND, projections, terms, sight, self.num_heads)[:, None]
 
     def _attend(
         self,
@@ -122,11 +118,6 @@ class Attention(nn.Module):
 def _flat(x_N1D: Tensor | None) -> Tensor | None:
     """Rows of one token; as an index this would cost a copy in the backward pass."""
     return None if x_N1D is None else x_N1D.flatten(0, 1)
-
-
-def _joined(*projections: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Weights and biases of several projections side by side."""
-    return torch.cat([p.weight for p in projections]), torch.cat([p.bias for p in projections])
 
 
 def _add(x: Tensor, term: Tensor | None) -> Tensor:

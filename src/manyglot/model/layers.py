@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
 from manyglot.model.guidance.base import Guidance, NormTerms, Point, Site, Target
-from manyglot.model.operations import Branch, Fork, Sight, add_norm, linear, project
+from manyglot.model.operations import Branch, Fork, Sight, add_norm, feed_forward
 from manyglot.settings import Settings
 
 
@@ -98,7 +98,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BTD: Tensor) -> Branch:
         """Each position on its own."""
-        return project(linear(x_BTD, self.inner.weight, self.inner.bias, relu=True), self.outer)
+        return feed_forward(x_BTD, self.inner, self.outer)
 
 
 class EncoderLayer(nn.Module):

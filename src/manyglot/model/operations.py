@@ -9,7 +9,7 @@ a head, V vocabulary, P positions of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.batches.packing import LONG, Groups, Sentences
+from manyglot.model.halves import Halves
 from manyglot.vocabulary.subwords import PAD
 
 
@@ -39,7 +40,7 @@ def _half_type(x: Tensor) -> torch.dtype | None:
 
 def _has_kernels(x: Tensor) -> bool:
     """Whether x goes through kernels: packed, on a GPU and in half precision."""
-    return bool(_seeds) and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
+    return bool(_passes) and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
 
 
 class Dropped(NamedTuple):
@@ -51,30 +52,40 @@ class Dropped(NamedTuple):
 
 
 @dataclass
-class _Seed:
+class _Pass:
     seed: Tensor
+    halves: Halves | None
     sites: int = 0
 
 
-_seeds: list[_Seed] = []
-"""Of the passes that are under way, as packed sentences have them."""
+_passes: list[_Pass] = []
+"""Over packed sentences, and under way."""
 
 
 @contextmanager
-def dropout_seed(device: torch.device) -> Iterator[None]:
-    """Draw a seed for all the dropout of kernels inside, from PyTorch's generator of the device."""
-    _seeds.append(_Seed(torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)))
+def packed_pass(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """What the kernels of a pass share: a seed of dropout from PyTorch's generator, and weights in half precision."""
+    seed = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)
+    dtype = _half_type(seed)
+    _passes.append(_Pass(seed, None if dtype is None else Halves(model.modules(), dtype)))
     try:
         yield
     finally:
-        _seeds.pop()
+        _passes.pop()
 
 
 def _dropout(dropout: nn.Dropout) -> Dropped:
-    """The share that is dropped now; the calls within a `dropout_seed` are counted to tell their masks apart."""
-    now = _seeds[-1]
+    """The share that is dropped now; the calls within a pass are counted to tell their masks apart."""
+    now = _passes[-1]
     now.sites += 1
     return Dropped(dropout.p if dropout.training else 0.0, now.seed, now.sites)
+
+
+def _half(*weights: Tensor) -> Tensor:
+    """Weights of layers that follow one another, in half precision."""
+    halves = _passes[-1].halves
+    assert halves is not None, "there are kernels in half precision only"
+    return halves.of(*weights)
 
 
 def embed(
@@ -98,17 +109,6 @@ def embed(
     return x_ND
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> Tensor:
-    """x W^T + b, with or without a bias and a ReLU."""
-    if _has_kernels(x):
-        from manyglot.model.kernels.linear import Linear
-
-        y: Tensor = _apply(Linear, x.flatten(0, -2), weight, bias, relu)
-        return y.view(*x.shape[:-1], len(weight))
-    y = F.linear(x, weight, bias)
-    return F.relu(y) if relu else y
-
-
 class Branch(NamedTuple):
     """What a sub-layer adds to its input, in parts: a kernel adds them up in passing."""
 
@@ -124,10 +124,24 @@ class Branch(NamedTuple):
 
 def project(x: Tensor, projection: nn.Linear, term: Tensor | None = None) -> Branch:
     """The last projection of a sub-layer, with a term to add."""
-    if _has_kernels(x):
-        y = linear(x, projection.weight, None)
-        return Branch(y, projection.bias, None if term is None else term.to(y.dtype))
-    return Branch(linear(x, projection.weight, projection.bias), None, term)
+    if not _has_kernels(x):
+        return Branch(projection(x), None, term)
+    from manyglot.model.kernels.linear import Linear
+
+    y: Tensor = _apply(Linear, x.flatten(0, -2), _half(projection.weight), None, projection.weight)
+    y = y.view(*x.shape[:-1], len(projection.weight))
+    return Branch(y, projection.bias, _like(term, y))
+
+
+def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Branch:
+    """relu(x W1^T + b1) W2^T + b2."""
+    if not _has_kernels(x) or any(width % 8 for width in inner.weight.shape):  # a tile starts at whole 16 bytes
+        return Branch(outer(F.relu(inner(x))))
+    from manyglot.model.kernels.linear import FeedForward
+
+    weights = inner.weight, inner.bias, outer.weight
+    y: Tensor = _apply(FeedForward, x.flatten(0, -2), tuple(_half(weight) for weight in weights), *weights)
+    return Branch(y.view_as(x), outer.bias)
 
 
 class Fork(NamedTuple):
@@ -164,31 +178,60 @@ class Sight(NamedTuple):
         return max(self.query.longest, self.key.longest) <= LONG
 
 
-def attend_self(qkv_NC: Tensor, term_ND: Tensor | None, sight: Sight, num_heads: int) -> Tensor:
-    """softmax(q k^T / sqrt(K)) v within each sentence, from query, key and value side by side, and a term for each."""
-    if _has_kernels(qkv_NC) and sight.fits:
+def attend_self(
+    x_ND: Tensor, projections: Sequence[nn.Linear], term_ND: Tensor | None, sight: Sight, num_heads: int
+) -> Tensor:
+    """softmax(q k^T / sqrt(K)) v within each sentence; query, key and value are projections of x, plus the term."""
+    weights, biases = _split(projections)
+    if _has_kernels(x_ND) and sight.fits:
         from manyglot.model.kernels.attention import SelfAttention
+        from manyglot.model.kernels.linear import Linear
 
-        term_ND = None if term_ND is None else term_ND.to(qkv_NC.dtype)
-        z_ND: Tensor = _apply(SelfAttention, qkv_NC, term_ND, sight, num_heads)
+        qkv_NC = _apply(Linear, x_ND, _half(*weights), _half(*biases), *weights)
+        z_ND: Tensor = _apply(SelfAttention, qkv_NC, *biases, _like(term_ND, x_ND), sight, num_heads)
         return z_ND
+    qkv_NC = F.linear(x_ND, torch.cat(weights), torch.cat(biases))
     q, k, v = (x if term_ND is None else x + term_ND for x in qkv_NC.chunk(3, dim=1))
     return _attend(q, k, v, sight, num_heads)
 
 
 def attend_cross(
-    q_ND: Tensor, kv_MC: Tensor, term_ND: Tensor | None, term_MD: Tensor | None, sight: Sight, num_heads: int
+    x_ND: Tensor,
+    memory_MD: Tensor,
+    projections: Sequence[nn.Linear],
+    terms: tuple[Tensor | None, Tensor | None],
+    sight: Sight,
+    num_heads: int,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(K)) v from each sentence to its source, with terms for the query and for key and value."""
-    if _has_kernels(q_ND) and sight.fits:
-        from manyglot.model.kernels.attention import CrossAttention
+    """softmax(q k^T / sqrt(K)) v from each sentence to its source.
 
-        term_ND, term_MD = (None if term is None else term.to(q_ND.dtype) for term in (term_ND, term_MD))
-        z_ND: Tensor = _apply(CrossAttention, q_ND, kv_MC, term_ND, term_MD, sight, num_heads)
+    The query is a projection of x, plus the first term; key and value are projections of the memory, plus the second.
+    """
+    query, *others = projections
+    weights, biases = _split(others)
+    if _has_kernels(x_ND) and sight.fits:
+        from manyglot.model.kernels.attention import CrossAttention
+        from manyglot.model.kernels.linear import Linear
+
+        q_ND = _apply(Linear, x_ND, _half(query.weight), _half(query.bias), query.weight)
+        kv_MC = _apply(Linear, memory_MD, _half(*weights), _half(*biases), *weights)
+        added = query.bias, *biases, *(_like(term, x_ND) for term in terms)
+        z_ND: Tensor = _apply(CrossAttention, q_ND, kv_MC, *added, sight, num_heads)
         return z_ND
+    term_ND, term_MD = terms
+    q_ND, kv_MC = query(x_ND), F.linear(memory_MD, torch.cat(weights), torch.cat(biases))
     q_ND = q_ND if term_ND is None else q_ND + term_ND
     k_MD, v_MD = (x if term_MD is None else x + term_MD for x in kv_MC.chunk(2, dim=1))
     return _attend(q_ND, k_MD, v_MD, sight, num_heads)
+
+
+def _split(projections: Sequence[nn.Linear]) -> tuple[list[Tensor], list[Tensor]]:
+    """Weights and biases."""
+    return [p.weight for p in projections], [p.bias for p in projections]
+
+
+def _like(term: Tensor | None, x: Tensor) -> Tensor | None:
+    return None if term is None else term.to(x.dtype)
 
 
 def _attend(q_ND: Tensor, k_MD: Tensor, v_MD: Tensor, sight: Sight, num_heads: int) -> Tensor:

@@ -21,7 +21,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
-from manyglot.model.operations import Fork, Sight, dropout_seed, embed
+from manyglot.model.operations import Fork, Sight, embed, packed_pass
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -130,7 +130,7 @@ class Transformer(nn.Module):
 
         To the hooks every token is a row, with the target language of its sentence.
         """
-        with dropout_seed(batch.lang_B.device):
+        with packed_pass(self, batch.lang_B.device):
             return self._packed_hidden(batch, drawn_B)
 
     def _packed_hidden(self, batch: Packed, drawn_B: Tensor | None) -> Tensor:

@@ -61,8 +61,11 @@ class PlainStep:
     def _run(self, batch: Packed, factor: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
             loss = batch_loss(self.model, batch, self.label_smoothing)
-        (loss.smoothed * factor).backward()  # type: ignore[no-untyped-call]
+        self._add_gradients(loss.smoothed * factor)
         return torch.cat([loss.smoothed.detach()[None], loss.nll_L]).double()
+
+    def _add_gradients(self, loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
 
 
 @dataclass
@@ -111,6 +114,12 @@ class RecordedStep(PlainStep):
         recording.factor.fill_(factor)
         recording.graph.replay()
         return recording.sums.clone()
+
+    def _add_gradients(self, loss: Tensor) -> None:
+        """All at once in the end: there are hundreds."""
+        parameters = list(self.model.parameters())
+        gradients = torch.autograd.grad(loss, parameters)
+        torch._foreach_add_([p.grad for p in parameters if p.grad is not None], list(gradients))
 
     def _record(self, batch: Packed) -> _Recording:
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)

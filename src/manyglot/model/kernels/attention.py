@@ -3,15 +3,15 @@
 Sentences follow one another without padding. A group is a run of whole sentences that fits into a tile on both sides;
 each program attends within one group and one head, with a mask that keeps the sentences apart. Nothing is saved but
 the inputs: the backward pass computes the weights again. What guidance adds to query, key and value is added here,
-where they are loaded.
+where they are loaded, and the gradients of their biases are added up where they are computed.
 
-Shape letters: N query tokens, M key tokens, G groups, D model width, K width of a head.
+Shape letters: N query tokens, M key tokens, G groups, D model width, K width of a head, C widths side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -80,10 +80,9 @@ def _attend_forward(
         return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
     column = tl.arange(0, COLUMNS)
+    real, columns = column < WIDTH, head * WIDTH + column
     inside_q, inside_k = query < end_q, key < end_k
-    block_q = inside_q[:, None] & (column < WIDTH)[None, :]
-    block_k = inside_k[:, None] & (column < WIDTH)[None, :]
-    columns = head * WIDTH + column
+    block_q, block_k = inside_q[:, None] & real[None, :], inside_k[:, None] & real[None, :]
     q = _tile(q_ptr, query, columns, stride_q, block_q, TERM_Q, term_q, stride_term_q)
     k = _tile(k_ptr, key, columns, stride_k, block_k, TERM_K, term_k, stride_term_k)
     v = _tile(v_ptr, key, columns, stride_v, block_k, TERM_K, term_k, stride_term_k)
@@ -105,6 +104,7 @@ def _attend_backward(
     dk_ptr,
     dv_ptr,
     dterm_ptr,
+    sums_ptr,
     groups,
     sentence_q,
     sentence_k,
@@ -131,14 +131,18 @@ def _attend_backward(
     group, head = tl.program_id(0), tl.program_id(1)
     first_q, end_q = tl.load(groups + 4 * group), tl.load(groups + 4 * group + 1)
     first_k, end_k = tl.load(groups + 4 * group + 2), tl.load(groups + 4 * group + 3)
+    column = tl.arange(0, COLUMNS)
+    real, columns = column < WIDTH, head * WIDTH + column
+    width = tl.num_programs(1) * WIDTH
+    sums = sums_ptr + 2 * group * width + columns
     if (first_q == end_q) & (first_k == end_k):
+        nothing = tl.zeros((COLUMNS,), dtype=tl.float32)
+        tl.store(sums, nothing, mask=real)
+        tl.store(sums + width, nothing, mask=real)
         return
     query, key = first_q + tl.arange(0, TILE), first_k + tl.arange(0, TILE)
-    column = tl.arange(0, COLUMNS)
     inside_q, inside_k = query < end_q, key < end_k
-    block_q = inside_q[:, None] & (column < WIDTH)[None, :]
-    block_k = inside_k[:, None] & (column < WIDTH)[None, :]
-    columns = head * WIDTH + column
+    block_q, block_k = inside_q[:, None] & real[None, :], inside_k[:, None] & real[None, :]
     q = _tile(q_ptr, query, columns, stride_q, block_q, TERM_Q, term_q, stride_term_q)
     k = _tile(k_ptr, key, columns, stride_k, block_k, TERM_K, term_k, stride_term_k)
     v = _tile(v_ptr, key, columns, stride_v, block_k, TERM_K, term_k, stride_term_k)
@@ -153,19 +157,37 @@ def _attend_backward(
     tl.store(dq_ptr + query[:, None] * stride_dq + columns[None, :], dq.to(kind), mask=block_q)
     tl.store(dk_ptr + key[:, None] * stride_dk + columns[None, :], dk.to(kind), mask=block_k)
     tl.store(dv_ptr + key[:, None] * stride_dv + columns[None, :], dv.to(kind), mask=block_k)
+    # sums over the rows, as products; the weights of a query add up to one, so what all values get is what all results
+    # got, and a bias of the keys changes nothing
+    ones, row = tl.full((16, TILE), 1.0, dtype=kind), tl.arange(0, 16)[:, None]
+    one = (row == 0) & real[None, :]
+    tl.store(sums[None, :] + row * 0, tl.dot(ones, dq.to(kind), input_precision="ieee"), mask=one)
+    tl.store(sums[None, :] + row * 0 + width, tl.dot(ones, grad, input_precision="ieee"), mask=one)
     if SHARED_TERM:
         total = dq + dk + dv
         tl.store(dterm_ptr + query[:, None] * stride_dterm + columns[None, :], total.to(kind), mask=block_q)
 
 
 class SelfAttention(torch.autograd.Function):
-    """Attention of each sentence to itself, from query, key and value side by side; a term is added to all three."""
+    """Attention of each sentence to itself, from query, key and value side by side; a term is added to all three.
+
+    Their biases are part of them already: they come for their gradients.
+    """
 
     @staticmethod
-    def forward(ctx: Any, qkv_NC: Tensor, term_ND: Tensor | None, sight: Sight, num_heads: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        qkv_NC: Tensor,
+        query_D: Tensor,
+        key_D: Tensor,
+        value_D: Tensor,
+        term_ND: Tensor | None,
+        sight: Sight,
+        num_heads: int,
+    ) -> Tensor:
         """Keep the inputs."""
         z_ND = qkv_NC.new_empty((len(qkv_NC), qkv_NC.shape[1] // 3))
-        _run_forward(qkv_NC.chunk(3, dim=1), (term_ND, term_ND), z_ND, sight, num_heads)
+        _run_forward(_Inputs(qkv_NC.chunk(3, dim=1), (term_ND, term_ND)), z_ND, sight, num_heads)
         ctx.save_for_backward(qkv_NC, term_ND)
         ctx.constants = sight, num_heads
         return z_ND
@@ -176,19 +198,25 @@ class SelfAttention(torch.autograd.Function):
         qkv_NC, term_ND = ctx.saved_tensors
         dqkv_NC = torch.empty_like(qkv_NC)
         dterm_ND = None if term_ND is None else torch.empty_like(term_ND)
-        inputs, gradients = qkv_NC.chunk(3, dim=1), dqkv_NC.chunk(3, dim=1)
-        _run_backward(inputs, (term_ND, term_ND), grad_ND, gradients, dterm_ND, *ctx.constants)
-        return dqkv_NC, dterm_ND, None, None
+        inputs = _Inputs(qkv_NC.chunk(3, dim=1), (term_ND, term_ND))
+        dquery_D, dvalue_D = _run_backward(inputs, grad_ND, dqkv_NC.chunk(3, dim=1), dterm_ND, *ctx.constants)
+        return dqkv_NC, dquery_D, torch.zeros_like(dquery_D), dvalue_D, dterm_ND, None, None
 
 
 class CrossAttention(torch.autograd.Function):
-    """Attention of each sentence to its source, from query and from key and value side by side."""
+    """Attention of each sentence to its source, from query and from key and value side by side.
+
+    Their biases are part of them already: they come for their gradients.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
         q_ND: Tensor,
         kv_MC: Tensor,
+        query_D: Tensor,
+        key_D: Tensor,
+        value_D: Tensor,
         term_ND: Tensor | None,
         term_MD: Tensor | None,
         sight: Sight,
@@ -196,7 +224,7 @@ class CrossAttention(torch.autograd.Function):
     ) -> Tensor:
         """Keep the inputs."""
         z_ND = torch.empty_like(q_ND)
-        _run_forward((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD), z_ND, sight, num_heads)
+        _run_forward(_Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD)), z_ND, sight, num_heads)
         ctx.save_for_backward(q_ND, kv_MC, term_ND, term_MD)
         ctx.constants = sight, num_heads
         return z_ND
@@ -207,41 +235,67 @@ class CrossAttention(torch.autograd.Function):
         q_ND, kv_MC, term_ND, term_MD = ctx.saved_tensors
         dq_ND, dkv_MC = torch.empty_like(q_ND), torch.empty_like(kv_MC)
         dk_MD, dv_MD = dkv_MC.chunk(2, dim=1)
-        inputs = (q_ND, *kv_MC.chunk(2, dim=1))
-        _run_backward(inputs, (term_ND, term_MD), grad_ND, (dq_ND, dk_MD, dv_MD), None, *ctx.constants)
-        dterm_ND = None if term_ND is None else dq_ND
-        return dq_ND, dkv_MC, dterm_ND, None if term_MD is None else dk_MD + dv_MD, None, None
+        inputs = _Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD))
+        dquery_D, dvalue_D = _run_backward(inputs, grad_ND, (dq_ND, dk_MD, dv_MD), None, *ctx.constants)
+        biases = dquery_D, torch.zeros_like(dquery_D), dvalue_D
+        terms = None if term_ND is None else dq_ND, None if term_MD is None else dk_MD + dv_MD
+        return dq_ND, dkv_MC, *biases, *terms, None, None
 
 
-Terms = tuple[Tensor | None, Tensor | None]
+class _Inputs(NamedTuple):
+    """Query, key and value, and the terms of the query and of the other two."""
+
+    values: tuple[Tensor, ...]
+    terms: tuple[Tensor | None, Tensor | None]
+
+    def tensors(self) -> list[Tensor]:
+        """As a kernel takes them; it does not look at a term that is not there."""
+        return [*self.values, *(self.values[0] if term is None else term for term in self.terms)]
+
+    def strides(self) -> list[int]:
+        """From a row to the next."""
+        return [x.stride(0) for x in self.tensors()]
+
+    def constants(self, sight: Sight, num_heads: int) -> dict[str, Any]:
+        """What a kernel is compiled for."""
+        width = self.values[0].shape[1] // num_heads
+        return {
+            "scale": width**-0.5,
+            "WIDTH": width,
+            "CAUSAL": sight.causal,
+            "TERM_Q": self.terms[0] is not None,
+            "TERM_K": self.terms[1] is not None,
+            "COLUMNS": max(16, triton.next_power_of_2(width)),
+        }
 
 
-def _run_forward(inputs: tuple[Tensor, ...], terms: Terms, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
-    tensors = [*inputs, *(inputs[0] if term is None else term for term in terms), z_ND]
-    strides, constants = [x.stride(0) for x in tensors], _constants(inputs[0], terms, sight, num_heads)
+def _run_forward(inputs: _Inputs, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
+    strides, constants = [*inputs.strides(), z_ND.stride(0)], inputs.constants(sight, num_heads)
     for groups_G4, tile in _tiles(sight):
         _attend_forward[(len(groups_G4), num_heads)](
-            *tensors, groups_G4, *_sentences(sight), *strides, **tile, **constants
+            *inputs.tensors(), z_ND, groups_G4, *_sentences(sight), *strides, **tile, **constants
         )
 
 
 def _run_backward(
-    inputs: tuple[Tensor, ...],
-    terms: Terms,
+    inputs: _Inputs,
     grad_ND: Tensor,
     gradients: tuple[Tensor, ...],
     dterm_ND: Tensor | None,
     sight: Sight,
     num_heads: int,
-) -> None:
-    given = [*inputs, *(inputs[0] if term is None else term for term in terms), grad_ND.contiguous()]
-    tensors = [*given, *gradients, inputs[0] if dterm_ND is None else dterm_ND]
-    strides, constants = [x.stride(0) for x in tensors], _constants(inputs[0], terms, sight, num_heads)
-    constants["SHARED_TERM"] = dterm_ND is not None
-    for groups_G4, tile in _tiles(sight):
+) -> Tensor:
+    """Fill in the gradients; return those of the biases of query and value."""
+    outputs = [grad_ND.contiguous(), *gradients, grad_ND if dterm_ND is None else dterm_ND]
+    strides = [*inputs.strides(), *(x.stride(0) for x in outputs)]
+    constants = inputs.constants(sight, num_heads) | {"SHARED_TERM": dterm_ND is not None}
+    num_groups = [len(groups_G4) for groups_G4, _ in _tiles(sight)]
+    sums_G2D = torch.empty((sum(num_groups), 2, grad_ND.shape[1]), dtype=torch.float32, device=grad_ND.device)
+    for (groups_G4, tile), sums in zip(_tiles(sight), sums_G2D.split(num_groups), strict=True):
         _attend_backward[(len(groups_G4), num_heads)](
-            *tensors, groups_G4, *_sentences(sight), *strides, **tile, **constants
+            *inputs.tensors(), *outputs, sums, groups_G4, *_sentences(sight), *strides, **tile, **constants
         )
+    return sums_G2D.sum(dim=0)
 
 
 def _tiles(sight: Sight) -> Iterator[tuple[Tensor, dict[str, int]]]:
@@ -255,15 +309,3 @@ def _tiles(sight: Sight) -> Iterator[tuple[Tensor, dict[str, int]]]:
 
 def _sentences(sight: Sight) -> tuple[Tensor, Tensor]:
     return sight.query.sentence_N, sight.key.sentence_N
-
-
-def _constants(q_ND: Tensor, terms: Terms, sight: Sight, num_heads: int) -> dict[str, Any]:
-    width = q_ND.shape[1] // num_heads
-    return {
-        "scale": width**-0.5,
-        "WIDTH": width,
-        "CAUSAL": sight.causal,
-        "TERM_Q": terms[0] is not None,
-        "TERM_K": terms[1] is not None,
-        "COLUMNS": max(16, triton.next_power_of_2(width)),
-    }

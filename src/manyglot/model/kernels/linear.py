@@ -1,6 +1,6 @@
-"""Linear layers, plain and with a ReLU: the library's products, and kernels for what is left of the backward pass.
+"""Linear and feed-forward layers: the library's products, and a kernel for what is left of the backward pass.
 
-Weights are kept in float32 and used in the type of the input; their gradients are accumulated in float32.
+Weights are kept in float32 and used in half precision; their gradients are accumulated in float32.
 
 Shape letters: N tokens, D width in, E width out.
 """
@@ -13,78 +13,87 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-ROWS, COLUMNS = 32, 128
+TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 4}
 
 
-@triton.jit(do_not_specialize=["num_rows"])
-def _sum_columns(
-    grad_ptr,
-    value_ptr,
-    masked_ptr,
-    partial_ptr,
-    num_rows,
-    width,
-    RELU: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
-    """Add up the rows of some columns; with RELU, of what passes where the value is positive, which is stored."""
-    program, programs = tl.program_id(0), tl.num_programs(0)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+@triton.jit
+def _before_relu_kernel(
+    grad, weight, value, out, sums_ptr, D: tl.constexpr, E: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """A tile of grad weight, set to zero where the value is not positive, and its sum over the rows."""
+    across: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
+    down, first = tl.program_id(0) // across, tl.program_id(0) % across * COLUMNS
+    row = down * ROWS
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for block in range(program, tl.cdiv(num_rows, ROWS), programs):
-        rows = (block * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-        inside = (rows < num_rows)[:, None] & (columns < width)[None, :]
-        place = rows[:, None] * width + columns[None, :]
-        grad = tl.load(grad_ptr + place, mask=inside, other=0.0)
-        if RELU:
-            value = tl.load(value_ptr + place, mask=inside, other=0.0)
-            grad = tl.where(value > 0, grad, 0.0)
-            tl.store(masked_ptr + place, grad, mask=inside)
-        total += grad.to(tl.float32)
-    tl.store(partial_ptr + program * width + columns, tl.sum(total, axis=0), mask=columns < width)
+    for depth in range(0, D, DEPTH):
+        total = tl.dot(grad.load([row, depth]), weight.load([depth, first]), total, input_precision="ieee")
+    total = tl.where(value.load([row, first]) > 0, total, 0.0)
+    out.store([row, first], total.to(out.dtype))
+    columns = first + tl.arange(0, COLUMNS)
+    tl.store(sums_ptr + down * E + columns, tl.sum(total, axis=0), mask=columns < E)
 
 
-def _summed(grad_NE: Tensor, value_NE: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The gradient before the ReLU, if there is one, and its sum over the tokens."""
-    width = grad_NE.shape[1]
-    across = triton.cdiv(width, COLUMNS)
-    many = torch.cuda.get_device_properties(grad_NE.device).multi_processor_count if grad_NE.is_cuda else 3
-    programs = max(1, 8 * many // across)
-    partial = torch.empty((programs, width), dtype=torch.float32, device=grad_NE.device)
-    masked_NE = grad_NE if value_NE is None else torch.empty_like(grad_NE)
-    _sum_columns[(programs, across)](
-        grad_NE, grad_NE if value_NE is None else value_NE, masked_NE, partial, len(grad_NE), width,
-        RELU=value_NE is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
-    )  # fmt: skip
-    return masked_NE, partial.sum(dim=0)
+def _before_relu(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient before a ReLU that is followed by a product, and its sum over the tokens."""
+    rows, columns, depth = TILE["ROWS"], TILE["COLUMNS"], TILE["DEPTH"]
+    (width_in, width), down = weight_DE.shape, triton.cdiv(len(grad_ND), rows)
+    out_NE = torch.empty_like(value_NE)
+    sums = torch.empty((down, width), dtype=torch.float32, device=grad_ND.device)
+    blocks = (rows, depth), (depth, columns), (rows, columns), (rows, columns)
+    tensors = grad_ND, weight_DE, value_NE, out_NE
+    described = [TensorDescriptor.from_tensor(x, list(block)) for x, block in zip(tensors, blocks, strict=True)]
+    _before_relu_kernel[(down * triton.cdiv(width, columns),)](*described, sums, D=width_in, E=width, **TILE)
+    return out_NE, sums.sum(dim=0)
 
 
 class Linear(torch.autograd.Function):
-    """x W^T + b, with or without a ReLU; or x W^T."""
+    """x W^T + b, or x W^T, with one matrix or the rows of several; the copies of all in half precision are given too.
+
+    The gradient of the bias is left to who computes that of the result.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None, relu: bool) -> Tensor:
-        """Bias and ReLU are part of the library's product."""
-        cast_ED = weight_ED.to(x_ND.dtype)
-        if bias_E is None:
-            y_NE = x_ND @ cast_ED.T
-        else:
-            product = torch._addmm_activation if relu else torch.addmm
-            y_NE = product(bias_E.to(x_ND.dtype), x_ND, cast_ED.T)
-        ctx.save_for_backward(x_ND, cast_ED, y_NE if relu else None)
-        ctx.has_bias = bias_E is not None
-        return y_NE
+    def forward(ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor | None, *weights: Tensor) -> Tensor:
+        """The bias is part of the library's product."""
+        ctx.save_for_backward(x_ND, half_ED)
+        ctx.sizes = [len(weight) for weight in weights]
+        return x_ND @ half_ED.T if half_E is None else torch.addmm(half_E, x_ND, half_ED.T)
 
     @staticmethod
     def backward(ctx: Any, grad_NE: Tensor) -> Any:
         """The gradients of the weights are float32."""
-        x_ND, cast_ED, value_NE = ctx.saved_tensors
-        grad_NE, dbias_E = grad_NE.contiguous(), None
-        if ctx.has_bias:
-            grad_NE, dbias_E = _summed(grad_NE, value_NE)
-        return grad_NE @ cast_ED, product_in_float32(grad_NE.T, x_ND), dbias_E, None
+        x_ND, half_ED = ctx.saved_tensors
+        return grad_NE @ half_ED, None, None, *product_in_float32(grad_NE.T, x_ND).split(ctx.sizes)
+
+
+class FeedForward(torch.autograd.Function):
+    """relu(x W1^T + b1) W2^T; the copies of all three in half precision are given too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_ND: Tensor,
+        halves: tuple[Tensor, Tensor, Tensor],
+        inner_ED: Tensor,
+        bias_E: Tensor,
+        outer_DE: Tensor,
+    ) -> Tensor:
+        """Bias and ReLU are part of the library's product."""
+        half_ED, half_E, half_DE = halves
+        hidden_NE = torch._addmm_activation(half_E, x_ND, half_ED.T)
+        ctx.save_for_backward(x_ND, hidden_NE, half_ED, half_DE)
+        return hidden_NE @ half_DE.T
+
+    @staticmethod
+    def backward(ctx: Any, grad_ND: Tensor) -> Any:
+        """What passes the ReLU is added up for the bias while it is written."""
+        x_ND, hidden_NE, half_ED, half_DE = ctx.saved_tensors
+        dhidden_NE, dbias_E = _before_relu(grad_ND, half_DE, hidden_NE)
+        dinner_ED, douter_DE = product_in_float32(dhidden_NE.T, x_ND), product_in_float32(grad_ND.T, hidden_NE)
+        return dhidden_NE @ half_ED, None, dinner_ED, dbias_E, douter_DE
 
 
 def product_in_float32(a: Tensor, b: Tensor) -> Tensor:
