@@ -41,7 +41,8 @@ from manyglot.reports.page import write_report
 from manyglot.settings import Settings, parse
 from manyglot.training.claim import check_run, claimed_run
 from manyglot.training.distributed import Team, team
-from manyglot.training.loop import Validate, dev_loss, read_log
+from manyglot.training.log import read_log
+from manyglot.training.loop import Validate, dev_loss
 from manyglot.training.loop import train as train_model
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags

@@ -18,7 +18,8 @@ from manyglot import workflow
 from manyglot.config import Experiment
 from manyglot.errors import ManyglotError
 from manyglot.training.distributed import Team
-from manyglot.training.loop import TrainingSettings, check_shares, read_log
+from manyglot.training.log import read_log
+from manyglot.training.loop import TrainingSettings, check_shares
 from tests.conftest import tiny_experiment
 
 TRAINING = {"accumulation": 4, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}

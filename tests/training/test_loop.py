@@ -18,7 +18,7 @@ from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 from manyglot.training import loop
 from manyglot.training.distributed import Team
-from manyglot.training.loop import read_log
+from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.step import PlainStep

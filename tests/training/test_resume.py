@@ -18,7 +18,7 @@ import yaml
 from manyglot import workflow
 from manyglot.config import Experiment, read_experiment
 from manyglot.errors import ManyglotError
-from manyglot.training.loop import read_log
+from manyglot.training.log import read_log
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 14, "warmup_steps": 3, "checkpoint_every": 3, "validate_every": 4, "log_every": 2}
@@ -44,7 +44,7 @@ checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written so
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
 folders._onto_disk = mortal(folders._onto_disk)
 loop.step_optimizer = mortal(loop.step_optimizer)
-loop._Log.write = mortal(loop._Log.write)
+loop.Log.write = mortal(loop.Log.write)
 main(["train", sys.argv[2]])
 """
 """A training that kills itself at some moment: before a step, a line of the log, or a part of writing a checkpoint."""

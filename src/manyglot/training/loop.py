@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -20,7 +18,6 @@ from torch import Tensor
 
 from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.packing import pack
-from manyglot.corpus.languages import Languages
 from manyglot.devices import Precision, autocast
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
@@ -28,6 +25,7 @@ from manyglot.progress import bar, say
 from manyglot.settings import Settings
 from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
 from manyglot.training.distributed import Team
+from manyglot.training.log import Log
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.step import Step, make_step
@@ -98,7 +96,7 @@ def train(
     if state.step:
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
-    log = _Log(run / "log.jsonl", state, loader.languages, writes=team.leads)
+    log = Log(run / "log.jsonl", state, loader.languages, writes=team.leads)
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
@@ -251,58 +249,3 @@ def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[
 
 def _due(step: int, every: int, settings: TrainingSettings) -> bool:
     return step % every == 0 or step == settings.max_steps
-
-
-class _Log:
-    """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
-
-    def __init__(self, path: Path, state: RunState, languages: Languages, writes: bool = True) -> None:
-        self.path, self.note, self.languages, self.writes = path, "", languages, writes
-        self.num_tokens, self.since = sum(state.unlogged.tokens), time.monotonic()
-        if not writes:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [line for line in read_log(path) if line["step"] <= state.step]
-        new = path.with_suffix(".unfinished")
-        new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        new.replace(path)
-
-    def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
-        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
-        tokens = sum(sums.tokens)
-        speed = (tokens - self.num_tokens) / (time.monotonic() - self.since)
-        self.note = f"loss {sums.loss / tokens:.3f}, {speed:,.0f} tokens/s"
-        by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
-        self.write(
-            {
-                "step": state.step,
-                "epoch": state.place.epoch,
-                "batch": state.place.batch,
-                "loss": sums.loss / tokens,
-                "nll": sum(sums.nll) / tokens,
-                "learning_rate": learning_rate,
-                "tokens_per_second": speed,
-                "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
-            }
-        )
-        self.num_tokens, self.since = 0, time.monotonic()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave out time that is not training."""
-        start = time.monotonic()
-        yield
-        self.since += time.monotonic() - start
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Append a line."""
-        if not self.writes:
-            return
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log, none if there is no log; a last line that a kill cut short is left out."""
-    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -1,0 +1,69 @@
+"""The log of a run: one JSON line for each measurement."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from manyglot.corpus.languages import Languages
+from manyglot.training.checkpoint import RunState
+from manyglot.training.loss import Sums
+
+
+class Log:
+    """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
+
+    def __init__(self, path: Path, state: RunState, languages: Languages, writes: bool = True) -> None:
+        self.path, self.note, self.languages, self.writes = path, "", languages, writes
+        self.num_tokens, self.since = sum(state.unlogged.tokens), time.monotonic()
+        if not writes:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [line for line in read_log(path) if line["step"] <= state.step]
+        new = path.with_suffix(".unfinished")
+        new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        new.replace(path)
+
+    def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
+        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
+        tokens = sum(sums.tokens)
+        speed = (tokens - self.num_tokens) / (time.monotonic() - self.since)
+        self.note = f"loss {sums.loss / tokens:.3f}, {speed:,.0f} tokens/s"
+        by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
+        self.write(
+            {
+                "step": state.step,
+                "epoch": state.place.epoch,
+                "batch": state.place.batch,
+                "loss": sums.loss / tokens,
+                "nll": sum(sums.nll) / tokens,
+                "learning_rate": learning_rate,
+                "tokens_per_second": speed,
+                "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
+            }
+        )
+        self.num_tokens, self.since = 0, time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out time that is not training."""
+        start = time.monotonic()
+        yield
+        self.since += time.monotonic() - start
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append a line."""
+        if not self.writes:
+            return
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log, none if there is no log; a last line that a kill cut short is left out."""
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
