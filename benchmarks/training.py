@@ -32,6 +32,7 @@ from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
 from manyglot.model import operations
+from manyglot.model.cost import training_operations
 from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -218,17 +219,11 @@ def _source_tags(dataset: Dataset) -> Any:
     return [Tags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
 
 
-def _operations(model: Any, planned: Planned) -> float:
-    """Floating-point operations of the products of a step: three times two for each weight and token it meets."""
-    size = ModelSettings()
-    batch, d, f = planned.load(), size.width, size.ffn_width
-    source = int((batch.source_BS != PAD).sum())
-    target = int((batch.input_BT != PAD).sum())
-    encoder = size.num_encoder_layers * (4 * d * d + 2 * d * f) * source
-    decoder = size.num_decoder_layers * ((6 * d * d + 2 * d * f) * target + 2 * d * d * source)
-    output = d * model.get_input_embeddings().num_embeddings if hasattr(model, "get_input_embeddings") else 0
-    output = output or d * model.embedding.num_embeddings
-    return 6.0 * (encoder + decoder + output * batch.num_tokens)
+def _operations(model: Any, planned: Planned) -> int:
+    """Floating-point operations of the products of a step."""
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model.embedding
+    target = int(planned.tokens_by_language().sum())
+    return training_operations(ModelSettings(), embedding.num_embeddings, planned.num_source_tokens(), target)
 
 
 def _padding(system: Any, planned: Planned) -> float:

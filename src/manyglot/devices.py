@@ -1,7 +1,8 @@
-"""Where to compute: a device by name, and the precision that suits it."""
+"""Where to compute: a device by name, the precision that suits it, and how fast it could be."""
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
@@ -34,3 +35,37 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
 def in_half(device: torch.device, precision: Precision) -> bool:
     """Whether products are computed in bfloat16."""
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+PEAKS = {
+    "B200": 2250,
+    "H200 NVL": 835,
+    "H200": 989,
+    "GH200 .*": 989,
+    "H100 PCIe": 756,
+    "H100 NVL": 835,
+    "H100 .*": 989,
+    "A100[ -].*": 312,
+    "A40": 150,
+    "A30": 165,
+    "A10": 125,
+    "L40S": 362,
+    "L40": 181,
+    "L4": 121,
+    "RTX 6000 Ada Generation": 364,
+    "RTX A6000": 155,
+    "GeForce RTX 5090": 210,
+    "GeForce RTX 4090": 165,
+    "GeForce RTX 3090": 71,
+}
+"""Peak speed in bfloat16 by the name of an NVIDIA GPU (a pattern; the first that fits counts), in 10^12 operations a
+second: the maker's figures for dense products with sums in float32."""
+
+
+def peak_speed(device: torch.device, precision: Precision) -> float | None:
+    """The most operations a second that a device can do; None where we do not know, or not in bfloat16."""
+    if device.type != "cuda" or not in_half(device, precision):
+        return None
+    name = torch.cuda.get_device_name(device)
+    fits = (peak for pattern, peak in PEAKS.items() if re.fullmatch(f"NVIDIA {pattern}", name))
+    return None if "MIG" in name else next((peak * 1e12 for peak in fits), None)  # a MIG is a slice of a GPU

@@ -67,7 +67,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 def history(experiment: Experiment) -> list[dict[str, Any]]:
     """The log without what depends on the time of day: losses, and the place in the data after each update."""
     lines = read_log(experiment.run / "log.jsonl")
-    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
+    return [{k: v for k, v in line.items() if k not in ("tokens_per_second", "seconds")} for line in lines]
 
 
 def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_path: Path) -> None:

@@ -89,6 +89,10 @@ class Collator:
         lengths = self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
         return np.bincount(language, weights=lengths, minlength=len(self.target_LK)).astype(np.int64)
 
+    def num_source_tokens(self, source: AnyInts) -> int:
+        """How many source tokens a batch would have."""
+        return int(self.store.lengths(source).sum()) + len(source) * (self.source_LK.shape[1] + 1)
+
     def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
         """Padded rows: what comes before, the subwords, the end."""
         lengths = self.store.lengths(numbers)

@@ -40,6 +40,10 @@ class Planned:
         """Target tokens that are to be predicted."""
         return self.collate.tokens_by_language(self.target, self.language)
 
+    def num_source_tokens(self) -> int:
+        """Source tokens that are read."""
+        return self.collate.num_source_tokens(self.source)
+
     def lines(self) -> list[tuple[str, str, int]]:
         """Source language, target language and line of the text of each sentence pair."""
         store = self.collate.store

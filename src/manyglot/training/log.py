@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from manyglot.corpus.languages import Languages
 from manyglot.training.checkpoint import RunState
 from manyglot.training.loss import Sums
+from manyglot.training.speed import Speed
 
 
 class Log:
-    """One JSON line for each measurement; lines after the step a run resumes from are forgotten."""
+    """One JSON line for each measurement; lines after the step a run resumes from are forgotten.
 
-    def __init__(self, path: Path, state: RunState, languages: Languages, writes: bool = True) -> None:
+    `seconds` counts from the beginning of the run, without the time between its processes.
+    """
+
+    def __init__(self, path: Path, state: RunState, languages: Languages, speed: Speed, writes: bool = True) -> None:
         self.path, self.note, self.languages, self.writes = path, "", languages, writes
-        self.num_tokens, self.since = sum(state.unlogged.tokens), time.monotonic()
+        self.speed, self.began = speed, time.monotonic()
         if not writes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in read_log(path) if line["step"] <= state.step]
+        self.began -= kept[-1].get("seconds", 0.0) if kept else 0.0
         new = path.with_suffix(".unfinished")
         new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         new.replace(path)
 
     def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
         """Write the mean loss since the last line, and keep it as a note for the progress bar."""
-        tokens = sum(sums.tokens)
-        speed = (tokens - self.num_tokens) / (time.monotonic() - self.since)
-        self.note = f"loss {sums.loss / tokens:.3f}, {speed:,.0f} tokens/s"
+        tokens, speed = sum(sums.tokens), self.speed.lap(sums)
+        mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
+        self.note = f"loss {sums.loss / tokens:.3f}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
+        self.note += f", lr {learning_rate:.2g}"
         by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
         self.write(
             {
@@ -42,23 +48,20 @@ class Log:
                 "loss": sums.loss / tokens,
                 "nll": sum(sums.nll) / tokens,
                 "learning_rate": learning_rate,
-                "tokens_per_second": speed,
+                **speed,
                 "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
             }
         )
-        self.num_tokens, self.since = 0, time.monotonic()
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave out time that is not training."""
-        start = time.monotonic()
-        yield
-        self.since += time.monotonic() - start
+    def paused(self) -> AbstractContextManager[None]:
+        """Leave out of the speed what is not training."""
+        return self.speed.paused()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append a line."""
+        """Append a line, with the time."""
         if not self.writes:
             return
+        line = {**line, "seconds": round(time.monotonic() - self.began, 2)}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

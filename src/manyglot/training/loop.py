@@ -28,6 +28,7 @@ from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
+from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step
 from manyglot.training.stopping import wish_to_stop
 
@@ -96,7 +97,8 @@ def train(
     if state.step:
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
-    log = Log(run / "log.jsonl", state, loader.languages, writes=team.leads)
+    speed = Speed(model, settings.precision, team, state.unlogged)
+    log = Log(run / "log.jsonl", state, loader.languages, speed, writes=team.leads)
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
@@ -163,7 +165,7 @@ class Losses:
             if not math.isfinite(loss):
                 raise ManyglotError(self._complaint(step, batches))
             tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
-            self.sums += Sums(loss, nll, tokens_L.tolist())
+            self.sums += Sums(loss, nll, tokens_L.tolist(), sum(batch.num_source_tokens() for batch in batches))
 
     def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
         """Say what was in the update, and write all of it to a file."""

@@ -34,11 +34,13 @@ class Sums:
     """By target language."""
     tokens: list[int] = field(default_factory=list)
     """By target language."""
+    source_tokens: int = 0
+    """Of all source sentences."""
 
     def __add__(self, other: Sums) -> Sums:
         nll = [a + b for a, b in zip_longest(self.nll, other.nll, fillvalue=0.0)]
         tokens = [a + b for a, b in zip_longest(self.tokens, other.tokens, fillvalue=0)]
-        return Sums(self.loss + other.loss, nll, tokens)
+        return Sums(self.loss + other.loss, nll, tokens, self.source_tokens + other.source_tokens)
 
 
 def batch_loss(model: Transformer, batch: Packed, label_smoothing: float) -> Loss:

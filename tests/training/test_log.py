@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+from manyglot import workflow
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader, Place
+from manyglot.config import Experiment
+from manyglot.corpus.languages import Languages
+from manyglot.corpus.rows import Split
+from manyglot.model.cost import training_operations
+from manyglot.training import speed as speed_module
+from manyglot.training.checkpoint import RunState
+from manyglot.training.distributed import Team
+from manyglot.training.log import Log, read_log
+from manyglot.training.loss import Sums
+from manyglot.training.speed import Speed
+from manyglot.vocabulary.subwords import PAD
+from tests.conftest import tiny_model
+
+CPU = torch.device("cpu")
+SUMS = Sums(loss=60.0, nll=[20.0, 30.0], tokens=[10, 20], source_tokens=40)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, in a list to set it."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def new_log(folder: Path, state: RunState, size: int = 1) -> Log:
+    speed = Speed(tiny_model(), "auto", Team(CPU, size=size), state.unlogged)
+    return Log(folder / "log.jsonl", state, Languages(["de", "en"]), speed)
+
+
+def test_the_time_goes_on_where_a_run_was(tmp_path: Path, clock: list[float]) -> None:
+    log = new_log(tmp_path, RunState())
+    clock[0] += 10
+    log.write({"step": 1})
+    clock[0] += 10
+    log.write({"step": 2})
+    clock[0] += 1000
+    log = new_log(tmp_path, RunState(step=1))
+    clock[0] += 5
+    log.write({"step": 2})
+    assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "seconds": 10}, {"step": 2, "seconds": 15}]
+
+
+def test_the_speed_leaves_out_pauses_and_what_an_earlier_process_did(tmp_path: Path, clock: list[float]) -> None:
+    log = new_log(tmp_path, RunState(step=3, unlogged=Sums(5.0, [5.0, 0.0], [6, 0], 7)))
+    clock[0] += 2
+    with log.paused():
+        clock[0] += 100
+    clock[0] += 2
+    log.training(RunState(step=4), SUMS, 5e-4)
+    assert read_log(tmp_path / "log.jsonl")[-1]["tokens_per_second"] == pytest.approx((30 - 6) / 4)
+    assert log.note == "loss 2.000, 6 tokens/s, lr 0.0005"
+
+
+def test_the_mfu_is_told_where_the_chip_is_known(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model()
+    operations = training_operations(model.settings, model.embedding.num_embeddings, 40, 30)
+    monkeypatch.setattr(speed_module, "peak_speed", lambda device, precision: operations / 3)
+    log = new_log(tmp_path, RunState(), size=2)
+    clock[0] += 6
+    log.training(RunState(step=1), SUMS, 5e-4)
+    assert read_log(tmp_path / "log.jsonl")[-1]["mfu"] == pytest.approx(0.25)
+    assert "tokens/s, MFU 25%, lr" in log.note
+
+
+def test_source_tokens_are_those_of_the_batch(trained: Experiment) -> None:
+    dataset = Dataset(trained.data)
+    tags = workflow.new_model(trained, dataset).tags()
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, trained.batches, tags, 1)
+    for planned, _ in islice(loader.planned(Place()), 3):
+        assert planned.num_source_tokens() == int((planned.load().source_BS != PAD).sum())
+
+
+def test_every_line_of_a_run_has_its_time(trained: Experiment) -> None:
+    seconds = [line["seconds"] for line in read_log(trained.run / "log.jsonl")]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
