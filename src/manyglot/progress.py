@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -40,6 +40,18 @@ def say(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
+def duration(seconds: float) -> str:
+    """A time for people: the two units that matter."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+
+
 @contextmanager
 def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
     """Show the progress of a task of `total` units, `done` of them from an earlier run."""
@@ -47,13 +59,12 @@ def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            TextColumn("{task.completed:,}/{task.total:,}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
         )
-        with Progress(*columns, console=Console(stderr=True)) as progress:
+        with _Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, title, total, done)
     else:
         lines = _PlainBar(title, total, done)
@@ -61,14 +72,24 @@ def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
         lines.finish()
 
 
+class _Progress(Progress):
+    """A bar with its note under it, where also a narrow terminal has room."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, style="dim", no_wrap=True, overflow="ellipsis")
+
+
 class _RichBar:
-    def __init__(self, progress: Progress, title: str, total: int, done: int) -> None:
+    def __init__(self, progress: _Progress, title: str, total: int, done: int) -> None:
         self.progress = progress
-        self.task = progress.add_task(title, total=total, completed=done, note="")
+        self.task = progress.add_task(title, total=total, completed=done)
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        if note:
-            self.progress.update(self.task, note=note)
+        self.progress.note = note or self.progress.note
         self.progress.advance(self.task, amount)
 
 
@@ -87,8 +108,10 @@ class _PlainBar:
         if now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = now
             left = (now - self.start) / max(self.done - self.first, 1) * (self.total - self.done)
-            say(f"{self.title} {self.done}/{self.total}, {left:.0f} s left {self.note}".rstrip())
+            self._say(f"{duration(left)} left")
 
     def finish(self) -> None:
-        seconds = time.monotonic() - self.start
-        say(f"{self.title} {self.done}/{self.total} done in {seconds:.0f} s {self.note}".rstrip())
+        self._say(f"done in {duration(time.monotonic() - self.start)}")
+
+    def _say(self, when: str) -> None:
+        say(", ".join(part for part in (f"{self.title} {self.done:,}/{self.total:,} {when}", self.note) if part))

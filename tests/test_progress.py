@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from manyglot import progress
+from manyglot.progress import bar, duration
+
+NOTE = "loss 3.214, 912,345 tokens/s, MFU 61%, lr 0.00049"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.4, "0 s"),
+        (99.4, "99 s"),
+        (119.7, "2 min 0 s"),
+        (3599.6, "1 h 0 min"),
+        (5000, "1 h 23 min"),
+        (172_800 + 7300, "2 days 2 h"),
+    ],
+)
+def test_a_time_is_told_in_the_units_that_matter(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
+def test_a_narrow_terminal_has_room_for_steps_time_and_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "62")
+    with bar("training", 350_000, done=120) as display:
+        display.advance(note=NOTE)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue()).split("\n")
+    assert any(re.search(r"training .* 121/350,000 0:00:0\d left", line) for line in shown)
+    assert any(line.strip() == NOTE for line in shown)
+
+
+def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with bar("training", 2) as display:
+        display.advance(note="loss 3.2")
+    assert capsys.readouterr().err.splitlines() == [
+        "training 1/2 0 s left, loss 3.2",
+        "training 1/2 done in 0 s, loss 3.2",
+    ]
