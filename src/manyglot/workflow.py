@@ -44,6 +44,7 @@ from manyglot.training.distributed import Team, team
 from manyglot.training.log import read_log
 from manyglot.training.loop import Validate, dev_loss
 from manyglot.training.loop import train as train_model
+from manyglot.training.trackers import check_trackers
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -116,6 +117,7 @@ def _train(experiment: Experiment, processes: Team) -> Path:
     validate = _validation(experiment, dataset, tags)
     claim = experiment.run, experiment.resolved(), dataset.digest()
     if processes.leads:
+        check_trackers(settings.trackers)
         check_run(*claim)  # after all that can be wrong with the settings
     processes.wait()
     model_folder = experiment.run / "model"

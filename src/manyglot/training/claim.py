@@ -25,6 +25,7 @@ FREE_TO_CHANGE = (
     "training.validate_every",
     "training.checkpoint_every",
     "training.keep_checkpoints",
+    "training.trackers",
 )
 """Settings that do not decide the weights of a step, so that a run may go on with others; paths may move."""
 

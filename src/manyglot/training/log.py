@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.training.checkpoint import RunState
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
+from manyglot.training.trackers import Tracker, flat
 
 
 class Log:
@@ -21,9 +22,17 @@ class Log:
     `seconds` counts from the beginning of the run, without the time between its processes.
     """
 
-    def __init__(self, path: Path, state: RunState, languages: Languages, speed: Speed, writes: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        state: RunState,
+        languages: Languages,
+        speed: Speed,
+        trackers: Sequence[Tracker] = (),
+        writes: bool = True,
+    ) -> None:
         self.path, self.note, self.languages, self.writes = path, "", languages, writes
-        self.speed, self.began = speed, time.monotonic()
+        self.speed, self.trackers, self.began = speed, trackers, time.monotonic()
         if not writes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,12 +67,14 @@ class Log:
         return self.speed.paused()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append a line, with the time."""
+        """Append a line, with the time, and show it to the trackers."""
         if not self.writes:
             return
         line = {**line, "seconds": round(time.monotonic() - self.began, 2)}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        for tracker in self.trackers:
+            tracker.show(line["step"], flat(line))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

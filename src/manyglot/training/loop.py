@@ -31,6 +31,7 @@ from manyglot.training.schedule import inverse_square_root
 from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step
 from manyglot.training.stopping import wish_to_stop
+from manyglot.training.trackers import TrackerName, opened
 
 Validate = Callable[[Transformer], Mapping[str, float]]
 """Measures a model; the loop logs what it returns."""
@@ -72,6 +73,8 @@ class TrainingSettings(Settings):
     """How many of the last checkpoints to keep."""
     log_every: int = Field(50, ge=1)
     """Updates between two lines of the log."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Where the log goes as well: tensorboard (into the run's folder) and wandb; each is an extra to install."""
 
 
 def train(
@@ -98,12 +101,16 @@ def train(
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
     speed = Speed(model, settings.precision, team, state.unlogged)
-    log = Log(run / "log.jsonl", state, loader.languages, speed, writes=team.leads)
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
     stop = False
-    with bar("training", settings.max_steps, done=state.step) as display, wish_to_stop() as wish:
+    with (
+        opened(settings.trackers if team.leads else (), run, state.step) as trackers,
+        bar("training", settings.max_steps, done=state.step) as display,
+        wish_to_stop() as wish,
+    ):
+        log = Log(run / "log.jsonl", state, loader.languages, speed, trackers, writes=team.leads)
         while state.step < settings.max_steps and not stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manyglot import workflow
+from manyglot.config import Experiment
+from manyglot.errors import ManyglotError, SettingsError
+from manyglot.training import loop
+from manyglot.training.log import read_log
+from manyglot.training.trackers import check_trackers, flat, opened
+from tests.conftest import tiny_experiment
+
+TRAINING = {"max_steps": 5, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
+
+
+def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train; stop after the third step is logged, with the second one saved, and go on."""
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    workflow.prepare(experiment)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_measure", fail)
+        with pytest.raises(KeyboardInterrupt):
+            workflow.train(experiment)
+    assert read_log(experiment.run / "log.jsonl")[-1]["step"] == 3
+    workflow.train(experiment)
+
+
+def expected(experiment: Experiment) -> dict[str, list[tuple[int, float]]]:
+    """The curves that the log tells."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for line in read_log(experiment.run / "log.jsonl"):
+        for name, value in flat(line).items():
+            curves.setdefault(name, []).append((line["step"], value))
+    return curves
+
+
+def test_the_numbers_of_a_line_get_flat_names() -> None:
+    line = {"step": 3, "loss": 2.5, "into": {"de": {"nll": 2.0, "tokens": 7}}, "best": "yes"}
+    assert flat(line) == {"loss": 2.5, "into/de/nll": 2.0, "into/de/tokens": 7}
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_tracker_that_is_not_installed_is_told_before_training(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": [name]})
+    workflow.prepare(experiment)
+    with pytest.raises(ManyglotError, match=rf"training\.trackers: {name} is not .* pip install 'manyglot\[{name}\]'"):
+        workflow.train(experiment)
+    assert not experiment.run.exists()
+
+
+def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"training\.trackers.*should be 'tensorboard' or 'wandb', got 'tb'"):
+        tiny_experiment(tmp_path, training={"trackers": ["tb"]})
+
+
+def test_tensorboard_shows_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": ["tensorboard"]})
+    interrupted_and_gone_on(experiment, monkeypatch)
+    events = EventAccumulator(str(experiment.run / "tensorboard"))
+    events.Reload()
+    shown = {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    curves = expected(experiment)
+    assert shown.keys() == curves.keys() >= {"loss", "learning_rate", "dev_nll", "into/qab/nll"}
+    for name, points in curves.items():
+        assert [step for step, _ in shown[name]] == [step for step, _ in points]
+        assert [value for _, value in shown[name]] == pytest.approx([value for _, value in points], rel=1e-5)
+
+
+class FakeWandB(SimpleNamespace):
+    """A stand-in for wandb and its server: it remembers by id, and starts a resumed run after its last step."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self) -> None:
+        super().__init__(started=[], rows={}, finished=0)
+
+    def init(self, **given: Any) -> SimpleNamespace:
+        self.started.append(given)
+        rows = self.rows.setdefault(given["id"], [])
+        run = SimpleNamespace(step=max((step for step, _ in rows), default=-1) + 1)
+
+        def log(numbers: dict[str, float], step: int) -> None:
+            assert step >= run.step, "wandb ignores a step that goes back"
+            run.step = step
+            rows.append((step, numbers))
+
+        def finish() -> None:
+            self.finished += 1
+
+        run.log, run.finish = log, finish
+        return run
+
+
+def test_wandb_goes_on_with_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": ["wandb"]})
+    interrupted_and_gone_on(experiment, monkeypatch)
+    first, second = fake.started
+    assert first["id"] == second["id"]
+    assert (first["project"], first["name"], first["resume"]) == ("mine", "run", "allow")
+    assert first["config"]["model"]["width"] == 16
+    ((_, rows),) = fake.rows.items()
+    assert [step for step, numbers in rows if "loss" in numbers] == [1, 2, 3, 4, 5]
+    assert [step for step, numbers in rows if "dev_nll" in numbers] == [5], "step 3 was closed without one"
+    assert fake.finished == 2
+
+
+def test_a_run_that_begins_again_is_another_one_for_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    for step in (0, 0, 7):
+        with opened(["wandb"], tmp_path, step):
+            pass
+    ids = [given["id"] for given in fake.started]
+    assert ids[0] != ids[1] == ids[2] == json.loads((tmp_path / "wandb.json").read_text("utf-8"))["id"]
+
+
+def test_what_wandb_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandB()
+
+    def refuse(**_: object) -> None:
+        raise fake.Error("api_key not configured.\nRun wandb login.")
+
+    fake.init = refuse
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    check_trackers(["wandb"])
+    with (
+        pytest.raises(ManyglotError, match=r"^Weights & Biases: api_key not configured\. Run wandb login\. Or take"),
+        opened(["wandb"], tmp_path, 0),
+    ):
+        pass
+
+
+def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, ...]] = []
+    original = loop.opened
+
+    def remembered(names: tuple[Any, ...], run: Path, step: int) -> Any:
+        seen.append(names)
+        return original((), run, step)
+
+    monkeypatch.setattr(loop, "opened", remembered)
+    monkeypatch.setitem(sys.modules, "wandb", FakeWandB())
+    experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 1, "trackers": ["wandb"]})
+    workflow.prepare(experiment)
+    for leads in (True, False):
+        monkeypatch.setattr("manyglot.training.distributed.Team.leads", leads)
+        workflow.train(experiment.model_copy(update={"run": tmp_path / str(leads)}))
+    assert seen == [("wandb",), ()]
