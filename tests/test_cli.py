@@ -18,7 +18,7 @@ from manyglot.cli import main
 from manyglot.config import Experiment
 from manyglot.folders import held
 
-COMMANDS = ("demo", "prepare", "train", "translate", "evaluate", "describe")
+COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "describe")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:
@@ -63,7 +63,13 @@ def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pyte
     assert f"train {config}" in err
     out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
     assert out.strip() == str(tmp_path / "run" / "model")
-    assert "Next: " in err
+    summary = err.splitlines()[-5:]
+    assert summary[0].startswith("4 steps to epoch 1, ")
+    assert summary[1].startswith("last loss ")
+    assert ", dev loss " in summary[1]
+    assert summary[2].startswith("highest loss into qa")
+    assert summary[3].endswith(f" plot {tmp_path / 'run'}")
+    assert summary[4].startswith("Next: ")
     out, err = run(
         capsys, "evaluate", out.strip(), "--data", tmp_path / "data", "--zero-shot", "--output", tmp_path / "scores"
     )
@@ -76,7 +82,11 @@ def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pyte
 def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
-    model = json.loads(run(capsys, "train", config, "--json")[0])["model"]
+    trained_now = json.loads(run(capsys, "train", config, "--json")[0])
+    assert trained_now["steps"] == 6
+    assert trained_now["dev"].keys() == {"dev_nll"}
+    assert len(trained_now["worst"]) == 3
+    model = trained_now["model"]
     scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])
     assert len(scores["directions"]) == 4
     for what in (config, model):
@@ -130,6 +140,31 @@ def test_a_corpus_is_looked_at_before_it_is_prepared(
     assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
     other = ("--set", "vocabulary.size=99")
     assert "was prepared from something else" in mistake(capsys, "corpus", "preview", config, *other)
+
+
+def test_the_curves_of_runs_are_drawn(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    other = tmp_path / "a" / trained.run.name
+    other.mkdir(parents=True)
+    shutil.copy(trained.run / "log.jsonl", other)
+    picture = tmp_path / "curves.svg"
+    assert run(capsys, "plot", trained.run, trained.run, "-o", picture)[0] == f"{picture}\n"
+    assert str(trained.run) not in picture.read_text("utf-8")
+    run(capsys, "plot", trained.run, other, "-o", picture, "--tokens")
+    drawn = picture.read_text("utf-8")
+    assert all(text in drawn for text in ("target tokens", "qab", str(trained.run), str(other)))
+
+
+def test_runs_that_cannot_be_drawn_are_told(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"Did you mean {trained.run}?" in mistake(capsys, "plot", trained.run / "model")
+    assert "nothing has no log.jsonl. Give the folder of a run." in mistake(capsys, "plot", tmp_path / "nothing")
+    assert ".png, .svg or .pdf" in mistake(capsys, "plot", trained.run, "-o", tmp_path / "curves.gif")
+    (tmp_path / "log.jsonl").touch()
+    assert "log.jsonl has no line of training yet" in mistake(capsys, "plot", tmp_path)
+    (tmp_path / "log.jsonl").write_text('{"step": 1}\noops\n')
+    assert "log.jsonl, line 2 is damaged" in mistake(capsys, "plot", tmp_path)
 
 
 def test_weights_are_checked_before_the_text_is_prepared(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -174,10 +175,33 @@ def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False
     model = workflow.train(experiment)
     if is_silent():  # one of several processes
         return
+    summary = workflow.summarize(experiment.run)
     if as_json:
-        return _print_json({"model": str(model), "steps": experiment.training.max_steps})
+        values = asdict(summary) if summary else {}
+        return _print_json({"model": str(model), "steps": experiment.training.max_steps, **values})
+    if summary:
+        say(str(summary))
     print(model)
+    say(f"Curves: {_command()} plot {experiment.run}")
     say(f"Next: {_command()} evaluate {model} --data {experiment.data} --zero-shot")
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, such as runs/mine.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture: a file that ends in .png, .svg or .pdf.")
+    ] = Path("curves.png"),
+    tokens: Annotated[bool, typer.Option("--tokens", help="Over the target tokens seen instead of the steps.")] = False,
+) -> None:
+    """Draw the curves of one or more runs.
+
+    Loss, dev scores, learning rate, speed and the loss into each language, from the log; also while a run is training.
+    """
+    from manyglot import workflow
+
+    workflow.plot(runs, output, tokens)
+    print(output)
 
 
 @app.command()

@@ -37,7 +37,10 @@ from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.reports.corpora import Preview
+from manyglot.reports.curves import draw_curves
+from manyglot.reports.history import History
 from manyglot.reports.page import write_report
+from manyglot.reports.summary import Summary
 from manyglot.settings import Settings, parse
 from manyglot.training.claim import check_run, claimed_run
 from manyglot.training.distributed import Team, team
@@ -224,6 +227,30 @@ def _write_results(folder: Path, title: str, evaluation: Evaluation, run: Path, 
     """Write all scores and sentences, and the report; return the report's path."""
     evaluation.save(folder / "results.json")
     return write_report(folder, title, evaluation, read_log(run / "log.jsonl"), config)
+
+
+def summarize(run: Path) -> Summary | None:
+    """How a training ended, by its log; None where there is none."""
+    return Summary.of(read_log(run / "log.jsonl"))
+
+
+def plot(runs: Sequence[Path], output: Path, by_tokens: bool = False) -> None:
+    """Draw the curves of runs, over the steps or the target tokens they have seen."""
+    runs = list(dict.fromkeys(runs))
+    names = [run.resolve().name for run in runs]
+    names = names if len(set(names)) == len(runs) else [str(run) for run in runs]
+    draw_curves({name: _history(run, by_tokens) for name, run in zip(names, runs, strict=True)}, output)
+
+
+def _history(run: Path, by_tokens: bool) -> History:
+    log = run / "log.jsonl"
+    if not log.exists():
+        parent = f"Did you mean {run.parent}?" if (run.parent / log.name).exists() else "Give the folder of a run."
+        raise FolderError(f"{run} has no {log.name}. {parent}")
+    history = History(read_log(log), by_tokens)
+    if not history.training:
+        raise FolderError(f"{log} has no line of training yet; the first comes after training.log_every steps.")
+    return history
 
 
 class _JudgedBy(Settings):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.corpus.languages import Languages
+from manyglot.errors import FolderError
 from manyglot.training.checkpoint import RunState
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
@@ -80,4 +81,13 @@ class Log:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The lines of a run's log, none if there is no log; a last line that a kill cut short is left out."""
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    return [_read_line(line, path, number) for number, line in enumerate(lines, start=1) if line.endswith("\n")]
+
+
+def _read_line(text: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        line: dict[str, Any] = json.loads(text)
+        int(line["step"])
+    except (ValueError, KeyError, TypeError):
+        raise FolderError(f"{path}, line {number} is damaged. Delete it to go on without it.") from None
+    return line
