@@ -38,6 +38,7 @@ STYLE: dict[Any, Any] = {
     "ytick.major.size": 0,
     "legend.frameon": False,
     "lines.solid_capstyle": "round",
+    "text.parse_math": False,  # a name may have a $ in it
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
@@ -92,8 +93,9 @@ def _draw(figure: Figure, runs: Sequence[_Run]) -> None:
     """The loss beside learning rate and speed; then a panel for each dev score, and one for each run's languages."""
     scores = list(dict.fromkeys(key for run in runs for key in run.history.metrics if key != "dev_nll"))
     into = {f"into {run.name}": run for run in runs if run.history.into}
-    rows: Any = [["loss"] * 4 + [key] * 2 for key in NUMBERS] + _rows([*scores]) + _rows([*into])
-    heights = [1.7] * len(NUMBERS) + [2.2] * len(_rows([*scores])) + [3.3] * len(_rows([*into]))
+    parts = {1.7: [["loss"] * 4 + [key] * 2 for key in NUMBERS], 2.2: _rows(scores), 3.3: _rows([*into])}
+    rows: Any = [row for part in parts.values() for row in part]
+    heights = [height for height, part in parts.items() for _ in part]
     figure.set_size_inches(11, sum(heights) + 0.5)
     panels = figure.subplot_mosaic(rows, height_ratios=heights)
     for axes in panels.values():
@@ -107,8 +109,9 @@ def _draw(figure: Figure, runs: Sequence[_Run]) -> None:
     for key in NUMBERS:
         _numbers(panels[key], runs, key)
     panels[NUMBERS[0]].set_xlabel("")  # the same as below it
-    named = [panels[NUMBERS[0]].lines[i] for i in range(len(runs))]
-    figure.legend(named, [run.name for run in runs], loc="outside upper left", ncols=4, fontsize=10)
+    figure.legend(
+        panels[NUMBERS[0]].get_lines(), [run.name for run in runs], loc="outside upper left", ncols=4, fontsize=10
+    )
     figure.draw_without_rendering()  # from here on it is known where things are
     for key, ends in words.items():
         _write(panels[key], ends)

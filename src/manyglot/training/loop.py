@@ -100,7 +100,6 @@ def train(
     if state.step:
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
-    speed = Speed(model, settings.precision, team, state.unlogged)
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
     updates = _updates(loader, state.place, settings.accumulation)
@@ -110,6 +109,7 @@ def train(
         bar("training", settings.max_steps, done=state.step) as display,
         wish_to_stop() as wish,
     ):
+        speed = Speed(model, settings.precision, team, state.unlogged)
         log = Log(run / "log.jsonl", state, loader.languages, speed, trackers, writes=team.leads)
         while state.step < settings.max_steps and not stop:
             batches, place = next(updates)
