@@ -97,12 +97,9 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_words_are_moved_apart_and_keep_their_order() -> None:
-    assert _apart([0, 50], 10) == [0, 50]
-    moved = _apart([20, 0, 1, 100], 10)
-    assert moved[3] == 100
-    assert sorted(range(4), key=moved.__getitem__) == [1, 2, 0, 3]
-    low, middle, high = sorted(moved[:3])
-    assert min(middle - low, high - middle) >= 9.9
+    assert _apart([0, 50], 10, lowest=-10) == [0, 50]
+    assert _apart([1, 0], 10, lowest=-10) == [5.5, -4.5]
+    assert _apart([2, 1, 0, 60], 10, lowest=0) == pytest.approx([20, 10, 0, 60])
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,10 @@ def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
 
 def _write(axes: Axes, ends: Sequence[_End]) -> None:
     """Put words beside the ends of curves, none over another."""
-    at = [axes.transData.transform((end.x, end.y))[1] * 72 / axes.figure.dpi for end in ends]
-    for end, height, free in zip(ends, at, _apart(at, LINE), strict=True):
+    point = 72 / axes.figure.dpi
+    at = [axes.transData.transform((end.x, end.y))[1] * point for end in ends]
+    lowest = axes.bbox.y0 * point + LINE / 2  # below are the numbers of the axis
+    for end, height, free in zip(ends, at, _apart(at, LINE, lowest), strict=True):
         axes.annotate(
             end.text,
             (end.x, end.y),
@@ -204,14 +206,16 @@ def _write(axes: Axes, ends: Sequence[_End]) -> None:
         )
 
 
-def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights that are moved as little as it takes to have a gap between any two."""
+def _apart(heights: Sequence[float], gap: float, lowest: float) -> list[float]:
+    """Heights that are moved a little, so that there is a gap between any two, and none is too low."""
     order = np.argsort(heights)
     moved = np.array(heights, dtype=np.float64)[order]
-    for _ in range(100):
+    for _ in range(100):  # neighbours give way to each other
         missing = np.clip(gap - np.diff(moved), 0, None) / 2
         moved[:-1] -= missing
         moved[1:] += missing
+    for i in range(len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + gap if i else lowest)
     return [float(moved[place]) for place in np.argsort(order)]
 
 
