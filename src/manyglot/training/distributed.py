@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ from manyglot.devices import find_device
 from manyglot.errors import SettingsError
 
 T = TypeVar("T")
+PATIENCE = timedelta(hours=2)
+"""How long a process waits for another, which may be measuring or writing; then it takes it for dead."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,8 @@ def team(device_name: str) -> Iterator[Team]:
             raise SettingsError(f"torchrun started more processes than there are GPUs ({torch.cuda.device_count()}).")
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield Team(device, dist.get_rank(), size, dist.new_group(backend="gloo"))
+        yield Team(device, dist.get_rank(), size, dist.new_group(backend="gloo", timeout=PATIENCE))
     finally:
         dist.destroy_process_group()
