@@ -47,6 +47,7 @@ from manyglot.training.distributed import Team, team
 from manyglot.training.log import read_log
 from manyglot.training.loop import Validate, dev_loss
 from manyglot.training.loop import train as train_model
+from manyglot.training.sharding import whole_model
 from manyglot.training.trackers import check_trackers
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
@@ -135,8 +136,9 @@ def _train(experiment: Experiment, processes: Team) -> Path:
         if state.step < settings.max_steps:
             raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
         directions = tuple(loader.directions)
+        whole = whole_model(model, processes)
         if processes.leads:
-            save_model(model_folder, TrainedModel(model, dataset.vocabulary, directions, experiment.resolved()))
+            save_model(model_folder, TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved()))
         processes.wait()
     return model_folder
 

@@ -22,15 +22,30 @@ from manyglot.training.log import read_log
 from manyglot.training.loop import TrainingSettings, check_shares
 from tests.conftest import tiny_experiment
 
-TRAINING = {"accumulation": 4, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
+TRAINING = {
+    "accumulation": 4,
+    "warmup_steps": 2,
+    "clip_norm": 0.1,
+    "checkpoint_every": 2,
+    "validate_every": 3,
+    "log_every": 1,
+}
 IN_DOUBLE = """
 import sys
 from manyglot import workflow
 from manyglot.cli import main
+from manyglot.training.sharding import own_part
 
-new_model = workflow.new_model
+new_model, whole_model = workflow.new_model, workflow.whole_model
+
+def counted(model, team):
+    own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
+    assert own < 0.6 * all if team.size > 1 and "training.shard=true" in sys.argv else own == all
+    return whole_model(model, team)
+
 workflow.new_model = lambda *arguments: new_model(*arguments).double()
-main(["train", sys.argv[1], "--set", f"training.max_steps={sys.argv[2]}"])
+workflow.whole_model = counted
+main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
 """
 
 
@@ -47,7 +62,7 @@ def prepared(folder: Path) -> tuple[Experiment, Path]:
     return experiment, config
 
 
-def train(config: Path, max_steps: int, processes: int) -> None:
+def train(config: Path, max_steps: int, processes: int, shard: bool = False) -> None:
     """Train in float64, in processes as torchrun starts them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -56,7 +71,8 @@ def train(config: Path, max_steps: int, processes: int) -> None:
     for rank in range(processes):
         places = {"WORLD_SIZE": processes, "RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
         environment = {**os.environ, **{k: str(v) for k, v in places.items()}, "MASTER_ADDR": "127.0.0.1"}
-        command = [sys.executable, "-c", IN_DOUBLE, str(config), str(max_steps)]
+        settings = f"training.max_steps={max_steps}", f"training.shard={str(shard).lower()}"
+        command = [sys.executable, "-c", IN_DOUBLE, str(config), *settings]
         running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
     for rank, process in enumerate(running):
         _, told = process.communicate(timeout=200)
@@ -71,18 +87,29 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return experiment
 
 
-@pytest.mark.parametrize("parts", [((6, 2),), ((2, 2), (4, 1), (6, 4))], ids=["two", "two, one, four"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((6, 2, False),),
+        ((2, 2, False), (4, 1, False), (6, 4, False)),
+        ((2, 2, True), (4, 1, False), (6, 2, True)),
+    ],
+    ids=["two", "two, one, four", "two share, one, two share"],
+)
 def test_the_number_of_processes_changes_nothing(
-    alone: Experiment, parts: tuple[tuple[int, int], ...], tmp_path: Path
+    alone: Experiment, parts: tuple[tuple[int, int, bool], ...], tmp_path: Path
 ) -> None:
-    """Also where a run goes on with another number of them."""
+    """Also where the model is shared out, and where a run goes on in another way."""
     experiment, config = prepared(tmp_path)
-    for max_steps, processes in parts:
+    for max_steps, processes, shard in parts:
         shutil.rmtree(experiment.run / "model", ignore_errors=True)
-        train(config, max_steps, processes)
+        train(config, max_steps, processes, shard)
     expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (alone, experiment))
     assert expected["embedding.weight"].dtype == torch.float64
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
+    measured, expected = (read_log(e.run / "log.jsonl")[-1] for e in (experiment, alone))
+    assert "dev_nll" in expected
+    assert measured == pytest.approx(expected, rel=1e-9)
     logs = ([line for line in read_log(e.run / "log.jsonl") if "loss" in line] for e in (experiment, alone))
     for mine, theirs in zip(*logs, strict=True):
         for one in (mine, theirs):

@@ -33,7 +33,7 @@ class Transformer(nn.Module):
         self, settings: ModelSettings, guidance: Sequence[MethodSettings], num_subwords: int, num_languages: int
     ) -> None:
         super().__init__()
-        self.settings, self.num_languages = settings, num_languages
+        self.settings, self.methods, self.num_languages = settings, tuple(guidance), num_languages
         self.dimensions = Dimensions(
             width=settings.width,
             num_heads=settings.num_heads,
@@ -56,6 +56,11 @@ class Transformer(nn.Module):
         self.decoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
         self.dropout = nn.Dropout(settings.dropout)
         self.guidance = build_guidance(guidance, self.dimensions)
+
+    def blank(self) -> Transformer:
+        """A model of the same shape without weights, to be given some."""
+        with torch.device("meta"):
+            return Transformer(self.settings, self.methods, self.dimensions.first_tag, self.num_languages)
 
     def tags(self) -> list[Tags]:
         """The symbols of each target language, by language id; whoever builds sequences puts them in."""

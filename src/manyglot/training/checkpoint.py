@@ -20,6 +20,7 @@ from manyglot.errors import FolderError
 from manyglot.folders import written_whole
 from manyglot.progress import say
 from manyglot.training.loss import Sums
+from manyglot.training.sharding import part_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class RunState:
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: RunState, keep: int
+    folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep: int
 ) -> None:
     """Write the checkpoint of a step and remove all but the last `keep`."""
     place = folder / f"step-{state.step:08d}"
@@ -41,8 +42,8 @@ def save_checkpoint(
         shutil.rmtree(place)
     try:
         with written_whole(place) as unfinished:
-            save_file(_contiguous(model.state_dict()), unfinished / "model.safetensors")
-            save_file(_contiguous(_optimizer_tensors(model, optimizer)), unfinished / "optimizer.safetensors")
+            save_file(_contiguous(weights), unfinished / "model.safetensors")
+            save_file(_contiguous(moments), unfinished / "optimizer.safetensors")
             (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
             (unfinished / "checksums.json").write_text(json.dumps(_checksums(unfinished)) + "\n", encoding="utf-8")
     except SafetensorError as error:  # as it calls what the system says
@@ -70,7 +71,9 @@ def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Run
         if _checksum(path / name) != checksum:
             raise ValueError(f"{name} was changed or cut short")
     values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
-    model.load_state_dict(load_file(path / "model.safetensors"))
+    now = model.state_dict()
+    weights = load_file(path / "model.safetensors")
+    model.load_state_dict({name: part_of(weight, now[name]) for name, weight in weights.items()})
     _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
     return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]))
 
@@ -88,7 +91,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.suffix != ".unfinished")
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state under the names of its parameters: `exp_avg/encoder.0.…`."""
     return {
         f"{part}/{name}": value
@@ -101,7 +104,7 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         part, _, name = key.partition("/")
-        optimizer.state[parameters[name]][part] = value.to(parameters[name].device)  # the step too: Adam is fused
+        optimizer.state[parameters[name]][part] = part_of(value, parameters[name])  # the step too: Adam is fused
 
 
 def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ FREE_TO_CHANGE = (
     "decoding.",
     "evaluation.",
     "training.device",
+    "training.shard",
     "training.max_steps",
     "training.log_every",
     "training.validate_every",

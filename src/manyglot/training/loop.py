@@ -23,11 +23,12 @@ from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
-from manyglot.training.checkpoint import RunState, load_latest, save_checkpoint
+from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.loss import Sums, batch_loss
 from manyglot.training.schedule import inverse_square_root
+from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step
 from manyglot.training.stopping import wish_to_stop
@@ -65,6 +66,8 @@ class TrainingSettings(Settings):
     """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
+    shard: bool = False
+    """Share the weights, gradients and moments out among the processes, for a model that is too large for one GPU."""
     validate_every: int = Field(1000, ge=1)
     """Updates between two measurements on the dev split."""
     checkpoint_every: int = Field(1000, ge=1)
@@ -88,7 +91,7 @@ def train(
 ) -> RunState:
     """Train until `max_steps` or until we are asked to stop, from the last checkpoint of the run if it has one."""
     check_shares(settings, team)
-    model.to(team.device).train()
+    place_model(model, settings.shard, team)
     optimizer = torch.optim.AdamW(
         model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
     )
@@ -120,14 +123,13 @@ def train(
             if _due(state.step, settings.log_every, settings):
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = Losses(run)
-            if _due(state.step, settings.validate_every, settings) and team.leads:
+            if _due(state.step, settings.validate_every, settings):
                 with log.paused():
-                    log.write({"step": state.step, **_measure(model, validate)})
+                    log.write({"step": state.step, **_measure(model, validate, team)})
             if _due(state.step, settings.checkpoint_every, settings) or stop:
                 state = replace(state, unlogged=losses.settle())
-                check_finite(model, state.step)
-                if team.leads:
-                    save_checkpoint(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints)
+                check_finite(model, state.step, team)
+                _save(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints, team)
             display.advance(note=log.note)
     return state
 
@@ -187,9 +189,9 @@ class Losses:
         )
 
 
-def check_finite(model: Transformer, step: int) -> None:
+def check_finite(model: Transformer, step: int, team: Team) -> None:
     """Refuse to keep weights that are not numbers."""
-    if not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+    if team.any(not all(bool(own_part(parameter).isfinite().all()) for parameter in model.parameters())):
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
@@ -205,7 +207,8 @@ def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed:
         torch.manual_seed((seed[0] * 1_000_003 + seed[1]) * 1_009 + number)
         sums.append(step(step.pack(batch.load()), 1 / tokens))
     total = torch.stack(sums).sum(dim=0)
-    team.add_up([total, *(p.grad for p in model.parameters() if p.grad is not None)])
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    team.add_up([total] if is_sharded(model) else [total, *gradients])  # parts are added up as they come
     return total
 
 
@@ -240,12 +243,25 @@ def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Vali
     return validate
 
 
-def _measure(model: Transformer, validate: Validate) -> Mapping[str, float]:
-    model.eval()
+def _measure(model: Transformer, validate: Validate, team: Team) -> Mapping[str, float]:
+    """Let the process that leads measure the whole model; the others have nothing to tell."""
+    whole = whole_model(model, team)
+    if not team.leads:
+        return {}
+    whole.eval()
     with torch.inference_mode():
-        measured = validate(model)
-    model.train()
+        measured = validate(whole)
+    whole.train()
     return measured
+
+
+def _save(
+    folder: Path, model: Transformer, optimizer: torch.optim.Optimizer, state: RunState, keep: int, team: Team
+) -> None:
+    """Let the process that leads write a checkpoint of what all have together."""
+    weights, moments = (gathered(each, team) for each in (model.state_dict(), optimizer_tensors(model, optimizer)))
+    if team.leads:
+        save_checkpoint(folder, weights, moments, state, keep)
 
 
 def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Planned], Place]]:

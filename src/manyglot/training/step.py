@@ -21,6 +21,7 @@ from manyglot.devices import Precision, autocast, in_half
 from manyglot.model.operations import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.training.loss import batch_loss
+from manyglot.training.sharding import is_sharded
 
 MULTIPLE = 1024
 """Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
@@ -140,6 +141,6 @@ def _aside() -> Iterator[None]:
 
 
 def make_step(model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> Step:
-    """Recorded where there are kernels, plain elsewhere."""
-    recorded = device.type == "cuda" and have_kernels() and in_half(device, precision)
+    """Recorded where there are kernels and the model is in one piece, plain elsewhere."""
+    recorded = device.type == "cuda" and have_kernels() and in_half(device, precision) and not is_sharded(model)
     return (RecordedStep if recorded else PlainStep)(model, label_smoothing, device, precision)

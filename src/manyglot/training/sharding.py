@@ -1,0 +1,80 @@
+"""A model shared out among the processes (FSDP2): each keeps a part of every weight, gradient and moment.
+
+A layer is put together when it is its turn, forward and backward, and taken apart again. What is saved and measured is
+whole, so a checkpoint does not tell whether its run was shared out, and the run may go on either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from manyglot.model.transformer import Transformer
+from manyglot.progress import say
+from manyglot.training.distributed import Team
+
+
+def place_model(model: Transformer, shared: bool, team: Team) -> None:
+    """Put a model where it is trained: whole on every device, or shared out among them."""
+    if shared and team.size == 1:
+        say("training.shard: one process has nobody to share with, and keeps the whole model.")
+    elif shared:
+        _share_out(model, team)
+    model.to(team.device).train()
+
+
+def _share_out(model: Transformer, team: Team) -> None:
+    """Leave each process its part, a layer after the other, so that no device needs to hold them all."""
+    mesh = init_device_mesh(team.device.type, (team.size,))
+    for layer in (*model.encoder, *model.decoder):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer needs the embeddings again
+    register_fsdp_forward_method(model, "packed_hidden")
+    for part in model.modules():
+        if isinstance(part, FSDPModule):  # the loss is divided by all the tokens already: gradients are summed
+            part.set_gradient_divide_factor(1.0)
+            part.set_force_sum_reduction_for_comms(True)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether a model is shared out."""
+    return isinstance(model, FSDPModule)
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """What this process has of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def part_of(whole: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor shared out as another one is; a single number is nobody's part, so all have it."""
+    if not isinstance(like, DTensor) or whole.dim() == 0:
+        return whole.to(like.device)
+    parts = distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+    return torch.empty_like(like, requires_grad=False).copy_(parts)  # a view would keep the whole in memory
+
+
+def gathered(tensors: Mapping[str, Tensor], team: Team) -> dict[str, Tensor]:
+    """Whole tensors for the process that leads, nothing for the others; all must ask together."""
+    whole = {}
+    for name, tensor in tensors.items():
+        value = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        if team.leads:
+            whole[name] = value.cpu() if isinstance(tensor, DTensor) else value
+    return whole
+
+
+def whole_model(model: Transformer, team: Team) -> Transformer:
+    """A model that the process that leads can use alone: a copy if it is shared out; all must ask together."""
+    if not is_sharded(model):
+        return model
+    weights, copy = gathered(model.state_dict(), team), model.blank()
+    if team.leads:
+        copy.load_state_dict(weights, assign=True)
+        copy.to(team.device)
+    return copy
