@@ -95,6 +95,27 @@ def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsy
         assert description["languages"] == ["qaa", "qab", "qac"]
 
 
+def test_a_dry_run_shows_the_plan(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(capsys, "prepare", config)
+    out, _ = run(capsys, "train", config, "--dry-run")
+    assert "4 directions, 240 sentence pairs" in out
+    assert "an estimate from" in out
+    assert "run: a new run" in out
+    assert "Seen more than 50 times" not in out
+    shown = json.loads(run(capsys, "train", config, "--dry-run", "--json", "--set", "training.max_steps=9999")[0])
+    assert shown["training"]["steps"] == shown["training"]["left"] == 9999
+    assert shown["warnings"][0].startswith("Seen more than 50 times: ")
+    config.with_name("run").mkdir()
+    (config.with_name("run") / "thesis.txt").write_text("years of work")
+    out, err = run(capsys, "train", config, "--dry-run", code=2)
+    assert "refused: " in out
+    assert "holds something else" in err
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "Start it without torchrun." in mistake(capsys, "train", config, "--dry-run")
+
+
 def test_translate_reads_stdin_and_files(
     trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:

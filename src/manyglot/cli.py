@@ -10,13 +10,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import manyglot
 from manyglot.errors import ManyglotError, Stopped
 from manyglot.progress import is_silent, say
+
+if TYPE_CHECKING:
+    from manyglot.training.forecast import Forecast
 
 # The library is imported inside the commands: `manyglot --help` answers at once, without loading torch.
 
@@ -163,7 +166,14 @@ def prepare(
 
 
 @app.command()
-def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+def train(
+    config: ConfigFile,
+    overrides: Overrides = [],  # noqa: B006
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, the time and the space it needs; write nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Train a model, or go on with a stopped run.
 
     Reads the `data` folder and writes the `run` folder: checkpoints, a log and, in the end, the model folder.
@@ -172,6 +182,8 @@ def train(config: ConfigFile, overrides: Overrides = [], as_json: AsJson = False
     from manyglot.config import read_experiment
 
     experiment = read_experiment(config, overrides)
+    if dry_run:
+        return _show_forecast(workflow.forecast(experiment), as_json)
     model = workflow.train(experiment)
     if is_silent():  # one of several processes
         return
@@ -265,6 +277,18 @@ def describe(
     if as_json:
         return _print_json(description)
     print_description(description)
+
+
+def _show_forecast(forecast: Forecast, as_json: bool) -> None:
+    """Print it; what training would refuse has the exit code of a refusal here too."""
+    from manyglot.reports.forecast import print_forecast
+
+    if as_json:
+        _print_json(forecast.as_json())
+    else:
+        print_forecast(forecast.as_json())
+    if forecast.beginning.state == "refused":
+        raise ManyglotError(forecast.beginning.reason)
 
 
 def _again(overrides: Sequence[str]) -> str:

@@ -23,6 +23,11 @@ def is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
+def nearest(folder: Path) -> Path:
+    """The folder itself or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Make a folder, if it is not there, and keep it for this process; the system lets it go however we end."""

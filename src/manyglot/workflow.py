@@ -42,13 +42,16 @@ from manyglot.reports.history import History
 from manyglot.reports.page import write_report
 from manyglot.reports.summary import Summary
 from manyglot.settings import Settings, parse
-from manyglot.training.claim import check_run, claimed_run
-from manyglot.training.distributed import Team, team
+from manyglot.training.checkpoint import RunState, optimizer_tensors
+from manyglot.training.claim import check_run, check_writable, claimed_run
+from manyglot.training.distributed import Team, num_processes, team
+from manyglot.training.forecast import Beginning, Course, Disk, Forecast
 from manyglot.training.log import read_log
-from manyglot.training.loop import Validate, dev_loss
+from manyglot.training.loop import Validate, dev_loss, last_state, make_optimizer
 from manyglot.training.loop import train as train_model
-from manyglot.training.sharding import whole_model
+from manyglot.training.sharding import place_model, whole_model
 from manyglot.training.trackers import check_trackers
+from manyglot.training.trial import try_out
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -111,24 +114,51 @@ def train(experiment: Experiment) -> Path:
         return _train(experiment, processes)
 
 
-def _train(experiment: Experiment, processes: Team) -> Path:
+def forecast(experiment: Experiment) -> Forecast:
+    """What `train` would do, how long it would take and what it would need; nothing is written."""
+    if num_processes() > 1:
+        raise SettingsError("--dry-run is for one process. Start it without torchrun.")
+    settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
+    dataset, model, loader = _material(experiment)
+    _validation(experiment, dataset, model.tags())  # for what it may complain of
+    place_model(model, settings.shard, Team(device))
+    optimizer, state = make_optimizer(model, settings), RunState()
+    try:
+        check_run(run, experiment.resolved(), dataset.digest())
+        check_writable(run)
+        if (done := _trained_to(experiment)) is not None:
+            beginning = Beginning(str(run), "finished", done)
+        else:
+            state = last_state(run, model, optimizer, settings)
+            beginning = Beginning(str(run), "goes on" if state.step else "new", state.step)
+    except ManyglotError as error:
+        beginning = Beginning(str(run), "refused", reason=str(error))
+    trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
+    disk = Disk.of(run, model.state_dict(), optimizer_tensors(model, optimizer), settings.keep_checkpoints)
+    course = Course.of(loader, dataset.supervised, settings)
+    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk)
+
+
+def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
+    """What a training begins with: the data, an untrained model, the batches."""
     dataset = Dataset(experiment.data)
     dataset.check_origin(experiment.recipe.as_json())
     _warn_of_changed_text(experiment, dataset)
     model = new_model(experiment, dataset)
-    tags, settings = model.tags(), experiment.training
-    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
-    validate = _validation(experiment, dataset, tags)
+    store = dataset.store(Split.TRAIN)
+    return dataset, model, Loader(store, dataset.supervised, experiment.batches, model.tags(), experiment.seed)
+
+
+def _train(experiment: Experiment, processes: Team) -> Path:
+    dataset, model, loader = _material(experiment)
+    settings, validate = experiment.training, _validation(experiment, dataset, model.tags())
     claim = experiment.run, experiment.resolved(), dataset.digest()
     if processes.leads:
         check_trackers(settings.trackers)
         check_run(*claim)  # after all that can be wrong with the settings
     processes.wait()
     model_folder = experiment.run / "model"
-    if model_folder.exists():
-        done = load_model(model_folder).config["training"]["max_steps"]
-        if settings.max_steps > done:
-            raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
+    if (done := _trained_to(experiment)) is not None:
         say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
         return model_folder
     with claimed_run(*claim) if processes.leads else nullcontext():
@@ -141,6 +171,17 @@ def _train(experiment: Experiment, processes: Team) -> Path:
             save_model(model_folder, TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved()))
         processes.wait()
     return model_folder
+
+
+def _trained_to(experiment: Experiment) -> int | None:
+    """The last step of a run that has its model; one that should go on beyond it is refused."""
+    model_folder = experiment.run / "model"
+    if not model_folder.exists():
+        return None
+    done = int(load_model(model_folder).config["training"]["max_steps"])
+    if experiment.training.max_steps > done:
+        raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
+    return done
 
 
 def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:

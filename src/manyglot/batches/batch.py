@@ -86,8 +86,12 @@ class Collator:
 
     def tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
         """How many target tokens a batch would have to predict, by language."""
-        lengths = self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
-        return np.bincount(language, weights=lengths, minlength=len(self.target_LK)).astype(np.int64)
+        numbers = self.num_tokens(target)
+        return np.bincount(language, weights=numbers, minlength=len(self.target_LK)).astype(np.int64)
+
+    def num_tokens(self, target: AnyInts) -> IntArray:
+        """How many tokens there are to predict in each of some target sentences."""
+        return self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
 
     def num_source_tokens(self, source: AnyInts) -> int:
         """How many source tokens a batch would have."""

@@ -14,6 +14,8 @@ from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.vocabulary.vocabulary import Tags
 
+COUNTED_AT_ONCE = 2**22
+"""Sentences whose lengths are looked up together: all at once may be more than the memory holds."""
 PLANNED_AT_ONCE = 64
 """Batches whose sentences are found together: one by one would cost more."""
 
@@ -82,6 +84,11 @@ class Loader:
         """The directions that have sentences."""
         return self.plan.directions
 
+    def tokens_by_direction(self) -> list[int]:
+        """Target tokens that are to be predicted in all the pairs of each direction."""
+        targets = (self.plan.index.pairs_of(direction)[:, 1] for direction in self.directions)
+        return [sum(int(self._collate.num_tokens(part).sum()) for part in _parts(target)) for target in targets]
+
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Yield batches from a place on, each with the place after it, without end."""
         return ((planned.load(), after) for planned, after in self.planned(place))
@@ -111,3 +118,7 @@ class Loader:
                 source, target = entries.source[rows][order], entries.target[rows][order]
                 shape = self.plan.shape(int(entries.bucket[index])) if self.constant_shapes else None
                 yield Planned(source, target, languages[rows][order], shape, self._collate)
+
+
+def _parts(sentences: AnyInts) -> Iterator[AnyInts]:
+    return (sentences[start : start + COUNTED_AT_ONCE] for start in range(0, len(sentences), COUNTED_AT_ONCE))

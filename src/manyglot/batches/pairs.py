@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from manyglot.batches.store import IntArray, TokenStore, load_array
+from manyglot.batches.store import AnyInts, IntArray, TokenStore, load_array
 from manyglot.corpus.cleaning import NOTHING, CleaningSettings, keep_pairs
 from manyglot.corpus.languages import Direction
 
@@ -58,6 +58,11 @@ class PairsIndex:
         self.pairs_P2, self.starts, self.cells_C4 = (
             load_array(folder / f"{name}.npy") for name in ("pairs", "pair_starts", "cells")
         )
+
+    def pairs_of(self, direction: Direction) -> AnyInts:
+        """The sentence pairs of a direction, source and target."""
+        number = self.numbers[direction]
+        return self.pairs_P2[int(self.starts[number]) : int(self.starts[number + 1])]
 
     def size(self, direction: Direction) -> int:
         """How many sentence pairs a direction has."""

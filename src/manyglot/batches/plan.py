@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, field_validator
 
 from manyglot.batches.pairs import PairsIndex, lengths_of
@@ -27,6 +28,8 @@ from manyglot.corpus.sampling import epoch_counts, weighted_counts
 from manyglot.errors import CorpusError, SettingsError, suggest
 from manyglot.settings import Settings
 
+COUNTED = 2**20
+"""The most draws of an unfinished epoch that are counted; more are a fair sample of it."""
 BATCHES, PAIRS, CHOSEN = range(3)
 """What a pseudo-random order is for, so that they are independent."""
 
@@ -148,6 +151,16 @@ class Plan:
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has; the rest of the draws makes it differ a little from epoch to epoch."""
         return int(self._epoch(epoch).batches_K[-1])
+
+    def drawn(self, num_batches: int) -> tuple[float, npt.NDArray[np.float64]]:
+        """How many epochs the first so many batches are, and how many pairs of each direction are in them."""
+        epoch, left = 0, num_batches
+        while left >= (size := self.num_batches(epoch)):
+            epoch, left = epoch + 1, left - size
+        last_D = self.counts_D * (left / size)
+        if last_D.sum() <= COUNTED:
+            last_D = np.bincount(self.entries(epoch, 0, left).direction, minlength=len(last_D)).astype(np.float64)
+        return epoch + left / size, epoch * self.counts_D + last_D
 
     def entries(self, epoch: int, first: int, last: int) -> Entries:
         """The sentence pairs of the batches from first to last (exclusive) of an epoch."""

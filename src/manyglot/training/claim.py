@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import yaml
 
 from manyglot.errors import FolderError
-from manyglot.folders import held, is_empty
+from manyglot.folders import held, is_empty, nearest
 
 FREE_TO_CHANGE = (
     "data",
@@ -48,6 +49,15 @@ def check_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
             )
     elif not path.exists() and run.exists() and not is_empty(run):
         raise FolderError(f"{run} exists and holds something else. Set `run` to another folder.")
+
+
+def check_writable(run: Path) -> None:
+    """Refuse what `claimed_run` could not keep: another process has it, or it cannot be written; nothing is changed."""
+    if run.is_dir():
+        with held(run):
+            pass
+    if not (nearest(run).is_dir() and os.access(nearest(run), os.W_OK)):
+        raise FolderError(f"Cannot write to {run}. Set `run` to another folder.")
 
 
 @contextmanager

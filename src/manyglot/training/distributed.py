@@ -71,10 +71,15 @@ class Team:
             dist.barrier(group=self.talk)
 
 
+def num_processes() -> int:
+    """How many processes torchrun started; one without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def team(device_name: str) -> Iterator[Team]:
     """All processes that torchrun started, or this one alone; under torchrun each has a GPU of its own."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = num_processes()
     if size == 1:
         yield Team(find_device(device_name))
         return

@@ -92,20 +92,14 @@ def train(
     """Train until `max_steps` or until we are asked to stop, from the last checkpoint of the run if it has one."""
     check_shares(settings, team)
     place_model(model, settings.shard, team)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
-    )
-    state = load_latest(run / "checkpoints", model, optimizer)
-    if state.step > settings.max_steps:
-        raise SettingsError(
-            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}."
-        )
+    optimizer = make_optimizer(model, settings)
+    state = last_state(run, model, optimizer, settings)
     if state.step:
         say(f"Going on from step {state.step:,}.")
     team.wait()  # nobody writes before all have read
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
-    updates = _updates(loader, state.place, settings.accumulation)
+    updates = updates_from(loader, state.place, settings.accumulation)
     stop = False
     with (
         opened(settings.trackers if team.leads else (), run, state.step) as trackers,
@@ -131,6 +125,23 @@ def train(
                 check_finite(model, state.step, team)
                 _save(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints, team)
             display.advance(note=log.note)
+    return state
+
+
+def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
+    """Adam with decoupled weight decay."""
+    return torch.optim.AdamW(
+        model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
+    )
+
+
+def last_state(run: Path, model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings) -> RunState:
+    """Restore the last checkpoint of a run, if it has one and is not beyond its end."""
+    state = load_latest(run / "checkpoints", model, optimizer)
+    if state.step > settings.max_steps:
+        raise SettingsError(
+            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}."
+        )
     return state
 
 
@@ -264,7 +275,7 @@ def _save(
         save_checkpoint(folder, weights, moments, state, keep)
 
 
-def _updates(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Planned], Place]]:
+def updates_from(loader: Loader, place: Place, accumulation: int) -> Iterator[tuple[list[Planned], Place]]:
     """The batches of each update, with the place after them."""
     batches = loader.planned(place)
     while True:

@@ -1,0 +1,144 @@
+"""A forecast: what a run would see, take and need, worked out from its plan, its folder and a trial."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
+
+from manyglot.batches.loader import Loader
+from manyglot.corpus.languages import Direction
+from manyglot.folders import nearest
+from manyglot.training.loop import TrainingSettings
+from manyglot.training.trial import Trial
+
+OFTEN = 50
+"""A direction that is seen more often than this in a run is warned of."""
+NAMED = 5
+"""Directions that a warning names."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run sees of a direction."""
+
+    pairs: int
+    tokens: int
+    """Target tokens to predict in all the pairs, tags and ends included where they are predicted."""
+    times: float = 0.0
+    """How often a pair is seen in the whole run, on average."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The whole of a run, from its first step to its last."""
+
+    directions: dict[Direction, Seen]
+    num_batches: int
+    """Of the first epoch; the others differ little."""
+    accumulation: int
+    num_steps: int
+    num_epochs: float
+
+    @classmethod
+    def of(cls, loader: Loader, directions: Sequence[Direction], settings: TrainingSettings) -> Course:
+        """Count what is in the store, and what the plan draws from it."""
+        plan = loader.plan
+        num_epochs, drawn_D = plan.drawn(settings.max_steps * settings.accumulation)
+        times_D = (drawn_D / plan.sizes_D).tolist()
+        numbers = zip(plan.sizes_D.tolist(), loader.tokens_by_direction(), times_D, strict=True)
+        found = {d: Seen(*each) for d, each in zip(loader.directions, numbers, strict=True)}
+        seen = {direction: found.get(direction, Seen(0, 0)) for direction in directions}
+        return cls(seen, plan.num_batches(0), settings.accumulation, settings.max_steps, num_epochs)
+
+    def warnings(self) -> list[str]:
+        """Directions that are seen too often or too little, and an end that comes early."""
+        found = []
+        if often := {d: seen.times for d, seen in self.directions.items() if seen.times > OFTEN}:
+            found.append(f"Seen more than {OFTEN} times: {_named(often, most_first=True)}.")
+        if rarely := {d: seen.times for d, seen in self.directions.items() if seen.times < 1}:
+            found.append(f"Not even seen once: {_named(rarely)}.")
+        if self.num_epochs < 1:
+            found.append(f"The last step ends within the first epoch, after {self.num_epochs:.1%} of it.")
+        return found
+
+
+def _named(times: Mapping[Direction, float], *, most_first: bool = False) -> str:
+    """The directions at one end, with their numbers."""
+    first = sorted(times, key=lambda direction: times[direction], reverse=most_first)[:NAMED]
+    more = f" and {len(times) - NAMED} more" if len(times) > NAMED else ""
+    return ", ".join(f"{direction} {times[direction]:,.{0 if most_first else 2}f}×" for direction in first) + more
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a run would begin."""
+
+    folder: str
+    state: Literal["new", "goes on", "finished", "refused"]
+    step: int = 0
+    reason: str = ""
+    """Why it is refused."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The bytes that a run needs."""
+
+    checkpoint: int
+    needed: int
+    """Beside what is there: the checkpoints that are kept, another while it is written, and the model."""
+    free: int
+
+    @classmethod
+    def of(cls, run: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], keep: int) -> Disk:
+        """From what a checkpoint holds."""
+        model, optimizer = (sum(tensor.nbytes for tensor in each.values()) for each in (weights, moments))
+        there = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
+        needed = (keep + 1) * (model + optimizer) + model - there
+        return cls(model + optimizer, max(needed, 0), shutil.disk_usage(nearest(run)).free)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """All that can be said of a run before it begins."""
+
+    beginning: Beginning
+    course: Course
+    num_parameters: int
+    trial: Trial
+    disk: Disk
+
+    @property
+    def steps_left(self) -> int:
+        """Steps that are still to be done."""
+        return max(self.course.num_steps - self.beginning.step, 0)
+
+    def warnings(self) -> list[str]:
+        """What one would want to know before it is too late."""
+        full = self.disk.needed > self.disk.free and self.steps_left
+        return [*self.course.warnings(), *(["The disk has not enough space for the checkpoints."] if full else [])]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        course = self.course
+        return {
+            "run": asdict(self.beginning),
+            "directions": [{**d._asdict(), **asdict(seen)} for d, seen in course.directions.items()],
+            "epoch": {"batches": course.num_batches, "updates": course.num_batches / course.accumulation},
+            "training": {
+                "steps": course.num_steps,
+                "batches_a_step": course.accumulation,
+                "left": self.steps_left,
+                "epochs": course.num_epochs,
+            },
+            "num_parameters": self.num_parameters,
+            "trial": asdict(self.trial),
+            "estimated_seconds": self.steps_left * self.trial.seconds,
+            "disk": asdict(self.disk),
+            "warnings": self.warnings(),
+        }

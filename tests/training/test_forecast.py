@@ -1,0 +1,170 @@
+"""What is foretold of a run is what comes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from manyglot import workflow
+from manyglot.batches import plan
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader, Place
+from manyglot.config import Experiment
+from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
+from manyglot.errors import ManyglotError
+from manyglot.folders import held
+from manyglot.training import forecast, trial
+from manyglot.training.forecast import Course, Disk, Seen
+from tests.conftest import tiny_experiment
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "MOST", 4)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    experiment = tiny_experiment(tmp_path)
+    workflow.prepare(experiment)
+    return experiment
+
+
+def changed(experiment: Experiment, **training: object) -> Experiment:
+    return experiment.model_copy(update={"training": experiment.training.model_copy(update=training)})
+
+
+def loader_of(experiment: Experiment) -> Loader:
+    dataset = Dataset(experiment.data)
+    tags = workflow.new_model(experiment, dataset).tags()
+    return Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
+
+
+@pytest.mark.parametrize("max_steps", [2, 11, 40])
+@pytest.mark.parametrize("guidance", [{"method": "token"}, {"method": "token", "side": "target"}], ids=str)
+def test_what_will_be_seen_is_what_the_batches_hold(
+    experiment: Experiment, max_steps: int, guidance: dict[str, str]
+) -> None:
+    """Counted one by one, with a direction that is drawn more often than the others."""
+    values = experiment.resolved() | {"guidance": [guidance]}
+    values["batches"] |= {"weights": {"qaa>qab": 9}}
+    values["training"] |= {"max_steps": max_steps, "accumulation": 2}
+    experiment = Experiment.model_validate(values)
+    loader = loader_of(experiment)
+    course = Course.of(loader, loader.directions, experiment.training)
+
+    drawn: Counter[Direction] = Counter()
+    batches = list(islice(loader.planned(Place()), 2 * max_steps))
+    for batch, _ in batches:
+        drawn.update(Direction(source, target) for source, target, _ in batch.lines())
+    last = batches[-1][1]
+    assert course.num_epochs == pytest.approx(last.epoch + last.batch / loader.plan.num_batches(last.epoch))
+    for direction, seen in course.directions.items():
+        assert seen.times == pytest.approx(drawn[direction] / seen.pairs)
+    store, dataset = loader._collate.store, Dataset(experiment.data)
+    symbols = 2 if guidance.get("side") == "target" and loader._collate.predicted else 1
+    for direction in dataset.supervised:
+        _, targets = store.pairs(*direction)
+        assert course.directions[direction].tokens == sum(len(store[i]) + symbols for i in targets)
+
+
+def test_a_long_piece_of_an_epoch_is_reckoned(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, most = loader_of(experiment), loader_of(experiment).plan.num_batches(0)
+    counted, reckoned = [], []
+    for numbers, limit in ((counted, plan.COUNTED), (reckoned, 0)):
+        monkeypatch.setattr(plan, "COUNTED", limit)
+        numbers += [loader.plan.drawn(number) for number in (most // 2, most, 2 * most + most // 2)]
+    for (epochs, drawn_D), (same, about_D) in zip(counted, reckoned, strict=True):
+        assert epochs == same
+        assert about_D == pytest.approx(drawn_D, rel=0.3)
+    assert counted[1][1].tolist() == reckoned[1][1].tolist() == loader.plan.counts_D.tolist()
+
+
+def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
+    run = experiment.run
+    assert workflow.forecast(experiment).beginning.state == "new"
+    shutil.rmtree(workflow.train(experiment))
+
+    def beginning(experiment: Experiment) -> tuple[str, int]:
+        found = workflow.forecast(experiment)
+        return found.beginning.state + found.beginning.reason.removeprefix(str(run)), found.steps_left
+
+    assert beginning(changed(experiment, max_steps=10)) == ("goes on", 4)
+    (run / "checkpoints" / "step-00000006" / "progress.json").write_text("{}")
+    assert beginning(changed(experiment, max_steps=10)) == ("goes on", 6)
+    assert beginning(changed(experiment, max_steps=3))[0].startswith("refusedtraining.max_steps: the run is already")
+    state, left = beginning(experiment.model_copy(update={"seed": 5}))
+    assert state.startswith("refused holds a run with other settings (seed)")
+    assert left == 6
+    with held(run):
+        assert beginning(experiment)[0].startswith("refusedAnother process is writing")
+    workflow.train(experiment)
+    assert beginning(experiment) == ("finished", 0)
+    assert "is trained to step 6" in beginning(changed(experiment, max_steps=10))[0]
+    elsewhere = experiment.model_copy(update={"run": experiment.data / "dataset.json" / "run"})
+    assert beginning(elsewhere)[0].startswith("refusedCannot write to")
+
+
+def test_nothing_is_written(experiment: Experiment, tmp_path: Path) -> None:
+    def files() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.rglob("*"))}
+
+    before = files()
+    workflow.forecast(experiment)
+    assert files() == before
+    shutil.rmtree(workflow.train(experiment))
+    before = files()
+    workflow.forecast(changed(experiment, max_steps=10))
+    assert files() == before
+
+
+def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment) -> None:
+    found = workflow.forecast(experiment)
+    assert found.trial.device == "cpu"
+    assert found.trial.num_steps == 4
+    assert found.trial.seconds > 0
+    assert found.trial.tokens_per_second > 0
+    assert found.trial.memory is not None
+    assert found.trial.memory > 10**7
+    assert found.as_json()["estimated_seconds"] == 6 * found.trial.seconds
+    workflow.train(experiment)
+    (written, *_) = (experiment.run / "checkpoints").iterdir()
+    on_disk = sum(path.stat().st_size for path in written.glob("*.safetensors"))
+    assert (
+        found.disk.checkpoint < on_disk < 1.5 * found.disk.checkpoint
+    )  # names and shapes are much, of so small a model
+    assert found.disk.needed == pytest.approx(3 * found.disk.checkpoint + found.num_parameters * 4)
+
+
+def test_a_step_that_needs_too_much_memory_is_told_in_a_line(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise trial.torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+
+    monkeypatch.setattr(trial, "accumulate", fail)
+    with pytest.raises(ManyglotError, match=r"does not fit into the memory of cpu\. Lower batches\.max_tokens"):
+        workflow.forecast(experiment)
+
+
+def test_too_much_and_too_little_are_warned_of() -> None:
+    codes = ["de", "fr", "it", "es", "pt", "ro"]
+    seen = {Direction("en", code): Seen(10, 100, times=51.0 + i) for i, code in enumerate(codes)}
+    course = Course({**seen, Direction("de", "en"): Seen(9, 90, times=0.25)}, 100, 1, 10, num_epochs=0.1)
+    assert course.warnings() == [
+        "Seen more than 50 times: en→ro 56×, en→pt 55×, en→es 54×, en→it 53×, en→fr 52× and 1 more.",
+        "Not even seen once: de→en 0.25×.",
+        "The last step ends within the first epoch, after 10.0% of it.",
+    ]
+    assert Course({Direction("de", "en"): Seen(9, 90, 3.0)}, 100, 1, 10, num_epochs=3.0).warnings() == []
+
+
+def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
+    assert "The disk has not enough space for the checkpoints." in workflow.forecast(experiment).warnings()
+    assert Disk.of(experiment.run / "not" / "there", {}, {}, keep=2).free == 1
