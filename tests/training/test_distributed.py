@@ -20,8 +20,7 @@ from manyglot.errors import ManyglotError
 from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
 from manyglot.training.loop import TrainingSettings, check_shares
-from manyglot.training.sharding import is_sharded, place_model
-from tests.conftest import tiny_experiment, tiny_model
+from tests.conftest import tiny_experiment
 
 TRAINING = {
     "accumulation": 4,
@@ -124,10 +123,3 @@ def test_batches_that_cannot_be_shared_alike_are_refused() -> None:
     with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
         check_shares(TrainingSettings(accumulation=4), team)
     check_shares(TrainingSettings(accumulation=6), team)
-
-
-def test_one_process_keeps_the_whole_model(capsys: pytest.CaptureFixture[str]) -> None:
-    model = tiny_model()
-    place_model(model, shared=True, team=Team(model.embedding.weight.device))
-    assert "nobody to share with" in capsys.readouterr().err
-    assert not is_sharded(model)

@@ -6,6 +6,7 @@ whole, so a checkpoint does not tell whether its run was shared out, and the run
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -30,6 +31,7 @@ def place_model(model: Transformer, shared: bool, team: Team) -> None:
 
 def _share_out(model: Transformer, team: Team) -> None:
     """Leave each process its part, a layer after the other, so that no device needs to hold them all."""
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # a trap for in-place changes only
     mesh = init_device_mesh(team.device.type, (team.size,))
     for layer in (*model.encoder, *model.decoder):
         fully_shard(layer, mesh=mesh)

@@ -1,0 +1,72 @@
+"""A model that is shared out has the gradients of a whole one; see test_distributed.py for several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from manyglot.training.distributed import Team
+from manyglot.training.sharding import _share_out, gathered, is_sharded, own_part, part_of, place_model, whole_model
+from manyglot.training.step import PlainStep, make_step
+from tests.conftest import random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
+
+
+@pytest.fixture
+def team(device: str, tmp_path: Path) -> Iterator[Team]:
+    """A group of one process, which owns every part."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=0, world_size=1)
+    yield Team(torch.device(device))
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_the_gradients_are_those_of_the_whole_model(team: Team) -> None:
+    """For every guidance; on a GPU through the kernels."""
+    dtype, close = torch.float64, {}
+    if team.device.type == "cuda":
+        dtype, close = torch.float32, {"rtol": 0.03, "atol": 0.03}
+    for methods in COMBINATIONS.values():
+        whole, shared = (tiny_model(methods).to(dtype) for _ in range(2))
+        place_model(whole, False, team)
+        _share_out(shared, team)
+        place_model(shared, False, team)
+        assert is_sharded(shared)
+        assert type(make_step(shared, 0.1, team.device, "auto")) is PlainStep
+        losses = []
+        for model in (whole, shared):
+            step = PlainStep(model, 0.1, team.device, "auto")
+            for seed in range(2):
+                torch.manual_seed(seed)
+                losses.append(step(step.pack(random_batch(model, size=9, seed=seed)), 0.5))
+        torch.testing.assert_close(losses[:2], losses[2:], **close)
+        for mine, theirs in zip(shared.parameters(), whole.parameters(), strict=True):
+            assert (mine.grad is None) == (theirs.grad is None)
+            if mine.grad is not None and theirs.grad is not None:
+                torch.testing.assert_close(own_part(mine.grad), theirs.grad, **close)
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_what_is_gathered_can_be_shared_out_again(team: Team) -> None:
+    model, expected = tiny_model(COMBINATIONS["laa"]), tiny_model(COMBINATIONS["laa"]).state_dict()
+    _share_out(model, team)
+    weights = gathered(model.state_dict(), team)
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(dict(whole_model(model, team).cpu().state_dict()), dict(expected))
+    now = model.state_dict()
+    model.load_state_dict({name: part_of(2 * weight, now[name]) for name, weight in weights.items()})
+    torch.testing.assert_close(gathered(model.state_dict(), team), {name: 2 * w for name, w in expected.items()})
+
+
+def test_one_process_keeps_the_whole_model(capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model()
+    place_model(model, shared=True, team=Team(model.embedding.weight.device))
+    assert "nobody to share with" in capsys.readouterr().err
+    assert not is_sharded(model)
