@@ -54,6 +54,8 @@ class Dropped(NamedTuple):
 @dataclass
 class _Pass:
     seed: Tensor
+    dtype: torch.dtype | None
+    """Of half precision, if there are kernels."""
     halves: Halves | None
     sites: int = 0
 
@@ -67,7 +69,8 @@ def packed_pass(model: nn.Module, device: torch.device) -> Iterator[None]:
     """What the kernels of a pass share: a seed of dropout from PyTorch's generator, and weights in half precision."""
     seed = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)
     dtype = _half_type(seed)
-    _passes.append(_Pass(seed, None if dtype is None else Halves(model.modules(), dtype)))
+    whole = all(type(parameter) is nn.Parameter for parameter in model.parameters())  # not shared out by processes
+    _passes.append(_Pass(seed, dtype, Halves(model.modules(), dtype) if dtype is not None and whole else None))
     try:
         yield
     finally:
@@ -83,9 +86,11 @@ def _dropout(dropout: nn.Dropout) -> Dropped:
 
 def _half(*weights: Tensor) -> Tensor:
     """Weights of layers that follow one another, in half precision."""
-    halves = _passes[-1].halves
-    assert halves is not None, "there are kernels in half precision only"
-    return halves.of(*weights)
+    now = _passes[-1]
+    assert now.dtype is not None, "there are kernels in half precision only"
+    if now.halves is None:
+        return torch.cat([weight.detach() for weight in weights]).to(now.dtype)
+    return now.halves.of(*weights)
 
 
 def embed(
