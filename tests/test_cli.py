@@ -82,11 +82,11 @@ def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pyte
 def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
-    trained_now = json.loads(run(capsys, "train", config, "--json")[0])
-    assert trained_now["steps"] == 6
-    assert trained_now["dev"].keys() == {"dev_nll"}
-    assert len(trained_now["worst"]) == 3
-    model = trained_now["model"]
+    told = json.loads(run(capsys, "train", config, "--json")[0])
+    assert (told["steps"], told["best_by"]) == (6, "dev_bleu")
+    assert told["dev"].keys() == {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy"}
+    assert len(told["worst"]) == 3
+    model = told["model"]
     scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])
     assert len(scores["directions"]) == 4
     for what in (config, model):
@@ -134,10 +134,12 @@ def test_translate_reads_stdin_and_files(
     assert [json.loads(line)["source"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
 
 
-def test_describe_prints_the_parts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "describe", config)
     assert "embedding" in out
     assert "token" in out
+    assert "weights" not in out
+    assert "weights     of step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
 
 
 def test_a_corpus_is_looked_at_before_it_is_prepared(

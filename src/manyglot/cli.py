@@ -180,6 +180,7 @@ def train(
     """
     from manyglot import workflow
     from manyglot.config import read_experiment
+    from manyglot.model.folder import read_training
 
     experiment = read_experiment(config, overrides)
     if dry_run:
@@ -190,7 +191,7 @@ def train(
     summary = workflow.summarize(experiment.run)
     if as_json:
         values = asdict(summary) if summary else {}
-        return _print_json({"model": str(model), "steps": experiment.training.max_steps, **values})
+        return _print_json({"model": str(model), **values, **read_training(model)})
     if summary:
         say(str(summary))
     print(model)

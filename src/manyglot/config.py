@@ -17,6 +17,7 @@ from manyglot.corpus.sources import CorpusSettings
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.evaluation.evaluate import EvaluationSettings
+from manyglot.evaluation.sample import ValidationSettings
 from manyglot.model.guidance import GuidanceList, check_tells_target
 from manyglot.model.guidance.token import TokenSettings
 from manyglot.model.layers import ModelSettings
@@ -48,6 +49,8 @@ class Experiment(Settings):
     """How the model is told its target language: a list of methods."""
     training: TrainingSettings = TrainingSettings()
     """How it learns."""
+    validation: ValidationSettings = ValidationSettings()
+    """What is measured meanwhile."""
     decoding: DecodingSettings = DecodingSettings()
     """How it translates."""
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -22,7 +22,7 @@ from manyglot.batches.prepare import prepare as prepare_dataset
 from manyglot.config import Experiment, apply_override, read_experiment
 from manyglot.corpus.inspection import Inspection
 from manyglot.corpus.inspection import inspect as inspect_corpus
-from manyglot.corpus.languages import Languages
+from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
 from manyglot.decoding.beam import DecodingSettings
@@ -32,6 +32,7 @@ from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotErr
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
+from manyglot.evaluation.sample import translated_measures
 from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
@@ -42,16 +43,17 @@ from manyglot.reports.history import History
 from manyglot.reports.page import write_report
 from manyglot.reports.summary import Summary
 from manyglot.settings import Settings, parse
-from manyglot.training.checkpoint import RunState, optimizer_tensors
+from manyglot.training.checkpoint import RunState, load_best, optimizer_tensors
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.distributed import Team, num_processes, team
 from manyglot.training.forecast import Beginning, Course, Disk, Forecast
 from manyglot.training.log import read_log
-from manyglot.training.loop import Validate, dev_loss, last_state, make_optimizer
+from manyglot.training.loop import is_finished, last_state, make_optimizer
 from manyglot.training.loop import train as train_model
 from manyglot.training.sharding import place_model, whole_model
 from manyglot.training.trackers import check_trackers
 from manyglot.training.trial import try_out
+from manyglot.training.validation import DevLoss, Measure, Validation
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -120,7 +122,7 @@ def forecast(experiment: Experiment) -> Forecast:
         raise SettingsError("--dry-run is for one process. Start it without torchrun.")
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _material(experiment)
-    _validation(experiment, dataset, model.tags())  # for what it may complain of
+    _validation(experiment, dataset, model.tags(), loader.directions, device)  # for what it may complain of
     place_model(model, settings.shard, Team(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
@@ -134,7 +136,7 @@ def forecast(experiment: Experiment) -> Forecast:
     except ManyglotError as error:
         beginning = Beginning(str(run), "refused", reason=str(error))
     trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
-    disk = Disk.of(run, model.state_dict(), optimizer_tensors(model, optimizer), settings.keep_checkpoints)
+    disk = Disk.of(run, model.state_dict(), optimizer_tensors(model, optimizer), settings)
     course = Course.of(loader, dataset.supervised, settings)
     return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk)
 
@@ -151,7 +153,8 @@ def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
 
 def _train(experiment: Experiment, processes: Team) -> Path:
     dataset, model, loader = _material(experiment)
-    settings, validate = experiment.training, _validation(experiment, dataset, model.tags())
+    settings = experiment.training
+    validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
     claim = experiment.run, experiment.resolved(), dataset.digest()
     if processes.leads:
         check_trackers(settings.trackers)
@@ -159,29 +162,45 @@ def _train(experiment: Experiment, processes: Team) -> Path:
     processes.wait()
     model_folder = experiment.run / "model"
     if (done := _trained_to(experiment)) is not None:
-        say(f"{experiment.run} is already trained to step {done}; its model is {model_folder}.")
+        early = ", where it stopped early" if done < settings.max_steps else ""
+        say(f"{experiment.run} is already trained to step {done}{early}; its model is {model_folder}.")
         return model_folder
     with claimed_run(*claim) if processes.leads else nullcontext():
-        state = train_model(model, loader, settings, experiment.run, experiment.seed, validate, processes)
-        if state.step < settings.max_steps:
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, processes)
+        if not is_finished(state, settings):
             raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
         directions = tuple(loader.directions)
         whole = whole_model(model, processes)
         if processes.leads:
-            save_model(model_folder, TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved()))
+            training = _choose_weights(experiment.run, whole, state)
+            trained = TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved(), training)
+            save_model(model_folder, trained)
         processes.wait()
     return model_folder
 
 
 def _trained_to(experiment: Experiment) -> int | None:
-    """The last step of a run that has its model; one that should go on beyond it is refused."""
+    """The last step of a run that has its model; one that should go on beyond its end is refused."""
     model_folder = experiment.run / "model"
     if not model_folder.exists():
         return None
-    done = int(load_model(model_folder).config["training"]["max_steps"])
-    if experiment.training.max_steps > done:
+    trained = load_model(model_folder)
+    asked_for = int(trained.config["training"]["max_steps"])
+    done = int(trained.training.get("steps", asked_for))
+    if experiment.training.max_steps > done == asked_for:
         raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
     return done
+
+
+def _choose_weights(run: Path, model: Transformer, state: RunState) -> dict[str, Any]:
+    """Give the model the weights of the best step, or leave it those of the last; say and return which."""
+    best = load_best(run / "checkpoints", model, state.best)
+    if best is None:
+        say(f"The model has the weights of step {state.step:,}, the last.")
+        return {"steps": state.step, "step": state.step, "best_by": None}
+    metric, _, sample = state.best.measure.partition(" of ")
+    say(f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f}).")
+    return {"steps": state.step, "step": best.step, "best_by": metric, "value": best.value, "measured_on": sample}
 
 
 def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
@@ -194,16 +213,34 @@ def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
         say(f"The text has changed since {dataset.folder} was prepared. Delete it and prepare again to use the new.")
 
 
-def _validation(experiment: Experiment, dataset: Dataset, tags: list[Tags]) -> Validate:
-    """The loss on the dev split, every pair once; a corpus without one is trained without validation."""
-    store = dataset.store(Split.DEV)
-    index = PairsIndex(store)
-    if not any(index.size(direction) for direction in dataset.supervised):
+def _validation(
+    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
+) -> Validation:
+    """What is measured while a model learns, and by what its best step is told."""
+    measures = _measures(experiment, dataset, tags, trained, device)
+    return Validation(measures, experiment.training.best_by, experiment.training.patience)
+
+
+def _measures(
+    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
+) -> list[Measure]:
+    """What is measured on the dev split while a model learns; a corpus without one is trained without."""
+    store, settings = dataset.store(Split.DEV), experiment.validation
+    measures: list[Measure] = []
+    if settings.pairs and any(map(PairsIndex(store).size, trained)):
+        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
+        loader = Loader(store, trained, batches, tags, experiment.seed)
+        measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
+    decoding = experiment.decoding.with_beam(settings.beam)
+
+    def translator(model: Transformer) -> Translator:
+        return Translator(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
+
+    identifier = experiment.evaluation.identifier
+    measures += translated_measures(dataset, trained, settings, identifier, experiment.seed, translator)
+    if not measures and (settings.pairs or settings.sentences or settings.zero_shot_sentences):
         say("The corpus has no dev text in the directions of the training: training without validation.")
-        return lambda model: {}
-    batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
-    loader = Loader(store, dataset.supervised, batches, tags, experiment.seed)
-    return dev_loss(loader, find_device(experiment.training.device), experiment.training.precision)
+    return measures
 
 
 def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
@@ -320,12 +357,13 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
 
 
 def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Layers, guidance, languages and parameters of an experiment's model or of a trained one."""
+    """Layers, guidance, languages and parameters of an experiment's model or of a trained one, and its training."""
+    training: Mapping[str, Any] = {}
     if what.is_dir():
         if overrides:
             raise SettingsError("--set changes an experiment; the model in a folder is as it is.")
         translator = Translator.load(what, device="cpu")
-        model, config = translator.model, translator.trained.config
+        model, config, training = translator.model, translator.trained.config, translator.trained.training
         languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)
     else:
         experiment = read_experiment(what, overrides)
@@ -343,4 +381,5 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         "num_subwords": num_subwords,
         "parameters": parameters,
         "num_parameters": sum(parameters.values()),
+        "training": training,
     }

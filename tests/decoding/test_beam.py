@@ -135,3 +135,11 @@ def test_tags_padding_and_unknown_words_are_never_written() -> None:
         for hypotheses in search(model, batch.source_BS, batch.lang_B.tolist(), beam=4, max_length=8):
             assert len(hypotheses) <= 4
             assert all(3 <= i < NUM_SUBWORDS for h in hypotheses for i in h.ids)
+
+
+def test_a_narrower_beam_has_larger_batches() -> None:
+    settings = DecodingSettings(beam=5, max_tokens=100, max_sentences=7, length_penalty=0.5)
+    greedy = settings.with_beam(1)
+    assert (greedy.beam, greedy.max_tokens, greedy.max_sentences, greedy.length_penalty) == (1, 500, 35, 0.5)
+    assert settings.with_beam(5) == settings
+    assert settings.with_beam(8).max_tokens == 100

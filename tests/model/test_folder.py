@@ -20,9 +20,17 @@ def folder(trained: Experiment, tmp_path: Path) -> Path:
 
 def test_the_folder_holds_what_it_promises(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
-    assert names == {"model.safetensors", "config.yaml", "languages.json", "subwords.model", "format.json"}
+    documents = {"config.yaml", "languages.json", "training.json", "format.json"}
+    assert names == {"model.safetensors", "subwords.model", *documents}
     languages = json.loads((folder / "languages.json").read_text())["languages"]
     assert [(entry["id"], entry["code"]) for entry in languages] == [(0, "qaa"), (1, "qab"), (2, "qac")]
+    training = load_model(folder).training
+    assert (training["steps"], training["best_by"]) == (6, "dev_bleu")
+
+
+def test_a_folder_of_an_earlier_release_is_read(folder: Path) -> None:
+    (folder / "training.json").unlink()
+    assert load_model(folder).training == {}
 
 
 def test_a_newer_format_is_refused(folder: Path) -> None:

@@ -138,7 +138,7 @@ def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment
     assert (
         found.disk.checkpoint < on_disk < 1.5 * found.disk.checkpoint
     )  # names and shapes are much, of so small a model
-    assert found.disk.needed == pytest.approx(3 * found.disk.checkpoint + found.num_parameters * 4)
+    assert found.disk.needed == pytest.approx(4 * found.disk.checkpoint + found.num_parameters * 4)
 
 
 def test_a_step_that_needs_too_much_memory_is_told_in_a_line(
@@ -167,4 +167,4 @@ def test_too_much_and_too_little_are_warned_of() -> None:
 def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     assert "The disk has not enough space for the checkpoints." in workflow.forecast(experiment).warnings()
-    assert Disk.of(experiment.run / "not" / "there", {}, {}, keep=2).free == 1
+    assert Disk.of(experiment.run / "not" / "there", {}, {}, experiment.training).free == 1

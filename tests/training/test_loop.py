@@ -22,6 +22,7 @@ from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.step import PlainStep
+from manyglot.training.validation import Validation
 from tests.conftest import tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -49,7 +50,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     whole, broken = (prepared(tmp_path / name, training=training) for name in ("whole", "broken"))
     workflow.train(whole)
 
-    measure = loop._measure
+    measure = Validation.__call__
     calls = iter(range(3, 100, 3))
 
     def fail_once(*arguments: object) -> object:
@@ -58,7 +59,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
         return measure(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_measure", fail_once)
+        patch.setattr(Validation, "__call__", fail_once)
         with pytest.raises(KeyboardInterrupt):
             workflow.train(broken)
     workflow.train(broken)

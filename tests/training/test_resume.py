@@ -18,6 +18,7 @@ import yaml
 from manyglot import workflow
 from manyglot.config import Experiment, read_experiment
 from manyglot.errors import ManyglotError
+from manyglot.model.folder import read_training
 from manyglot.training.log import read_log
 from tests.conftest import tiny_experiment
 
@@ -66,13 +67,17 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def history(experiment: Experiment) -> list[dict[str, Any]]:
     """The log without what depends on the time of day: losses, and the place in the data after each update."""
-    lines = read_log(experiment.run / "log.jsonl")
-    return [{k: v for k, v in line.items() if k not in ("tokens_per_second", "seconds")} for line in lines]
+    clock = {"tokens_per_second", "seconds", "validation"}
+    return [
+        {key: value for key, value in line.items() if key not in clock}
+        for line in read_log(experiment.run / "log.jsonl")
+    ]
 
 
 def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_path: Path) -> None:
-    """Bit for bit: the weights, the losses, and which sentences were in which step."""
-    (whole, whole_config), (broken, config) = (prepared(tmp_path / name) for name in ("whole", "broken"))
+    """Bit for bit: the weights, the losses, which sentences were in which step, what was best and when it stopped."""
+    choice = {"best_by": "dev_chrf", "keep_best": 2, "patience": 5, "validate_every": 2}
+    (whole, whole_config), (broken, config) = (prepared(tmp_path / name, **choice) for name in ("whole", "broken"))
     start(TRAIN, whole_config).communicate()
     rng, ends = random.Random(1), []
     for _ in range(30):
@@ -83,10 +88,15 @@ def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_
             break
     assert ends[-1] == 0
     assert ends.count(-signal.SIGKILL) == len(ends) - 1 >= 3, "it should have been killed a few times"
-    expected, got = ((e.run / "model" / "model.safetensors").read_bytes() for e in (whole, broken))
-    assert got == expected
+    for file in ("model/model.safetensors", "model/training.json", "checkpoints/step-00000012/model.safetensors"):
+        expected, got = ((e.run / file).read_bytes() for e in (whole, broken))
+        assert got == expected
     assert history(broken) == history(whole)
     assert {"loss", "epoch", "batch"} <= history(whole)[0].keys()
+    expected_names, kept = ({path.name for path in (e.run / "checkpoints").iterdir()} for e in (whole, broken))
+    assert expected_names == {"step-00000002", "step-00000004", "step-00000009", "step-00000012"}
+    assert kept >= expected_names, "one more if it was killed before it removed the last but two"
+    assert read_training(whole.run / "model")["steps"] == 12 < TRAINING["max_steps"], "it stopped early"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -144,7 +154,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path)
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
-    experiment, config = prepared(tmp_path)
+    experiment, config = prepared(tmp_path, best_by=None)
     limited = (
         "import resource, sys; from manyglot.cli import main; from manyglot.training import loop\n"
         "save = loop.save_checkpoint\n"

@@ -27,7 +27,7 @@ def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPa
 
     workflow.prepare(experiment)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_measure", fail)
+        patch.setattr(loop, "_validate", fail)
         with pytest.raises(KeyboardInterrupt):
             workflow.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == 3

@@ -43,6 +43,12 @@ class DecodingSettings(Settings):
     seed: int = Field(1, ge=0, lt=2**31)
     """Seed of what guidance draws at random (random_laa); others do not need it."""
 
+    def with_beam(self, beam: int) -> DecodingSettings:
+        """The same with another beam, and with larger batches where it is narrower, for they have as many rows."""
+        more = max(self.beam // beam, 1)
+        larger = {"max_tokens": self.max_tokens * more, "max_sentences": self.max_sentences * more}
+        return self.model_copy(update={"beam": beam, **larger})
+
     def limit(self, source_length: int) -> int:
         """The maximum length of a sentence's output."""
         return min(self.max_length, int(self.max_length_ratio * source_length) + 10)

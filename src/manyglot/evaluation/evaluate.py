@@ -17,7 +17,7 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
 from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy
 from manyglot.evaluation.scores import check_tokenizers, score
-from manyglot.progress import bar, say
+from manyglot.progress import Bar, bar, say
 from manyglot.settings import Settings
 
 
@@ -118,7 +118,8 @@ def evaluate(
     seen = set(supervised)
     tests = _tests(rows, [*supervised, *zero_shot], settings.max_sentences)
     check_tokenizers(direction.target for direction in tests)
-    outputs = _translate(translator, tests)
+    with bar(f"translating {len(tests)} directions", total=sum(map(len, tests.values()))) as progress:
+        outputs = translate_directions(translator, tests, progress)
     identify = cache(identifier.identify)  # references come back in many directions
     results, examples, chrf_signature = [], [], ""
     for direction, test in tests.items():
@@ -162,14 +163,13 @@ def _tests(
     return {direction: test for direction, test in tests.items() if test}
 
 
-def _translate(
-    translator: Translator, tests: Mapping[Direction, Sequence[Mapping[str, str]]]
+def translate_directions(
+    translator: Translator, tests: Mapping[Direction, Sequence[Mapping[str, str]]], progress: Bar | None = None
 ) -> dict[Direction, list[str]]:
     """All directions in one call, so that batches mix target languages and waste nothing."""
     texts = [row[direction.source] for direction, test in tests.items() for row in test]
     targets = [direction.target for direction, test in tests.items() for _ in test]
-    with bar(f"translating {len(tests)} directions", total=len(texts)) as progress:
-        outputs = iter(translator.translate(texts, targets, progress))
+    outputs = iter(translator.translate(texts, targets, progress))
     return {direction: [next(outputs) for _ in test] for direction, test in tests.items()}
 
 

@@ -3,6 +3,7 @@
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
 languages.json     the languages and their ids, and the directions of the training
+training.json      how many steps it was trained for, and which step's weights these are, and why
 subwords.model     the SentencePiece model
 format.json        the version of this layout
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ class TrainedModel:
     """The directions it was trained on; all others are zero-shot."""
     config: Mapping[str, Any]
     """The resolved experiment, of which `model` and `guidance` rebuild the model."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The `steps` it was trained for, the `step` whose weights these are, and what that was chosen by."""
 
 
 def save_model(folder: Path, trained: TrainedModel) -> None:
@@ -60,6 +63,7 @@ def save_model(folder: Path, trained: TrainedModel) -> None:
         (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
         trained.vocabulary.subwords.save(unfinished / "subwords.model")
         _write_json(unfinished / "languages.json", languages)
+        _write_json(unfinished / "training.json", dict(trained.training))
         _write_json(unfinished / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__})
 
 
@@ -76,6 +80,7 @@ def load_model(folder: Path) -> TrainedModel:
         if codes != list(languages):
             raise ValueError("the languages are not in order")
         directions = tuple(Direction(source, target) for source, target in card["trained_directions"])
+        training = read_training(folder)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise FolderError(f"The model folder {folder} is damaged ({error}).") from None
     vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), languages)
@@ -90,7 +95,13 @@ def load_model(folder: Path) -> TrainedModel:
     if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
         raise FolderError(f"The weights in {folder} are not all numbers.")
     model.load_state_dict(weights, assign=True)
-    return TrainedModel(model.eval(), vocabulary, directions, config)
+    return TrainedModel(model.eval(), vocabulary, directions, config, training)
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """What a model folder says of its training; those of earlier releases say nothing."""
+    path = folder / "training.json"
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
 class _Shape(Settings):

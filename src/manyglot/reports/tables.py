@@ -57,6 +57,9 @@ def print_description(description: Mapping[str, Any]) -> None:
         "vocabulary": f"{description['num_subwords']:,} subwords + {len(languages)} language tags",
         "languages": f"{len(languages)}: {' '.join(languages)}",
     }
+    if training := description["training"]:
+        chosen = f"best by {training['best_by']}" if training["best_by"] else "the last"
+        lines["weights"] = f"of step {training['step']:,} of {training['steps']:,}, {chosen}"
     console = _console()
     for key, value in lines.items():
         console.print(f"{key:<11} {value}", highlight=False, markup=False)

@@ -19,8 +19,12 @@ from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
 from manyglot.folders import written_whole
 from manyglot.progress import say
+from manyglot.training.best import Best, Score
 from manyglot.training.loss import Sums
 from manyglot.training.sharding import part_of
+
+DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
+"""What reading a damaged checkpoint may raise."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,15 @@ class RunState:
     place: Place = field(default_factory=Place)
     unlogged: Sums = field(default_factory=Sums)
     """The losses since the last line of the log."""
+    best: Best = field(default_factory=Best)
+    """What has been measured so far, as far as it decides what is kept and when to stop."""
 
 
 def save_checkpoint(
     folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep: int
 ) -> None:
-    """Write the checkpoint of a step and remove all but the last `keep`."""
-    place = folder / f"step-{state.step:08d}"
+    """Write the checkpoint of a step and remove all but the last `keep` and the best."""
+    place = _place(folder, state.step)
     if place.exists():  # a damaged one, or we would have gone on from it
         shutil.rmtree(place)
     try:
@@ -48,8 +54,21 @@ def save_checkpoint(
             (unfinished / "checksums.json").write_text(json.dumps(_checksums(unfinished)) + "\n", encoding="utf-8")
     except SafetensorError as error:  # as it calls what the system says
         raise FolderError(f"Cannot write the checkpoint {place}: {error}. The earlier ones are as they were.") from None
-    for old in _checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
+    _prune(folder, state, keep)
+
+
+def _prune(folder: Path, state: RunState, keep: int) -> None:
+    """Remove what is neither among the last nor among the best; killed amid this, we leave nothing that looks whole.
+
+    Checkpoints of later steps are damaged, or the run would have gone on from them.
+    """
+    for half_removed in folder.glob("*.unfinished"):
+        shutil.rmtree(half_removed)
+    last = [path for path in _checkpoints(folder) if path <= _place(folder, state.step)][-keep:]
+    kept = {*last, *(_place(folder, step) for step in state.best.steps)}
+    for old in _checkpoints(folder):
+        if old not in kept:
+            shutil.rmtree(old.rename(old.with_suffix(".unfinished")))
 
 
 def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
@@ -58,24 +77,47 @@ def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     for path in reversed(found):
         try:
             return _load(path, model, optimizer)
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            say(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
+        except DAMAGE as error:
+            _complain(path, error)
     if found:
         raise FolderError(f"All checkpoints in {folder} are damaged. Delete them to begin again.")
     return RunState()
 
 
+def load_best(folder: Path, model: nn.Module, best: Best) -> Score | None:
+    """Restore the weights of the best step whose checkpoint is whole; where there is none, leave them as they are."""
+    for score in best.scores:
+        path = _place(folder, score.step)
+        try:
+            _check(path)
+            model.load_state_dict(load_file(path / "model.safetensors"))
+        except DAMAGE as error:
+            _complain(path, error)
+        else:
+            return score
+    return None
+
+
+def _complain(path: Path, error: Exception) -> None:
+    say(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
+
+
 def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore a checkpoint, if its files are those that were written."""
-    for name, checksum in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
-        if _checksum(path / name) != checksum:
-            raise ValueError(f"{name} was changed or cut short")
+    _check(path)
     values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
     now = model.state_dict()
     weights = load_file(path / "model.safetensors")
     model.load_state_dict({name: part_of(weight, now[name]) for name, weight in weights.items()})
     _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
-    return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]))
+    best = Best.from_json(values["best"]) if "best" in values else Best()  # which older checkpoints have not
+    return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]), best)
+
+
+def _check(path: Path) -> None:
+    for name, checksum in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
+        if _checksum(path / name) != checksum:
+            raise ValueError(f"{name} was changed or cut short")
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -85,6 +127,10 @@ def _checksums(folder: Path) -> dict[str, str]:
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _place(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08d}"
 
 
 def _checkpoints(folder: Path) -> list[Path]:

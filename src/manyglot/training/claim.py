@@ -20,13 +20,17 @@ FREE_TO_CHANGE = (
     "corpus.path",
     "decoding.",
     "evaluation.",
+    "validation",
     "training.device",
     "training.shard",
     "training.max_steps",
     "training.log_every",
     "training.validate_every",
+    "training.best_by",
+    "training.patience",
     "training.checkpoint_every",
     "training.keep_checkpoints",
+    "training.keep_best",
     "training.trackers",
 )
 """Settings that do not decide the weights of a step, so that a run may go on with others; paths may move."""

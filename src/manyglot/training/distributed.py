@@ -65,6 +65,14 @@ class Team:
         dist.all_reduce(asked, group=self.talk)
         return bool(asked > 0)
 
+    def told(self, number: float) -> float:
+        """What the one that leads has for a number."""
+        if self.size == 1:
+            return number
+        said = torch.tensor(number, dtype=torch.float64)
+        dist.broadcast(said, src=0, group=self.talk)
+        return float(said)
+
     def wait(self) -> None:
         """Until all are here."""
         if self.size > 1:

@@ -91,15 +91,18 @@ class Disk:
 
     checkpoint: int
     needed: int
-    """Beside what is there: the checkpoints that are kept, another while it is written, and the model."""
+    """Beside what is there: the last and the best checkpoints, another while it is written, and the model."""
     free: int
 
     @classmethod
-    def of(cls, run: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], keep: int) -> Disk:
+    def of(
+        cls, run: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], settings: TrainingSettings
+    ) -> Disk:
         """From what a checkpoint holds."""
         model, optimizer = (sum(tensor.nbytes for tensor in each.values()) for each in (weights, moments))
         there = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
-        needed = (keep + 1) * (model + optimizer) + model - there
+        kept = settings.keep_checkpoints + settings.keep_best
+        needed = (kept + 1) * (model + optimizer) + model - there
         return cls(model + optimizer, max(needed, 0), shutil.disk_usage(nearest(run)).free)
 
 

@@ -15,6 +15,7 @@ from manyglot.training.checkpoint import RunState
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
 from manyglot.training.trackers import Tracker, flat
+from manyglot.training.validation import note_of
 
 
 class Log:
@@ -32,8 +33,9 @@ class Log:
         trackers: Sequence[Tracker] = (),
         writes: bool = True,
     ) -> None:
-        self.path, self.note, self.languages, self.writes = path, "", languages, writes
+        self.path, self.languages, self.writes = path, languages, writes
         self.speed, self.trackers, self.began = speed, trackers, time.monotonic()
+        self.learnt, self.measured = "", ""
         if not writes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,11 +46,11 @@ class Log:
         new.replace(path)
 
     def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
-        """Write the mean loss since the last line, and keep it as a note for the progress bar."""
+        """Write the mean loss since the last line, and keep it for the progress bar."""
         tokens, speed = sum(sums.tokens), self.speed.lap(sums)
         mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
-        self.note = f"loss {sums.loss / tokens:.3f}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
-        self.note += f", lr {learning_rate:.2g}"
+        self.learnt = f"loss {sums.loss / tokens:.3f}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
+        self.learnt += f", lr {learning_rate:.2g}"
         by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
         self.write(
             {
@@ -62,6 +64,16 @@ class Log:
                 "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
             }
         )
+
+    def validation(self, state: RunState, measured: Mapping[str, Any]) -> None:
+        """Write what was measured, and keep it for the progress bar."""
+        self.measured = note_of(measured, state.best)
+        self.write({"step": state.step, **measured})
+
+    @property
+    def note(self) -> str:
+        """The latest figures, for the progress bar."""
+        return "; ".join(filter(None, (self.learnt, self.measured)))
 
     def paused(self) -> AbstractContextManager[None]:
         """Leave out of the speed what is not training."""

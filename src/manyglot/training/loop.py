@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,26 +17,23 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import Loader, Place, Planned
-from manyglot.batches.packing import pack
-from manyglot.devices import Precision, autocast
+from manyglot.devices import Precision
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
+from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
-from manyglot.training.loss import Sums, batch_loss
+from manyglot.training.loss import Sums
 from manyglot.training.schedule import inverse_square_root
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step
 from manyglot.training.stopping import wish_to_stop
 from manyglot.training.trackers import TrackerName, opened
-
-Validate = Callable[[Transformer], Mapping[str, float]]
-"""Measures a model; the loop logs what it returns."""
-
+from manyglot.training.validation import Validation
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -68,12 +65,20 @@ class TrainingSettings(Settings):
     """auto, cpu, cuda or cuda:1."""
     shard: bool = False
     """Share the weights, gradients and moments out among the processes, for a model that is too large for one GPU."""
-    validate_every: int = Field(1000, ge=1)
-    """Updates between two measurements on the dev split."""
+    validate_every: int = Field(5000, ge=1)
+    """Updates between two measurements on the dev split; `validation` says what is measured."""
+    best_by: BestBy | None = "auto"
+    """What tells the best step, whose weights the model gets in the end: dev_bleu (the mean over the directions, as in
+    the paper), dev_chrf, dev_nll or zero_shot_language_accuracy. auto takes dev_bleu, or dev_nll where nothing is
+    translated; null takes the last step."""
+    patience: int | None = Field(None, ge=1)
+    """Stop when so many measurements in a row have not been better than the best; null never does."""
     checkpoint_every: int = Field(1000, ge=1)
-    """Updates between two checkpoints."""
+    """Updates between two checkpoints; a step that is among the best has one too."""
     keep_checkpoints: int = Field(2, ge=1)
     """How many of the last checkpoints to keep."""
+    keep_best: int = Field(1, ge=1)
+    """How many of the best checkpoints to keep, beside the last."""
     log_every: int = Field(50, ge=1)
     """Updates between two lines of the log."""
     trackers: tuple[TrackerName, ...] = ()
@@ -86,16 +91,18 @@ def train(
     settings: TrainingSettings,
     run: Path,
     seed: int,
-    validate: Validate,
+    validation: Validation,
     team: Team,
 ) -> RunState:
-    """Train until `max_steps` or until we are asked to stop, from the last checkpoint of the run if it has one."""
+    """Train until the run is finished or we are asked to stop, from the last checkpoint of the run if it has one."""
     check_shares(settings, team)
     place_model(model, settings.shard, team)
     optimizer = make_optimizer(model, settings)
     state = last_state(run, model, optimizer, settings)
     if state.step:
         say(f"Going on from step {state.step:,}.")
+    if state.step < settings.max_steps:
+        state = replace(state, best=validation.begin(state.best, settings.validate_every))
     team.wait()  # nobody writes before all have read
     losses = Losses(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision)
@@ -108,24 +115,34 @@ def train(
     ):
         speed = Speed(model, settings.precision, team, state.unlogged)
         log = Log(run / "log.jsonl", state, loader.languages, speed, trackers, writes=team.leads)
-        while state.step < settings.max_steps and not stop:
+        while not is_finished(state, settings) and not stop:
             batches, place = next(updates)
-            state = RunState(state.step + 1, place)
+            state = RunState(state.step + 1, place, best=state.best)
             losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), team))
             step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
             stop = team.any(wish.stop)
             if _due(state.step, settings.log_every, settings):
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = Losses(run)
-            if _due(state.step, settings.validate_every, settings):
+            if _due(state.step, settings.validate_every, settings) and validation.measures:
+                check_finite(model, state.step, team)
                 with log.paused():
-                    log.write({"step": state.step, **_measure(model, validate, team)})
-            if _due(state.step, settings.checkpoint_every, settings) or stop:
+                    state = _validate(model, state, settings.keep_best, validation, log, team)
+            kept = stop or is_finished(state, settings) or state.step in state.best.steps
+            if kept or _due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged=losses.settle())
                 check_finite(model, state.step, team)
                 _save(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints, team)
             display.advance(note=log.note)
+    validation.end()
+    if is_finished(state, settings) and state.step < settings.max_steps:
+        say(f"Stopped at step {state.step:,}: {validation.metric} was not better in {state.best.waited} validations.")
     return state
+
+
+def is_finished(state: RunState, settings: TrainingSettings) -> bool:
+    """Whether a run has made all its steps, or has not got better for too long."""
+    return state.step == settings.max_steps or state.best.waited >= (settings.patience or math.inf)
 
 
 def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
@@ -240,30 +257,16 @@ def step_optimizer(
     optimizer.zero_grad(set_to_none=not keep_gradients)
 
 
-def dev_loss(loader: Loader, device: torch.device, precision: Precision) -> Validate:
-    """A measurement: the mean negative log-likelihood of a token of the dev split."""
-
-    def validate(model: Transformer) -> dict[str, float]:
-        total, tokens = 0.0, 0
-        for batch in loader.epoch():
-            with autocast(device, precision):
-                total += batch_loss(model, pack(batch).to(device), 0.0).nll_L.sum().item()
-            tokens += batch.num_tokens
-        return {"dev_nll": total / tokens}
-
-    return validate
-
-
-def _measure(model: Transformer, validate: Validate, team: Team) -> Mapping[str, float]:
-    """Let the process that leads measure the whole model; the others have nothing to tell."""
+def _validate(
+    model: Transformer, state: RunState, keep_best: int, validation: Validation, log: Log, team: Team
+) -> RunState:
+    """Let the process that leads measure the whole model; all learn what tells the best step, and decide alike."""
     whole = whole_model(model, team)
-    if not team.leads:
-        return {}
-    whole.eval()
-    with torch.inference_mode():
-        measured = validate(whole)
-    whole.train()
-    return measured
+    measured = validation(whole) if team.leads else {}
+    value = team.told(validation.value(measured))
+    state = replace(state, best=state.best.after(state.step, value, keep_best))
+    log.validation(state, measured)
+    return state
 
 
 def _save(

@@ -1,6 +1,6 @@
 """The label-smoothed cross-entropy.
 
-Shape letters: N target tokens, D model width, L languages.
+Shape letters: B sentences, N target tokens, D model width, L languages.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor
 from manyglot.batches.packing import Packed
 from manyglot.model.operations import cross_entropy
 from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subwords import PAD
 
 
 class Loss(NamedTuple):
@@ -49,3 +50,13 @@ def batch_loss(model: Transformer, batch: Packed, label_smoothing: float) -> Los
     smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
     nll_L = nll_N.new_zeros(model.num_languages)
     return Loss(smoothed, nll_L.index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N))
+
+
+def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:
+    """The negative log-likelihood of each sentence, and the number of its tokens that it is the sum of."""
+    hidden_ND = model.packed_hidden(batch)
+    _, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, 0.0)
+    zeros_B = nll_N.new_zeros(batch.input.number)
+    scored_N = (batch.label_N != PAD).to(nll_N.dtype)
+    nll_B, tokens_B = (zeros_B.index_add(0, batch.input.sentence_N, each_N) for each_N in (nll_N, scored_N))
+    return nll_B, tokens_B

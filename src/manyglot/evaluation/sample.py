@@ -1,0 +1,151 @@
+"""A sample of the dev split that is translated while a model learns: the same sentences each time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
+
+from pydantic import Field
+
+from manyglot.batches.dataset import Dataset
+from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Row, Split
+from manyglot.decoding.translator import Translator
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.evaluate import translate_directions
+from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, make_identifier
+from manyglot.evaluation.scores import check_tokenizers, score
+from manyglot.model.transformer import Transformer
+from manyglot.progress import say
+from manyglot.settings import Settings
+
+LEAST = 10
+"""Zero-shot sentences of a direction: the share of fewer says nothing about it."""
+
+Rows = Mapping[Direction, Sequence[Row]]
+MakeTranslator = Callable[[Transformer], Translator]
+Scores = tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]
+"""Means over the directions, and what is known of each."""
+
+
+class ValidationSettings(Settings):
+    """What is measured on the dev split while the model learns: a sample, the same each time."""
+
+    pairs: int = Field(10_000, ge=0)
+    """Sentence pairs whose loss is measured (dev_nll); 0 measures none."""
+    sentences: int = Field(500, ge=0)
+    """Sentences that are translated for BLEU and chrF++ (dev_bleu, dev_chrf), spread evenly over the supervised
+    directions; 0 translates none."""
+    zero_shot_sentences: int = Field(200, ge=0)
+    """Sentences that are translated in directions without training (zero_shot_language_accuracy), at least ten in each;
+    of more directions than that some are drawn by the seed. 0 translates none."""
+    beam: int = Field(1, ge=1)
+    """Hypotheses kept per sentence; 1 is greedy search."""
+
+
+class DevTranslations:
+    """BLEU and chrF++ in the directions of the training."""
+
+    names: Sequence[str] = ("dev_bleu", "dev_chrf")
+    setting = "validation.sentences"
+
+    def __init__(self, rows: Rows, settings: ValidationSettings, seed: int, translator: MakeTranslator) -> None:
+        self.rows, self.translator = draw(rows, settings.sentences, seed), translator
+        self.sample = _in_words(self.rows, rows, settings)
+
+    def __call__(self, model: Transformer) -> Scores:
+        """Translate and compare with the references."""
+        outputs = translate_directions(self.translator(model), self.rows)
+        found = {d: score(outputs[d], [row[d.target] for row in rows], d.target) for d, rows in self.rows.items()}
+        means = {"dev_bleu": fmean(s.bleu for s in found.values()), "dev_chrf": fmean(s.chrf for s in found.values())}
+        return means, {direction: {"bleu": s.bleu, "chrf": s.chrf} for direction, s in found.items()}
+
+
+class ZeroShotTranslations:
+    """Language accuracy in directions without training; this needs no references."""
+
+    names: Sequence[str] = ("zero_shot_language_accuracy",)
+    setting = "validation.zero_shot_sentences"
+
+    def __init__(
+        self, rows: Rows, settings: ValidationSettings, seed: int, translator: MakeTranslator, identifier: Identifier
+    ) -> None:
+        rows = {direction: those for direction, those in rows.items() if identifier.label(direction.target)}
+        if not rows:
+            raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
+        self.rows, self.translator = draw(rows, settings.zero_shot_sentences, seed, LEAST), translator
+        self.sample, self.identifier = _in_words(self.rows, rows, settings), identifier
+
+    def __call__(self, model: Transformer) -> Scores:
+        """Translate and tell the languages."""
+        found = {}
+        for direction, outputs in translate_directions(self.translator(model), self.rows).items():
+            languages = [self.identifier.identify(output) for output in outputs]
+            share = accuracy(languages, self.identifier.label(direction.target))
+            assert share is not None, "only directions whose target language can be told are drawn"
+            found[direction] = share
+        return {self.names[0]: fmean(found.values())}, {d: {"language_accuracy": share} for d, share in found.items()}
+
+
+def translated_measures(
+    dataset: Dataset,
+    trained: Sequence[Direction],
+    settings: ValidationSettings,
+    identifier_name: IdentifierName,
+    seed: int,
+    translator: MakeTranslator,
+) -> list[DevTranslations | ZeroShotTranslations]:
+    """What can be measured on the dev split of a dataset by translating."""
+    measures: list[DevTranslations | ZeroShotTranslations] = []
+    rows = dataset.rows(Split.DEV) if settings.sentences or settings.zero_shot_sentences else []
+    if settings.sentences and (judged := _with_references(rows, trained)):
+        measures.append(DevTranslations(judged, settings, seed, translator))
+    if settings.zero_shot_sentences and (unseen := _without_training(rows, trained)):
+        try:
+            identifier = make_identifier(identifier_name, dataset)
+            measures.append(ZeroShotTranslations(unseen, settings, seed, translator, identifier))
+        except ManyglotError as error:
+            say(f"zero_shot_language_accuracy is not measured. {error}")
+    return measures
+
+
+def _with_references(rows: Sequence[Row], directions: Iterable[Direction]) -> dict[Direction, list[Row]]:
+    """The rows of each direction that has some, without languages that BLEU cannot split into words here."""
+    found = {d: [row for row in rows if d.source in row and d.target in row] for d in directions}
+    found = {direction: those for direction, those in found.items() if those}
+    for code in sorted({direction.target for direction in found}):
+        try:
+            check_tokenizers([code])
+        except ManyglotError as error:
+            say(f"Translations into {code} are not judged while training. {error}")
+            found = {direction: those for direction, those in found.items() if direction.target != code}
+    return found
+
+
+def _without_training(rows: Sequence[Row], trained: Sequence[Direction]) -> dict[Direction, list[Row]]:
+    """What can be translated from a language that is learnt to be read into another that is learnt to be written."""
+    sources = {direction.source: [row for row in rows if direction.source in row] for direction in trained}
+    targets = {direction.target for direction in trained}
+    every = {Direction(source, target) for source in sources for target in targets if source != target}
+    return {
+        direction: sources[direction.source] for direction in every.difference(trained) if sources[direction.source]
+    }
+
+
+def draw(rows: Rows, number: int, seed: int, least: int = 1) -> dict[Direction, list[Row]]:
+    """So many rows, spread evenly over the directions; where that would be fewer than `least` each, over some."""
+    rng = random.Random(seed)
+    directions = sorted(rng.sample(sorted(rows), min(len(rows), max(number // least, 1))))
+    drawn, left = {}, number
+    for i, direction in enumerate(sorted(directions, key=lambda d: len(rows[d]))):  # the others share what one lacks
+        share = min(len(rows[direction]), left // (len(directions) - i))
+        drawn[direction] = rng.sample(rows[direction], share)
+        left -= share
+    return {direction: drawn[direction] for direction in directions}
+
+
+def _in_words(drawn: Rows, rows: Rows, settings: ValidationSettings) -> str:
+    """How much of how much."""
+    sentences = " of ".join(f"{sum(map(len, each.values())):,}" for each in (drawn, rows))
+    return f"{sentences} sentences in {len(drawn)} of {len(rows)} directions (beam {settings.beam})"

@@ -1,0 +1,73 @@
+"""Which steps of a run are its best, and how long ago it was last better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from manyglot.errors import SettingsError
+
+BestBy = Literal["auto", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy"]
+BY_ITSELF = ("dev_bleu", "dev_nll")
+"""What `auto` takes: the first of these that is measured."""
+LOWER_IS_BETTER = ("dev_nll",)
+NEEDS: dict[str, str] = {
+    "dev_nll": "dev text of trained directions and validation.pairs above 0",
+    "dev_bleu": "dev text of trained directions and validation.sentences above 0",
+    "dev_chrf": "dev text of trained directions and validation.sentences above 0",
+    "zero_shot_language_accuracy": "dev text, directions without training and validation.zero_shot_sentences above 0",
+}
+"""For who asks for what is not measured."""
+
+
+class Score(NamedTuple):
+    """What was measured at a step."""
+
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best steps of a run, best first; of equals the later. A checkpoint holds it, so a run goes on with it."""
+
+    measure: str = ""
+    """The metric and the sample it is measured on: values of another measure cannot be compared."""
+    scores: tuple[Score, ...] = ()
+    waited: int = 0
+    """Validations since the last that was better than all before it."""
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps whose checkpoints are to be kept."""
+        return [score.step for score in self.scores]
+
+    def after(self, step: int, value: float, keep: int) -> Best:
+        """The same with one more validation, of which the best `keep` are remembered."""
+        if not math.isfinite(value):
+            return Best(self.measure, self.scores, self.waited + 1)
+        better = not self.scores or self._rank(value) < self._rank(self.scores[0].value)
+        scores = sorted([*self.scores, Score(step, value)], key=lambda s: (self._rank(s.value), -s.step))
+        return Best(self.measure, tuple(scores[:keep]), 0 if better else self.waited + 1)
+
+    def _rank(self, value: float) -> float:
+        return value if self.measure.startswith(LOWER_IS_BETTER) else -value
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Best:
+        """Read what `dataclasses.asdict` makes of it."""
+        return cls(values["measure"], tuple(Score(*score) for score in values["scores"]), values["waited"])
+
+
+def metric_to_choose_by(best_by: BestBy | None, measured: Collection[str], patience: int | None) -> str | None:
+    """The metric that decides what is best, if there is one; refuse one that is not measured."""
+    if best_by is not None and best_by != "auto" and best_by not in measured:
+        known = ", ".join(measured) or "nothing"
+        raise SettingsError(f"training.best_by: {best_by} needs {NEEDS[best_by]}. Here, {known} can be measured.")
+    chosen = next((name for name in BY_ITSELF if name in measured), None) if best_by == "auto" else best_by
+    if patience is not None and chosen is None:
+        why = "training.best_by is null" if best_by is None else "nothing is measured"
+        raise SettingsError(f"training.patience: nothing tells if the model gets better, as {why}. Use null here too.")
+    return chosen
