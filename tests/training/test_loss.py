@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyglot.batches.packing import pack
+from manyglot.model import cross_entropy
 from manyglot.model.guidance import read_method
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import inverse_square_root
@@ -15,7 +16,11 @@ from tests.conftest import random_batch, tiny_model
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_it_is_torch_s_cross_entropy_with_its_gradients(smoothing: float) -> None:
+@pytest.mark.parametrize("chunk", [512, 7])
+def test_it_is_torch_s_cross_entropy_with_its_gradients(
+    smoothing: float, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
     model = tiny_model([read_method({"method": "token", "side": "target", "mode": "clean"})])
     batch = random_batch(model)
     ours = batch_loss(model, pack(batch), smoothing)

@@ -21,6 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.batches.packing import LONG, Groups, Sentences
+from manyglot.model.cross_entropy import ChunkedCrossEntropy
+from manyglot.model.guidance.products import product_dtype
 from manyglot.model.halves import Halves
 from manyglot.vocabulary.subwords import PAD
 
@@ -269,19 +271,14 @@ def cross_entropy(
 
     A token whose label is PAD has none.
     """
-    dtype = _half_type(hidden_ND)
+    dtype, wanted = _half_type(hidden_ND), (label_N, label_smoothing, PAD)
     if dtype is not None:
         from manyglot.model.kernels.loss import LinearCrossEntropy
 
-        arguments = hidden_ND.to(dtype), weight_VD, label_N, label_smoothing, PAD
-        smoothed, nll_N = _apply(LinearCrossEntropy, *arguments)
+        smoothed, nll_N = _apply(LinearCrossEntropy, hidden_ND.to(dtype), weight_VD, *wanted)
         return smoothed, nll_N
-    scored_N = label_N != PAD
-    logits = F.linear(hidden_ND[scored_N], weight_VD)
-    logprob = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-    nll = -logprob.gather(1, label_N[scored_N].long()[:, None])[:, 0]
-    smoothed = (1 - label_smoothing) * nll.sum() - label_smoothing * logprob.mean(dim=-1).sum()
-    nll_N = nll.new_zeros(len(label_N)).masked_scatter(scored_N, nll.detach())
+    dtype = product_dtype(hidden_ND)
+    smoothed, nll_N = _apply(ChunkedCrossEntropy, hidden_ND.to(dtype), weight_VD.to(dtype), *wanted)
     return smoothed, nll_N
 
 

@@ -1,0 +1,67 @@
+"""Output layer and label-smoothed cross-entropy together, a chunk of tokens at a time, in plain PyTorch.
+
+The logits of a chunk become their gradients in place and are multiplied out at once, so no more than one chunk of them
+ever exists. `kernels/loss.py` does the same on a GPU.
+
+Shape letters: N tokens, n of a chunk, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 512
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """The sum of the smoothed loss over the tokens that have a label, and each one's negative log-likelihood."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignored: int
+    ) -> tuple[Tensor, Tensor]:
+        """The gradients are computed here too; softmax and sums are float32 at least."""
+        dtype = torch.promote_types(hidden_ND.dtype, torch.float32)
+        smoothed, nll_N = hidden_ND.new_zeros((), dtype=dtype), hidden_ND.new_empty(len(hidden_ND), dtype=dtype)
+        needed = any(ctx.needs_input_grad)
+        gradients = (torch.empty_like(hidden_ND), torch.zeros_like(weight_VD)) if needed else None
+        logits_nV = hidden_ND.new_empty((min(CHUNK, len(hidden_ND)), len(weight_VD)))
+        for start in range(0, len(hidden_ND), CHUNK):
+            rows = slice(start, start + CHUNK)
+            hidden_nD, label_n1 = hidden_ND[rows], label_N[rows, None].long()
+            logits_nV = torch.mm(hidden_nD, weight_VD.T, out=logits_nV[: len(hidden_nD)])
+            loss_n1, nll_n1, softmax_nV = _losses(logits_nV.to(dtype), label_n1, smoothing)
+            real_n1 = label_n1 != ignored
+            smoothed += torch.where(real_n1, loss_n1, 0.0).sum()
+            nll_N[rows] = torch.where(real_n1, nll_n1, 0.0)[:, 0]
+            if gradients is None:
+                continue
+            ones_n1 = torch.full_like(loss_n1, smoothing - 1)
+            dlogits_nV = softmax_nV.sub_(smoothing / len(weight_VD)).scatter_add_(1, label_n1, ones_n1)
+            dlogits_nV = dlogits_nV.mul_(real_n1).to(hidden_ND.dtype)
+            torch.mm(dlogits_nV, weight_VD, out=gradients[0][rows])
+            gradients[1].addmm_(dlogits_nV.T, hidden_nD)
+        if gradients is not None:
+            ctx.save_for_backward(*gradients)
+        ctx.mark_non_differentiable(nll_N)
+        return smoothed, nll_N
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
+        """Scale what was computed before."""
+        dhidden_ND, dweight_VD = ctx.saved_tensors
+        return dhidden_ND * grad.to(dhidden_ND.dtype), dweight_VD * grad.to(dweight_VD.dtype), None, None, None
+
+
+def _losses(logits_nV: Tensor, label_n1: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Smoothed loss, negative log-likelihood and softmax of each row, which takes the place of the logits."""
+    of_label_n1, mean_n1 = logits_nV.gather(1, label_n1), logits_nV.mean(dim=1, keepdim=True)
+    most_n1 = logits_nV.amax(dim=1, keepdim=True)
+    softmax_nV = logits_nV.sub_(most_n1).exp_()
+    total_n1 = softmax_nV.sum(dim=1, keepdim=True)
+    log_total_n1 = most_n1 + total_n1.log()
+    nll_n1 = log_total_n1 - of_label_n1
+    return (1 - smoothing) * nll_n1 + smoothing * (log_total_n1 - mean_n1), nll_n1, softmax_nV.div_(total_n1)
