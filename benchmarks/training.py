@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("--alike", choices=["longer", "both", "none"], help="none on a GPU, else longer")
     parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
     parser.add_argument("--hf-tokens", type=int, default=32_768, help="batches.max_tokens of hf, if that is less")
-    parser.add_argument("--warmup", type=int, default=10, help="steps without anything new before it is timed")
+    parser.add_argument("--warmup", type=int, default=30, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
     parser.add_argument("--json", type=Path, help="a file for the figures")

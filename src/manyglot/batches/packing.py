@@ -21,6 +21,8 @@ from manyglot.vocabulary.subwords import EOS, PAD
 
 SHORT, LONG = 64, 128
 """Sizes of the tiles in which a kernel attends; a sentence must fit into one of them."""
+FILLED = 512, 128
+"""Groups, small and large, are filled up to multiples of these: one without sentences costs next to nothing."""
 
 
 class Sentences(NamedTuple):
@@ -112,7 +114,7 @@ class _Tokens(NamedTuple):
             _filled(self.input_N, missing_N, EOS),
             input_B,
             _filled(self.label_N, missing_N, PAD),
-            np.pad(self.lang_B, (0, _up(len(source_B), multiple) - len(self.lang_B)), mode="edge"),
+            np.pad(self.lang_B, (0, _up(len(source_B), 4 * multiple) - len(self.lang_B)), mode="edge"),
         )
 
     @property
@@ -132,7 +134,7 @@ def pack(batch: Batch, multiple: int = 1) -> Packed:
     num_tokens = int((tokens.label_N != PAD).sum())
     steps = (1, 1)
     if multiple > 1 and fits:
-        tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG), (256, 64)
+        tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG), FILLED
     source_B, input_B = tokens.source_B, tokens.input_B
     groups = []
     for query_B, key_B in ((source_B, source_B), (input_B, input_B), (input_B, source_B)):
