@@ -20,7 +20,7 @@ from manyglot.training import loop
 from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
-from manyglot.training.schedule import inverse_square_root
+from manyglot.training.schedule import learning_rate
 from manyglot.training.step import PlainStep
 from manyglot.training.validation import Validation
 from tests.conftest import tiny_experiment, tiny_model
@@ -101,7 +101,7 @@ def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.
     workflow.train(experiment)
     assert made == [{"betas": (0.8, 0.95), "eps": 1e-7, "weight_decay": 0.3, "fused": True}]
     rates = [line["learning_rate"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
-    assert rates == [inverse_square_root(step, 5e-4, 3) for step in range(1, 10)]
+    assert rates == [learning_rate("inverse_square_root", step, 5e-4, 3, 9) for step in range(1, 10)]
 
 
 def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:

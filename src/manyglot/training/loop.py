@@ -27,7 +27,7 @@ from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensor
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.loss import Sums
-from manyglot.training.schedule import inverse_square_root
+from manyglot.training.schedule import ScheduleName, learning_rate
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step
@@ -46,7 +46,10 @@ class TrainingSettings(Settings):
     accumulation: int = Field(1, ge=1)
     """Batches whose gradients make one update: the real batch is this many times batches.max_tokens."""
     learning_rate: float = Field(5e-4, gt=0)
-    """The peak, reached at the end of the warm-up; then it falls with the inverse square root of the step."""
+    """The peak, reached at the end of the warm-up."""
+    schedule: ScheduleName = "inverse_square_root"
+    """How the learning rate falls after the warm-up: with the inverse square root of the step (the paper), by a cosine
+    or a line to zero at max_steps, or not at all (constant)."""
     warmup_steps: int = Field(4000, ge=0)
     """Updates over which the learning rate rises."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
@@ -252,7 +255,9 @@ def step_optimizer(
     if settings.clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
     for group in optimizer.param_groups:
-        group["lr"] = inverse_square_root(step, settings.learning_rate, settings.warmup_steps)
+        group["lr"] = learning_rate(
+            settings.schedule, step, settings.learning_rate, settings.warmup_steps, settings.max_steps
+        )
     optimizer.step()
     optimizer.zero_grad(set_to_none=not keep_gradients)
 
