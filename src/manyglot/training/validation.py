@@ -108,7 +108,7 @@ class Validation:
     def end(self) -> None:
         """Say what it cost."""
         if self.number:
-            advice = f" {self._advice()}" if self.share > MOST else ""
+            advice = f" {self._advice()}" if self.share > MOST and not self.is_dear else ""  # or it was given before
             say(f"Validation took {sum(self.seconds):.0f} s, {self.share:.1%} of the time.{advice}")
 
     def _advice(self) -> str:
