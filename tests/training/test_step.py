@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
@@ -39,6 +41,24 @@ def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
 
 def gradients(model: Transformer) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The half of a recorded step that needs no GPU."""
+    model, device = tiny_model(COMBINATIONS[name]).eval(), torch.device("cpu")
+    model.decoder[0].ffn.inner.weight.requires_grad = False
+    batch, drawn_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
+    monkeypatch.setattr(model, "packed_hidden", partial(type(model).packed_hidden, model, drawn_B=drawn_B))
+    one_by_one = PlainStep(model, 0.1, device, "float32")
+    one_by_one(one_by_one.pack(batch), 0.5)
+    expected = gradients(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    at_once = RecordedStep.__new__(RecordedStep)
+    PlainStep.__init__(at_once, model, 0.1, device, "float32")
+    PlainStep.__call__(at_once, one_by_one.pack(batch), 0.5)
+    torch.testing.assert_close({n: g - 1 for n, g in gradients(model).items() if n in expected}, expected)
 
 
 @pytest.mark.gpu

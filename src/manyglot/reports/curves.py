@@ -157,6 +157,7 @@ def _scores(axes: Axes, runs: Sequence[_Run], key: str) -> list[_End]:
     measured = [run for run in runs if key in run.history.metrics]
     for run in measured:
         axes.plot(*run.history.curve(key), color=run.colour, **DEV)
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], 0))
     axes.set_title(spoken(key))
     return [_end(axes, run, run.history.curve(key)) for run in measured]
 

@@ -118,9 +118,10 @@ class RecordedStep(PlainStep):
 
     def _add_gradients(self, loss: Tensor) -> None:
         """All at once in the end: there are hundreds."""
-        parameters = list(self.model.parameters())
-        gradients = torch.autograd.grad(loss, parameters)
-        torch._foreach_add_([p.grad for p in parameters if p.grad is not None], list(gradients))
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        new = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
+        pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
+        torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
     def _record(self, batch: Packed) -> _Recording:
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
