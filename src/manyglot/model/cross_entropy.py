@@ -43,7 +43,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             dlogits_nV = softmax_nV.sub_(smoothing / len(weight_VD)).scatter_add_(1, label_n1, ones_n1)
             dlogits_nV = dlogits_nV.mul_(real_n1).to(hidden_ND.dtype)
             torch.mm(dlogits_nV, weight_VD, out=gradients[0][rows])
-            gradients[1].addmm_(dlogits_nV.T, hidden_nD)
+            torch.addmm(gradients[1], dlogits_nV.T, hidden_nD, out=gradients[1])
         if gradients is not None:
             ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(nll_N)
