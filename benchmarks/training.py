@@ -38,7 +38,8 @@ from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
 from manyglot.training.distributed import Team
-from manyglot.training.loop import Losses, TrainingSettings, accumulate, step_optimizer
+from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
+from manyglot.training.losses import Losses
 from manyglot.training.step import make_step
 from manyglot.vocabulary.subwords import EOS, PAD
 

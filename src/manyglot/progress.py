@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from rich.console import Console, RenderableType
@@ -35,9 +35,10 @@ def is_silent() -> bool:
 
 
 def say(message: str) -> None:
-    """Tell the user something that is not a result."""
+    """Tell the user something that is not a result; if nobody listens any more, that is no reason to stop."""
     if not is_silent():
-        print(message, file=sys.stderr, flush=True)
+        with suppress(BrokenPipeError):
+            print(message, file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
@@ -80,7 +81,7 @@ class _Progress(Progress):
     def get_renderables(self) -> Iterator[RenderableType]:
         yield from super().get_renderables()
         if self.note:
-            yield Text(self.note, style="dim", no_wrap=True, overflow="ellipsis")
+            yield Text(self.note.replace("; ", "\n"), style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class _RichBar:

@@ -126,13 +126,15 @@ def forecast(experiment: Experiment) -> Forecast:
     place_model(model, settings.shard, Team(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
+        check_trackers(settings.trackers)
         check_run(run, experiment.resolved(), dataset.digest())
         check_writable(run)
         if (done := _trained_to(experiment)) is not None:
             beginning = Beginning(str(run), "finished", done)
         else:
             state = last_state(run, model, optimizer, settings)
-            beginning = Beginning(str(run), "goes on" if state.step else "new", state.step)
+            over = is_finished(state, settings)
+            beginning = Beginning(str(run), "finished" if over else "goes on" if state.step else "new", state.step)
     except ManyglotError as error:
         beginning = Beginning(str(run), "refused", reason=str(error))
     trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
@@ -156,14 +158,15 @@ def _train(experiment: Experiment, processes: Team) -> Path:
     settings = experiment.training
     validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
     claim = experiment.run, experiment.resolved(), dataset.digest()
-    if processes.leads:
-        check_trackers(settings.trackers)
-        check_run(*claim)  # after all that can be wrong with the settings
+    check_trackers(settings.trackers)
+    check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
     processes.wait()
     model_folder = experiment.run / "model"
     if (done := _trained_to(experiment)) is not None:
         early = ", where it stopped early" if done < settings.max_steps else ""
         say(f"{experiment.run} is already trained to step {done}{early}; its model is {model_folder}.")
+        if early:
+            say(f"To train on, delete {model_folder} and raise training.patience.")
         return model_folder
     with claimed_run(*claim) if processes.leads else nullcontext():
         state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, processes)
@@ -172,7 +175,7 @@ def _train(experiment: Experiment, processes: Team) -> Path:
         directions = tuple(loader.directions)
         whole = whole_model(model, processes)
         if processes.leads:
-            training = _choose_weights(experiment.run, whole, state)
+            training = _choose_weights(experiment.run, whole, state, validation)
             trained = TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved(), training)
             save_model(model_folder, trained)
         processes.wait()
@@ -192,9 +195,10 @@ def _trained_to(experiment: Experiment) -> int | None:
     return done
 
 
-def _choose_weights(run: Path, model: Transformer, state: RunState) -> dict[str, Any]:
+def _choose_weights(run: Path, model: Transformer, state: RunState, validation: Validation) -> dict[str, Any]:
     """Give the model the weights of the best step, or leave it those of the last; say and return which."""
-    best = load_best(run / "checkpoints", model, state.best)
+    told = state.best.measure == validation.measure  # and not by what it was told before the run went on
+    best = load_best(run / "checkpoints", model, state.best) if told else None
     if best is None:
         say(f"The model has the weights of step {state.step:,}, the last.")
         return {"steps": state.step, "step": state.step, "best_by": None}

@@ -20,7 +20,9 @@ def after(best: Best, *values: float, keep: int = 1) -> Best:
     [
         ("dev_bleu", (20, 30, 25), [2, 3, 1], 1),
         ("dev_nll of 9 pairs", (2.0, 3.0, 2.5), [1, 3, 2], 2),
-        ("dev_bleu", (0, 0, 0), [3, 2, 1], 2),  # of equals the later is kept, but nothing got better
+        ("dev_bleu", (5, 5, 5), [3, 2, 1], 2),  # of equals the later is kept, but nothing got better
+        ("dev_bleu", (0, 0, 0), [3, 2, 1], 0),  # nothing is learnt yet: waiting has not begun
+        ("dev_bleu", (0, 7, 6), [2, 3, 1], 1),
         ("dev_bleu", (float("nan"), 10, float("inf")), [2], 1),
     ],
 )

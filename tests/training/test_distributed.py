@@ -36,8 +36,10 @@ IN_DOUBLE = """
 import sys
 from manyglot import workflow
 from manyglot.cli import main
+from manyglot.training import best
 from manyglot.training.sharding import own_part
 
+best.NOTHING = -1
 new_model, whole_model = workflow.new_model, workflow.whole_model
 
 def counted(model, team):

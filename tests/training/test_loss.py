@@ -12,6 +12,20 @@ from manyglot.vocabulary.subwords import PAD
 from tests.conftest import random_batch, tiny_model
 
 
+def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one chunk gives in half precision, many give too."""
+    torch.manual_seed(0)
+    hidden, weight = (torch.randn(n, 32).bfloat16().requires_grad_() for n in (4096, 50))
+    label, found = torch.randint(1, 50, (4096,)), []
+    for chunk in (4096, 16):
+        monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
+        loss, _ = cross_entropy.ChunkedCrossEntropy.apply(hidden, weight, label, 0.1, PAD)
+        found.append(torch.autograd.grad(loss / 4096, (hidden, weight)))
+    for one, many in zip(*found, strict=True):
+        assert one.dtype == many.dtype == torch.bfloat16
+        torch.testing.assert_close(one, many, rtol=0.01, atol=0.01 * float(one.abs().max()))
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk", [512, 7])
 def test_it_is_torch_s_cross_entropy_with_its_gradients(

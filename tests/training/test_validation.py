@@ -118,7 +118,7 @@ def test_a_run_that_gets_no_better_stops_and_is_finished(
     model = workflow.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
     told = capsys.readouterr().err
-    assert ("dev_bleu was not better in" in told) == (ends < 8)
+    assert ("dev_bleu was not better" in told) == (ends < 8)
     workflow.train(experiment)
     early = ", where it stopped early" if ends < 8 else ""
     assert f"already trained to step {ends}{early}; its model" in capsys.readouterr().err
@@ -205,7 +205,8 @@ def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: p
         assert 0 < line["validation"]["share"] < 1
     told = capsys.readouterr().err
     assert "dev_bleu, dev_chrf of 32 of 32 sentences in 4 of 4 directions (beam 1)" in told
-    assert "zero_shot_language_accuracy of 16 of 16 sentences in 2 of 2 directions (beam 1). Best by dev_bleu." in told
+    assert "zero_shot_language_accuracy of 16 of 16 sentences in 2 of 2 directions (beam 1) by character" in told
+    assert "Best by dev_bleu." in told
     assert "Validation took " in told
     for name in ("BLEU", "chrF++", "zero-shot LangAcc", "best"):
         assert name in told.split("training 8/8 done")[1], "the note of the progress bar"
@@ -276,4 +277,36 @@ def test_validation_that_is_dear_says_what_to_change(
     assert len(told) == 1, "it says so once"
     assert "lower validation.sentences or raise training.validate_every" in told[0]
     validation.end()
-    assert "lower validation.sentences" in capsys.readouterr().err
+    assert "of the time" in capsys.readouterr().err
+
+
+def test_a_model_is_chosen_by_what_is_asked_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    experiment = prepared(tmp_path)
+    shutil.rmtree(workflow.train(experiment))
+    capsys.readouterr()
+    model = workflow.train(
+        experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_by": None})})
+    )
+    assert "the weights of step 8, the last" in capsys.readouterr().err
+    assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 8
+
+
+def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None:
+    """A run that goes on is the uninterrupted one, or refused."""
+    experiment = prepared(tmp_path, training={"schedule": "cosine", "max_steps": 4})
+    shutil.rmtree(workflow.train(experiment))
+    longer = experiment.model_copy(update={"training": experiment.training.model_copy(update={"max_steps": 6})})
+    with pytest.raises(ManyglotError, match=r"other settings \(training\.max_steps\)"):
+        workflow.train(longer)
+
+
+def test_a_run_that_stops_early_is_logged_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
+) -> None:
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    experiment = prepared(tmp_path, training={"patience": 2, "log_every": 50})
+    workflow.train(experiment)
+    assert [line["step"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line] == [6]

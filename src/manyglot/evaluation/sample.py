@@ -20,6 +20,8 @@ from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.settings import Settings
 
+NAMED = 5
+"""Directions that a message names."""
 LEAST = 10
 """Zero-shot sentences of a direction: the share of fewer says nothing about it."""
 
@@ -75,7 +77,7 @@ class ZeroShotTranslations:
         if not rows:
             raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
         self.rows, self.translator = draw(rows, settings.zero_shot_sentences, seed, LEAST), translator
-        self.sample, self.identifier = _in_words(self.rows, rows, settings), identifier
+        self.sample, self.identifier = f"{_in_words(self.rows, rows, settings)} by {identifier.name}", identifier
 
     def __call__(self, model: Transformer) -> Scores:
         """Translate and tell the languages."""
@@ -101,6 +103,9 @@ def translated_measures(
     rows = dataset.rows(Split.DEV) if settings.sentences or settings.zero_shot_sentences else []
     if settings.sentences and (judged := _with_references(rows, trained)):
         measures.append(DevTranslations(judged, settings, seed, translator))
+        if missing := [str(direction) for direction in trained if direction not in judged]:
+            named = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if missing[NAMED:] else "")
+            say(f"{len(missing)} of {len(trained)} trained directions are not judged, for want of dev text: {named}.")
     if settings.zero_shot_sentences and (unseen := _without_training(rows, trained)):
         try:
             identifier = make_identifier(identifier_name, dataset)

@@ -27,7 +27,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         dtype = torch.promote_types(hidden_ND.dtype, torch.float32)
         smoothed, nll_N = hidden_ND.new_zeros((), dtype=dtype), hidden_ND.new_empty(len(hidden_ND), dtype=dtype)
         needed = any(ctx.needs_input_grad)
-        gradients = (torch.empty_like(hidden_ND), torch.zeros_like(weight_VD)) if needed else None
+        gradients = (torch.empty_like(hidden_ND), torch.zeros_like(weight_VD, dtype=dtype)) if needed else None
         logits_nV = hidden_ND.new_empty((min(CHUNK, len(hidden_ND)), len(weight_VD)))
         for start in range(0, len(hidden_ND), CHUNK):
             rows = slice(start, start + CHUNK)
@@ -43,9 +43,13 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             dlogits_nV = softmax_nV.sub_(smoothing / len(weight_VD)).scatter_add_(1, label_n1, ones_n1)
             dlogits_nV = dlogits_nV.mul_(real_n1).to(hidden_ND.dtype)
             torch.mm(dlogits_nV, weight_VD, out=gradients[0][rows])
-            torch.addmm(gradients[1], dlogits_nV.T, hidden_nD, out=gradients[1])
+            if dlogits_nV.dtype == dtype:
+                torch.addmm(gradients[1], dlogits_nV.T, hidden_nD, out=gradients[1])
+            else:  # sums over chunks are too long for half precision
+                gradients[1].add_(dlogits_nV.T @ hidden_nD)
         if gradients is not None:
             ctx.save_for_backward(*gradients)
+            ctx.weight_type = weight_VD.dtype
         ctx.mark_non_differentiable(nll_N)
         return smoothed, nll_N
 
@@ -53,7 +57,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
         """Scale what was computed before."""
         dhidden_ND, dweight_VD = ctx.saved_tensors
-        return dhidden_ND * grad.to(dhidden_ND.dtype), dweight_VD * grad.to(dweight_VD.dtype), None, None, None
+        dweight_VD = (dweight_VD * grad).to(ctx.weight_type)
+        return (dhidden_ND * grad).to(dhidden_ND.dtype), dweight_VD, None, None, None
 
 
 def _losses(logits_nV: Tensor, label_n1: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:

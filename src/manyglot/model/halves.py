@@ -15,7 +15,7 @@ class Halves:
     """
 
     def __init__(self, layers: Iterable[nn.Module], dtype: torch.dtype) -> None:
-        linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
+        linear = [layer for layer in layers if isinstance(layer, nn.Linear) and layer.bias is not None]
         whole = [layer.weight.detach() for layer in linear] + [layer.bias.detach() for layer in linear]
         sizes = [weight.numel() for weight in whole]
         self.block = whole[0].new_empty(sum(sizes), dtype=dtype)

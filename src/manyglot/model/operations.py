@@ -272,6 +272,7 @@ def cross_entropy(
     A token whose label is PAD has none.
     """
     dtype, wanted = _half_type(hidden_ND), (label_N, label_smoothing, PAD)
+    weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # or its gradient is computed for nobody
     if dtype is not None:
         from manyglot.model.kernels.loss import LinearCrossEntropy
 

@@ -135,7 +135,8 @@ def _loss(axes: Axes, runs: Sequence[_Run]) -> list[_End]:
         ends.append(_end(axes, run, dev if len(dev.x) else training))
         curves += [training, dev]
     axes.plot([], [], color=QUIET, linewidth=1.6, label="training")
-    axes.plot([], [], color=QUIET, label="dev", **DEV)
+    if any("dev_nll" in run.history.metrics for run in runs):
+        axes.plot([], [], color=QUIET, label="dev", **DEV)
     axes.legend(loc="upper right")
     axes.set_title("loss (negative log-likelihood of a token)")
     axes.set_ylim(_limits(curves))
@@ -185,6 +186,7 @@ def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
     """The range of curves, without the steep fall of the first steps that would flatten the rest."""
     drawn = [curve for curve in curves if len(curve.x)]
     later = np.concatenate([c.y[c.x >= (c.x[-1] / 20 if len(c.x) > FEW_LINES else 0)] for c in drawn])
+    later = later[np.isfinite(later)] if np.isfinite(later).any() else np.zeros(1)
     room = np.ptp(later) / 20 or 0.1
     return float(later.min() - room), float(later.max() + room)
 

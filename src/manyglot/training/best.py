@@ -13,6 +13,8 @@ BestBy = Literal["auto", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_
 BY_ITSELF = ("dev_bleu", "dev_nll")
 """What `auto` takes: the first of these that is measured."""
 LOWER_IS_BETTER = ("dev_nll",)
+NOTHING = 0.0
+"""BLEU, chrF++ and language accuracy before a model has learnt anything; to wait begins later."""
 NEEDS: dict[str, str] = {
     "dev_nll": "dev text of trained directions and validation.pairs above 0",
     "dev_bleu": "dev text of trained directions and validation.sentences above 0",
@@ -37,7 +39,7 @@ class Best:
     """The metric and the sample it is measured on: values of another measure cannot be compared."""
     scores: tuple[Score, ...] = ()
     waited: int = 0
-    """Validations since the last that was better than all before it."""
+    """Validations since the last that was better than all before it; they count from the first that was not zero."""
 
     @property
     def steps(self) -> list[int]:
@@ -49,8 +51,9 @@ class Best:
         if not math.isfinite(value):
             return Best(self.measure, self.scores, self.waited + 1)
         better = not self.scores or self._rank(value) < self._rank(self.scores[0].value)
+        nothing_yet = self.scores and self.scores[0].value == NOTHING
         scores = sorted([*self.scores, Score(step, value)], key=lambda s: (self._rank(s.value), -s.step))
-        return Best(self.measure, tuple(scores[:keep]), 0 if better else self.waited + 1)
+        return Best(self.measure, tuple(scores[:keep]), 0 if better or nothing_yet else self.waited + 1)
 
     def _rank(self, value: float) -> float:
         return value if self.measure.startswith(LOWER_IS_BETTER) else -value

@@ -13,6 +13,7 @@ import yaml
 
 from manyglot.errors import FolderError
 from manyglot.folders import held, is_empty, nearest
+from manyglot.training.schedule import TO_ZERO
 
 FREE_TO_CHANGE = (
     "data",
@@ -33,17 +34,22 @@ FREE_TO_CHANGE = (
     "training.keep_best",
     "training.trackers",
 )
-"""Settings that do not decide the weights of a step, so that a run may go on with others; paths may move."""
+"""Settings that do not decide the weights of a step, so that a run may go on with others; paths may move. `max_steps`
+is one of them unless the learning rate falls to zero there."""
 
 
 def check_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
-    """Refuse a folder that is not this run's: once it has a checkpoint, the settings that matter stay the same."""
+    """Refuse a folder that is not this run's: once it has a checkpoint, the settings that matter stay the same.
+
+    A setting that the run's version did not have yet is taken to be as it is now.
+    """
     path, digest_path = run / "config.yaml", run / "data.sha256"
     started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if path.exists() and started:
         old = yaml.safe_load(path.read_text("utf-8")) or {}
         differences = _differences(old, settings)
-        changed = [name for name in differences if not name.startswith(FREE_TO_CHANGE)]
+        free = tuple(name for name in FREE_TO_CHANGE if name != "training.max_steps" or _may_end_elsewhere(settings))
+        changed = [name for name in differences if not name.startswith(free)]
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
             raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
         if changed:
@@ -79,6 +85,11 @@ def claimed_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> Ite
         yield
 
 
+def _may_end_elsewhere(settings: Mapping[str, Any]) -> bool:
+    """Whether the learning rate of a step does not depend on the last one."""
+    return settings["training"]["schedule"] not in TO_ZERO
+
+
 def _was(name: str, settings: Any) -> str:
     """What a setting is in the settings of the run."""
     for key in name.split("."):
@@ -89,7 +100,7 @@ def _was(name: str, settings: Any) -> str:
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
     found = []
     for key in sorted(old.keys() | new.keys()):
-        a, b, name = old.get(key), new.get(key), f"{where}{key}"
+        a, b, name = old.get(key, new.get(key)), new.get(key), f"{where}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             found += _differences(a, b, f"{name}.")
         elif a != b:

@@ -119,6 +119,8 @@ class Forecast:
     @property
     def steps_left(self) -> int:
         """Steps that are still to be done."""
+        if self.beginning.state == "finished":
+            return 0
         return max(self.course.num_steps - self.beginning.step, 0)
 
     def warnings(self) -> list[str]:

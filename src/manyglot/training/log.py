@@ -35,7 +35,7 @@ class Log:
     ) -> None:
         self.path, self.languages, self.writes = path, languages, writes
         self.speed, self.trackers, self.began = speed, trackers, time.monotonic()
-        self.learnt, self.measured = "", ""
+        self.learnt, self.measured = "", note_of({}, state.best)
         if not writes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)

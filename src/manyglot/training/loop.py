@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -26,7 +23,7 @@ from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
-from manyglot.training.loss import Sums
+from manyglot.training.losses import Losses
 from manyglot.training.schedule import ScheduleName, learning_rate
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
@@ -104,6 +101,8 @@ def train(
     state = last_state(run, model, optimizer, settings)
     if state.step:
         say(f"Going on from step {state.step:,}.")
+    if settings.warmup_steps >= settings.max_steps:
+        say("training.warmup_steps: the learning rate rises until the end and never reaches its peak. Fewer are usual.")
     if state.step < settings.max_steps:
         state = replace(state, best=validation.begin(state.best, settings.validate_every))
     team.wait()  # nobody writes before all have read
@@ -124,13 +123,17 @@ def train(
             losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), team))
             step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
             stop = team.any(wish.stop)
-            if _due(state.step, settings.log_every, settings):
+            logged = _due(state.step, settings.log_every, settings)
+            if logged:
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = Losses(run)
             if _due(state.step, settings.validate_every, settings) and validation.measures:
                 check_finite(model, state.step, team)
                 with log.paused():
                     state = _validate(model, state, settings.keep_best, validation, log, team)
+            if is_finished(state, settings) and not logged:  # it stops early
+                log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
+                losses = Losses(run)
             kept = stop or is_finished(state, settings) or state.step in state.best.steps
             if kept or _due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged=losses.settle())
@@ -139,7 +142,7 @@ def train(
             display.advance(note=log.note)
     validation.end()
     if is_finished(state, settings) and state.step < settings.max_steps:
-        say(f"Stopped at step {state.step:,}: {validation.metric} was not better in {state.best.waited} validations.")
+        say(f"Stopped at step {state.step:,}: {validation.metric} was not better {state.best.waited} times in a row.")
     return state
 
 
@@ -171,52 +174,6 @@ def check_shares(settings: TrainingSettings, team: Team) -> None:
         raise SettingsError(
             f"training.accumulation: {settings.accumulation} batches cannot be shared by {team.size} processes alike. "
             f"Use a multiple of {team.size}, with smaller batches if the update should stay as large."
-        )
-
-
-class Losses:
-    """Adds up the losses of updates. Those of a GPU are looked at an update later, so that it need not wait for us."""
-
-    def __init__(self, run: Path, sums: Sums | None = None) -> None:
-        self.run, self.sums = run, sums or Sums()
-        self._waiting: list[tuple[int, Sequence[Planned], Tensor, torch.cuda.Event | None]] = []
-
-    def add(self, step: int, batches: Sequence[Planned], losses: Tensor) -> None:
-        """Note the smoothed loss and the negative log-likelihoods of an update."""
-        ready = None
-        if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
-            fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
-            losses, ready = fetched.copy_(losses, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
-            ready.record()
-        self._waiting.append((step, batches, losses, ready))
-        self._look(later=0 if ready is None else 1)
-
-    def settle(self) -> Sums:
-        """The sums of all updates."""
-        self._look(later=0)
-        return self.sums
-
-    def _look(self, later: int) -> None:
-        while len(self._waiting) > later:
-            step, batches, losses, ready = self._waiting.pop(0)
-            if ready is not None:
-                ready.synchronize()
-            loss, *nll = losses.tolist()
-            if not math.isfinite(loss):
-                raise ManyglotError(self._complaint(step, batches))
-            tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
-            self.sums += Sums(loss, nll, tokens_L.tolist(), sum(batch.num_source_tokens() for batch in batches))
-
-    def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
-        """Say what was in the update, and write all of it to a file."""
-        lines = [line for batch in batches for line in batch.lines()]
-        path = self.run / f"not-a-number-{step}.json"
-        path.write_text(json.dumps({"step": step, "pairs": lines}) + "\n", encoding="utf-8")
-        most = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
-        return (
-            f"The loss is not a number at step {step} ({len(lines):,} sentence pairs, most of them "
-            f"{', '.join(name for name, _ in most)}; their lines are in {path}). "
-            f"Lower training.learning_rate, or set training.clip_norm."
         )
 
 

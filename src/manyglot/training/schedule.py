@@ -18,6 +18,8 @@ FALLS: dict[ScheduleName, Callable[[int, int, int], float]] = {
     "constant": lambda step, warmup, last: 1.0,
 }
 """The share of the peak at a step after the warm-up, from the steps of the warm-up and of the run."""
+TO_ZERO: tuple[ScheduleName, ...] = ("cosine", "linear")
+"""Those that depend on the last step."""
 
 
 def learning_rate(name: ScheduleName, step: int, peak: float, warmup_steps: int, max_steps: int) -> float:

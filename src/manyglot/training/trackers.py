@@ -19,6 +19,7 @@ import yaml
 from manyglot.errors import ManyglotError, SettingsError
 
 TrackerName = Literal["tensorboard", "wandb"]
+PLACE = ("step", "epoch", "batch", "seconds")
 
 
 class Tracker(Protocol):
@@ -112,11 +113,11 @@ def opened(names: Sequence[TrackerName], run: Path, step: int) -> Iterator[list[
 
 
 def flat(line: Mapping[str, Any], before: str = "") -> dict[str, float]:
-    """The numbers of a line of the log under names such as `into/de/nll`; the step is no curve."""
+    """The numbers of a line of the log under names such as `into/de/nll`, but for those that only say where it is."""
     numbers: dict[str, float] = {}
     for key, value in line.items():
         if isinstance(value, Mapping):
             numbers |= flat(value, f"{before}{key}/")
-        elif isinstance(value, int | float) and f"{before}{key}" != "step":
+        elif isinstance(value, int | float) and f"{before}{key}" not in PLACE:
             numbers[before + key] = value
     return numbers

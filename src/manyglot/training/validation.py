@@ -70,7 +70,8 @@ class Validation:
         """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
         if self.measures:
             parts = [f"{', '.join(each.names)} of {each.sample}" for each in self.measures]
-            say(f"Validation every {every:,} steps: {'; '.join(parts)}. Best by {self.metric or 'nothing'}.")
+            chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
+            say(f"Validation every {every:,} steps: {'; '.join(parts)}. {chosen}.")
         self.start = time.monotonic()
         if best.measure == self.measure:
             return best
