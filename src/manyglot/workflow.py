@@ -122,7 +122,7 @@ def forecast(experiment: Experiment) -> Forecast:
         raise SettingsError("--dry-run is for one process. Start it without torchrun.")
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _material(experiment)
-    _validation(experiment, dataset, model.tags(), loader.directions, device)  # for what it may complain of
+    validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
     place_model(model, settings.shard, Team(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
@@ -140,7 +140,8 @@ def forecast(experiment: Experiment) -> Forecast:
     trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
     disk = Disk.of(run, model.state_dict(), optimizer_tensors(model, optimizer), settings)
     course = Course.of(loader, dataset.supervised, settings)
-    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk)
+    measured = f"every {settings.validate_every:,} steps: {validation.in_words()}"
+    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, measured)
 
 
 def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:

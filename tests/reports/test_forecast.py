@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manyglot.reports.forecast import duration, print_forecast, size, times
+from manyglot.reports.forecast import print_forecast, size, times
 
 
 def direction(source: str, target: str, pairs: int) -> dict[str, object]:
@@ -29,6 +29,7 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
             },
             "estimated_seconds": 1440.0,
             "disk": {"checkpoint": 15e6, "needed": 50e6, "free": 2e12},
+            "validation": "every 5 steps: dev_nll of 9 sentence pairs. Best by dev_nll.",
             "warnings": ["Look out."],
         }
     )
@@ -36,14 +37,14 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
     assert "en fr 1,200 12,000 171× – – en de 5 50 0.71× 50 0.71×" in told
     assert "data 3 directions, 1,210 sentence pairs, 12,100 target tokens" in told
     assert "an epoch 7 batches, 3.5 updates the run 1,000 steps of 2 batches, 285.71 epochs" in told
-    assert "about 24 minutes for 960 steps" in told
+    assert "about 24 min 0 s for 960 steps" in told
     assert "an estimate from 20 steps on cpu: 1.5 s a step, 1,234 target tokens/s" in told
+    assert "validation every 5 steps: dev_nll of 9 sentence pairs. Best by dev_nll." in told
     assert "2 GB at most in these steps, of 4 GB" in told
     assert "15 MB a checkpoint; 50 MB needed, 2 TB free" in told
     assert told.endswith("folder runs/mine: the run goes on from step 40 ! Look out.")
 
 
 def test_numbers_are_told_in_units_that_suit_them() -> None:
-    assert [duration(s) for s in (3, 200, 9000, 400_000)] == ["3 seconds", "3 minutes", "2.5 hours", "4.6 days"]
     assert [size(n) for n in (12, 1500, 925e6, 3.1e13)] == ["12 bytes", "1.5 kB", "925 MB", "31 TB"]
     assert [times(n) for n in (0.254, 9.99, 64.52, 1234.5)] == ["0.25×", "9.99×", "64.5×", "1,234×"]

@@ -117,6 +117,8 @@ def _check_format(folder: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         inside = folder / "model"
         hint = f" Did you mean {inside}?" if (inside / "format.json").exists() else ""
+        if not folder.exists() and (folder.parent / "checkpoints").is_dir():
+            hint = f" The run in {folder.parent} is not finished; `manyglot train` goes on with it."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= FORMAT:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manyglot.corpus.languages import Direction
+from manyglot.progress import duration
 
 NONE = "–"
 
@@ -64,6 +65,7 @@ def _lines(forecast: Mapping[str, Any]) -> dict[str, str]:
         "time": f"about {duration(left)} for {training['left']:,} steps, without validation and checkpoints",
         "": f"(an estimate from {trial['num_steps']} steps on {trial['device']}: {trial['seconds']:.3g} s a step, "
         f"{trial['tokens_per_second']:,.0f} target tokens/s)",
+        "validation": forecast["validation"],
         "memory": f"{memory} at most in these steps{f', of {size(total)}' if total else ''}",
         "disk": f"{size(disk['checkpoint'])} a checkpoint; {size(disk['needed'])} needed, {size(disk['free'])} free",
         "folder": _folder(forecast["run"]),
@@ -89,16 +91,6 @@ def _folder(run: Mapping[str, Any]) -> str:
 def times(number: float) -> str:
     """How often, with more digits where it is little."""
     return f"{number:,.0f}×" if number >= 100 else f"{number:.2f}×" if number < 10 else f"{number:.1f}×"
-
-
-def duration(seconds: float) -> str:
-    """A time in the two units that matter."""
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
-    if days >= 2:
-        return f"{days:.1f} days"
-    if hours >= 2:
-        return f"{hours:.1f} hours"
-    return f"{minutes:.0f} minutes" if minutes >= 2 else f"{seconds:.0f} seconds"
 
 
 def size(number: float) -> str:

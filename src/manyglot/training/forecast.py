@@ -115,6 +115,8 @@ class Forecast:
     num_parameters: int
     trial: Trial
     disk: Disk
+    validation: str
+    """What would be measured now and then, in words."""
 
     @property
     def steps_left(self) -> int:
@@ -145,5 +147,6 @@ class Forecast:
             "trial": asdict(self.trial),
             "estimated_seconds": self.steps_left * self.trial.seconds,
             "disk": asdict(self.disk),
+            "validation": self.validation,
             "warnings": self.warnings(),
         }

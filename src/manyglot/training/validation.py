@@ -66,12 +66,16 @@ class Validation:
         """Its part of the time since the start."""
         return sum(self.seconds) / (time.monotonic() - self.start)
 
+    def in_words(self) -> str:
+        """What is measured on what, and what tells the best step."""
+        parts = [f"{', '.join(each.names)} of {each.sample}" for each in self.measures]
+        chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
+        return f"{'; '.join(parts) or 'nothing'}. {chosen}."
+
     def begin(self, best: Best, every: int) -> Best:
         """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
         if self.measures:
-            parts = [f"{', '.join(each.names)} of {each.sample}" for each in self.measures]
-            chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
-            say(f"Validation every {every:,} steps: {'; '.join(parts)}. {chosen}.")
+            say(f"Validation every {every:,} steps: {self.in_words()}")
         self.start = time.monotonic()
         if best.measure == self.measure:
             return best
