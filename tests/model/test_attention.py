@@ -11,6 +11,7 @@ from torch import Tensor
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.guidance.base import Combined, Point, Site, Target
 from manyglot.model.guidance.products import Choice
+from manyglot.model.operations import Fork
 from manyglot.vocabulary.subwords import PAD
 
 NONE = Combined({})
@@ -50,9 +51,9 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
     if memory_BSD is not None:
-        fast_BTD = attention(x_BTD, NONE, target, memory=Memory(memory_BSD, mask, None)).total()
+        fast_BTD = attention(Fork.of(x_BTD), NONE, target, memory=Memory(memory_BSD, mask, None)).total()
     else:
-        fast_BTD = attention(x_BTD, NONE, target, mask=mask, causal=kind == "decoder").total()
+        fast_BTD = attention(Fork.of(x_BTD), NONE, target, mask=mask, causal=kind == "decoder").total()
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

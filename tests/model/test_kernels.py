@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,7 +18,7 @@ from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
-from manyglot.model.kernels.linear import FeedForward, Linear  # noqa: E402
+from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
 from manyglot.model.operations import Dropped, Sight  # noqa: E402
@@ -111,13 +115,14 @@ def test_residual_and_norm(dtype: torch.dtype, width: int, guided: bool) -> None
     torch.manual_seed(0)
     x, y, term = (random(37, width, dtype=dtype) for _ in range(3))
     bias, gain, shift = (random(width) for _ in range(3))
-    past, through = AddNorm.apply(x, y, bias, term if guided else None, gain, shift, 1e-5, dropped(0.0))
+    past, through, aside = AddNorm.apply(x, y, bias, term if guided else None, gain, shift, 1e-5, dropped(0.0))
     total = x.float() + y.float() + bias + (term.float() if guided else 0)
     theirs = F.layer_norm(total, (width,), gain, shift)
     inputs = [x, y, bias, gain, shift, *([term] if guided else [])]
     agree(past, theirs, inputs)
     agree(through, theirs, inputs)
     agree(2 * past.float() + through.float().sin(), 2 * theirs + theirs.sin(), inputs)
+    agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
 
 
 def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
@@ -184,6 +189,34 @@ def test_linear(dtype: torch.dtype, biased: bool) -> None:
     mine = Linear.apply(x, halves.of(*weights), halves.of(*biases) if biased else None, *weights)
     bias = torch.cat(biases).detach().to(dtype).float() if biased else None
     agree(mine, F.linear(x.float(), torch.cat([rounded(w, dtype) for w in weights]), bias), [x, *weights])
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_linear_layers_in_one_product(in_place: bool) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(16, 24, device=DEVICE) for _ in range(4)]
+    x, weights, biases = random(77, 16), [a.weight for a in layers], [a.bias for a in layers]
+    halves, block = Halves(layers, torch.float32), Block(2)
+    mine = LinearForAll.apply(x, halves.of(*weights), halves.of(*biases), block, *weights)
+    if in_place:
+        mine = [_InPlace.apply(y, partial(block.part, i)) for i, y in enumerate(mine)]
+    theirs = [
+        torch.cat([F.linear(x, a.weight, a.bias.detach()) for a in pair], dim=1) for pair in (layers[:2], layers[2:])
+    ]
+    agree(torch.cat(list(mine), dim=1), torch.cat(theirs, dim=1), [x, *weights])
+
+
+class _InPlace(torch.autograd.Function):
+    """Nothing, but the gradient is where it has its place."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, place: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.place = place
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return ctx.place(grad).copy_(grad), None
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -58,10 +58,9 @@ def test_post_and_pre_norm_are_what_they_say() -> None:
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
         x = torch.randn(1, 2, 16, dtype=torch.float64)
-        states = Fork(x, x)
-        got = sublayer(states, lambda y: Branch(2 * y), model.guidance, model.target(torch.tensor([0])))
+        got = sublayer(Fork.of(x), lambda y: Branch(2 * y.through), model.guidance, model.target(torch.tensor([0])))
         expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
-        torch.testing.assert_close(got, Fork(expected, expected))
+        torch.testing.assert_close(got, Fork.of(expected))
 
 
 def test_the_future_is_not_seen() -> None:

@@ -15,7 +15,16 @@ from torch import Tensor, nn
 
 from manyglot.model.cache import KeyValues
 from manyglot.model.guidance.base import Guidance, Point, Target
-from manyglot.model.operations import Branch, Sight, attend_cross, attend_self, project
+from manyglot.model.operations import (
+    Branch,
+    Fork,
+    KeysAndValues,
+    Sight,
+    attend_cross,
+    attend_self,
+    project,
+    project_by_language,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,8 @@ class Memory:
     """True where there is a token; packed sentences need none."""
     term_BSD: Tensor | None
     """What guidance adds to the keys and values of every layer."""
+    keys_and_values: list[KeysAndValues] | None = None
+    """Those of packed sentences by layer, where they are made for all at once."""
 
     def select(self, rows_B: Tensor) -> Memory:
         """The memory of some sentences, in the given order and number."""
@@ -49,7 +60,7 @@ class Attention(nn.Module):
 
     def forward(
         self,
-        x_BTD: Tensor,
+        states: Fork,
         guidance: Guidance,
         target: Target,
         *,
@@ -59,18 +70,20 @@ class Attention(nn.Module):
         cache: KeyValues | None = None,
         sight: Sight | None = None,
     ) -> Branch:
-        """Attend from x to the memory, or to x itself when there is none.
+        """Attend from the states to the memory, or to themselves when there is none.
 
         In self-attention the mask is true where attention is allowed, and `causal` allows a position to see those
         before it and itself; the memory has its own mask. With a cache, self-attention adds its new positions and
         cross-attention reads the memory once. Packed sentences have a sight instead of all that.
         """
-        term_BTD = guidance.project(self.point, x_BTD, target)
+        x_BTD, term_BTD = states.through, guidance.project(self.point, states.guided, target)
         if sight is None:
             z_BTD = self._attend(x_BTD, term_BTD, mask, causal, memory, cache)
         else:
             z_BTD = self._attend_packed(x_BTD, term_BTD, memory, sight)
-        return project(z_BTD, self.output, guidance.merge(self.point, z_BTD, target))
+        added = guidance.merge_matrices(self.point, z_BTD, target) if sight is not None else None
+        merged = project_by_language(z_BTD, self.output, added) if added is not None else None
+        return merged or project(z_BTD, self.output, guidance.merge(self.point, z_BTD, target))
 
     def _attend_packed(self, x_N1D: Tensor, term_N1D: Tensor | None, memory: Memory | None, sight: Sight) -> Tensor:
         """Query, key and value of a token are made in one product."""
@@ -79,7 +92,8 @@ class Attention(nn.Module):
         if memory is None:
             return attend_self(x_ND, projections, term_ND, sight, self.num_heads)[:, None]
         memory_ND, terms = memory.memory_BSD.flatten(0, 1), (term_ND, _flat(memory.term_BSD))
-        return attend_cross(x_ND, memory_ND, projections, terms, sight, self.num_heads)[:, None]
+        made = None if memory.keys_and_values is None else memory.keys_and_values[self.point.layer]
+        return attend_cross(x_ND, memory_ND, made, projections, terms, sight, self.num_heads)[:, None]
 
     def _attend(
         self,

@@ -53,18 +53,18 @@ class SubLayer(nn.Module):
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(self, states: Fork, function: Callable[[Tensor], Branch], guidance: Guidance, target: Target) -> Fork:
+    def forward(self, states: Fork, function: Callable[[Fork], Branch], guidance: Guidance, target: Target) -> Fork:
         """Apply the function between the hooks."""
         states = _unless_same(guidance.enter(self.point, states.past, target), states)
         terms = guidance.norm(self.point, target)
         if not self.post_norm:
-            y_BTD = function(self._norm(states.through, terms)).total()
-            states = _both(states.past + self.dropout(y_BTD))
+            y_BTD = function(Fork.of(self._norm(states.through, terms))).total()
+            states = Fork.of(states.past + self.dropout(y_BTD))
         elif terms is None:
-            states = add_norm(states.past, function(states.through), self.norm, self.dropout)
+            states = add_norm(states.past, function(states), self.norm, self.dropout)
         else:
-            y_BTD = function(states.through).total()
-            states = _both(self._norm(states.past + self.dropout(y_BTD), terms))
+            y_BTD = function(states).total()
+            states = Fork.of(self._norm(states.past + self.dropout(y_BTD), terms))
         return _unless_same(guidance.leave(self.point, states.past, target), states)
 
     def _norm(self, x_BTD: Tensor, terms: NormTerms | None) -> Tensor:
@@ -76,13 +76,9 @@ class SubLayer(nn.Module):
         return y_BTD.to(x_BTD.dtype)
 
 
-def _both(x: Tensor) -> Fork:
-    return Fork(x, x)
-
-
 def _unless_same(x: Tensor, states: Fork) -> Fork:
     """The states, or what a hook made of them."""
-    return states if x is states.past else _both(x)
+    return states if x is states.past else Fork.of(x)
 
 
 class FeedForward(nn.Module):
@@ -96,9 +92,9 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
 
-    def forward(self, x_BTD: Tensor) -> Branch:
+    def forward(self, states: Fork) -> Branch:
         """Each position on its own."""
-        return feed_forward(x_BTD, self.inner, self.outer)
+        return feed_forward(states.through, self.inner, self.outer)
 
 
 class EncoderLayer(nn.Module):
@@ -116,7 +112,7 @@ class EncoderLayer(nn.Module):
     ) -> Fork:
         """One layer up."""
 
-        def attend(x: Tensor) -> Branch:
+        def attend(x: Fork) -> Branch:
             y: Branch = self.attention(x, guidance, target, mask=mask, sight=sight)
             return y
 
@@ -151,11 +147,11 @@ class DecoderLayer(nn.Module):
         self_cache = cache.self_attention if cache is not None else None
         cross_cache = cache.cross_attention if cache is not None else None
 
-        def attend_self(x: Tensor) -> Branch:
+        def attend_self(x: Fork) -> Branch:
             y: Branch = self.self_attention(x, guidance, target, causal=True, cache=self_cache, sight=self_sight)
             return y
 
-        def attend_cross(x: Tensor) -> Branch:
+        def attend_cross(x: Fork) -> Branch:
             y: Branch = self.cross_attention(x, guidance, target, memory=memory, cache=cross_cache, sight=cross_sight)
             return y
 

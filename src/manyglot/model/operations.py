@@ -9,10 +9,10 @@ a head, V vocabulary, P positions of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from manyglot.batches.packing import LONG, Groups, Sentences
 from manyglot.model.cross_entropy import ChunkedCrossEntropy
-from manyglot.model.guidance.products import product_dtype
+from manyglot.model.guidance.products import ByLanguage, linear_by_language, product_dtype
 from manyglot.model.halves import Halves
 from manyglot.vocabulary.subwords import PAD
 
@@ -67,12 +67,19 @@ _passes: list[_Pass] = []
 
 
 @contextmanager
-def packed_pass(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """What the kernels of a pass share: a seed of dropout from PyTorch's generator, and weights in half precision."""
+def packed_pass(model: nn.Module, device: torch.device, together: Sequence[nn.Linear] = ()) -> Iterator[None]:
+    """What the kernels of a pass share: a seed of dropout from PyTorch's generator, and weights in half precision.
+
+    Layers may be named that are used together though they are not neighbours in the model.
+    """
     seed = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)
     dtype = _half_type(seed)
     whole = all(type(parameter) is nn.Parameter for parameter in model.parameters())  # not shared out by processes
-    _passes.append(_Pass(seed, dtype, Halves(model.modules(), dtype) if dtype is not None and whole else None))
+    halves = None
+    if dtype is not None and whole:
+        chosen = set(together)
+        halves = Halves([*together, *(layer for layer in model.modules() if layer not in chosen)], dtype)
+    _passes.append(_Pass(seed, dtype, halves))
     try:
         yield
     finally:
@@ -140,6 +147,14 @@ def project(x: Tensor, projection: nn.Linear, term: Tensor | None = None) -> Bra
     return Branch(y, projection.bias, _like(term, y))
 
 
+def project_by_language(x: Tensor, projection: nn.Linear, added: ByLanguage) -> Branch | None:
+    """The same with a matrix for each language added to the projection's, where there is a kernel for that."""
+    if not _has_kernels(x):
+        return None
+    y = linear_by_language(x, projection.weight, _half(projection.weight), added)
+    return None if y is None else Branch(y, projection.bias)
+
+
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Branch:
     """relu(x W1^T + b1) W2^T + b2."""
     if not _has_kernels(x) or any(width % 8 for width in inner.weight.shape):  # a tile starts at whole 16 bytes
@@ -152,23 +167,32 @@ def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Branch:
 
 
 class Fork(NamedTuple):
-    """States that go two ways, past a sub-layer and through it; a kernel adds up the gradients of both in passing."""
+    """States that go several ways; where a kernel made them, it adds up the gradients of all in passing."""
 
     past: Tensor
+    """To the residual sum after a sub-layer."""
     through: Tensor
+    """Into the sub-layer's function."""
+    guided: Tensor
+    """To what guidance makes of them inside the function."""
+
+    @classmethod
+    def of(cls, x: Tensor) -> Fork:
+        """The same all ways."""
+        return cls(x, x, x)
 
 
 def add_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm, dropout: nn.Dropout) -> Fork:
     """LN(x + dropout(y))."""
     if not (_has_kernels(x) and branch.bias is not None):
         normed: Tensor = norm(x + dropout(branch.total()))
-        return Fork(normed, normed)
+        return Fork.of(normed)
     from manyglot.model.kernels.norm import AddNorm
 
     y, term = (None if each is None else each.flatten(0, -2) for each in (branch.y, branch.term))
     parts = x.flatten(0, -2), y, branch.bias, term
-    both = _apply(AddNorm, *parts, norm.weight, norm.bias, norm.eps, _dropout(dropout))
-    return Fork(*(each.view_as(x) for each in both))
+    ways = _apply(AddNorm, *parts, norm.weight, norm.bias, norm.eps, _dropout(dropout))
+    return Fork(*(way.view_as(x) for way in ways))
 
 
 class Sight(NamedTuple):
@@ -202,9 +226,29 @@ def attend_self(
     return _attend(q, k, v, sight, num_heads)
 
 
+class KeysAndValues(NamedTuple):
+    """Key and value of a layer side by side, and where their gradient goes."""
+
+    kv_MC: Tensor
+    place: Callable[[Tensor], Tensor] = torch.empty_like
+
+
+def project_memory(memory_MD: Tensor, layers: Sequence[Sequence[nn.Linear]]) -> list[KeysAndValues] | None:
+    """Keys and values for the cross-attentions of all layers in one product, where kernels read them."""
+    if not _has_kernels(memory_MD) or _passes[-1].halves is None:
+        return None
+    from manyglot.model.kernels.linear import Block, LinearForAll
+
+    weights, biases = _split([projection for projections in layers for projection in projections])
+    block = Block(len(layers))
+    parts = _apply(LinearForAll, memory_MD, _half(*weights), _half(*biases), block, *weights)
+    return [KeysAndValues(kv_MC, partial(block.part, i)) for i, kv_MC in enumerate(parts)]
+
+
 def attend_cross(
     x_ND: Tensor,
     memory_MD: Tensor,
+    keys_and_values: KeysAndValues | None,
     projections: Sequence[nn.Linear],
     terms: tuple[Tensor | None, Tensor | None],
     sight: Sight,
@@ -213,6 +257,7 @@ def attend_cross(
     """softmax(q k^T / sqrt(K)) v from each sentence to its source.
 
     The query is a projection of x, plus the first term; key and value are projections of the memory, plus the second.
+    These may have been made already.
     """
     query, *others = projections
     weights, biases = _split(others)
@@ -221,9 +266,11 @@ def attend_cross(
         from manyglot.model.kernels.linear import Linear
 
         q_ND = _apply(Linear, x_ND, _half(query.weight), _half(query.bias), query.weight)
-        kv_MC = _apply(Linear, memory_MD, _half(*weights), _half(*biases), *weights)
+        if keys_and_values is None:
+            keys_and_values = KeysAndValues(_apply(Linear, memory_MD, _half(*weights), _half(*biases), *weights))
+        kv_MC, place = keys_and_values
         added = query.bias, *biases, *(_like(term, x_ND) for term in terms)
-        z_ND: Tensor = _apply(CrossAttention, q_ND, kv_MC, *added, sight, num_heads)
+        z_ND: Tensor = _apply(CrossAttention, q_ND, kv_MC, *added, sight, num_heads, place)
         return z_ND
     term_ND, term_MD = terms
     q_ND, kv_MC = query(x_ND), F.linear(memory_MD, torch.cat(weights), torch.cat(biases))

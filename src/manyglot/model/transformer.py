@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -21,7 +22,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
-from manyglot.model.operations import Fork, Sight, embed, packed_pass
+from manyglot.model.operations import Fork, Sight, embed, packed_pass, project_memory
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -86,7 +87,7 @@ class Transformer(nn.Module):
         """Read the source sentences."""
         mask_B11S = (source_BS != PAD)[:, None, None, :]
         x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
-        states = Fork(x_BSD, x_BSD)
+        states = Fork.of(x_BSD)
         for layer in self.encoder:
             states = layer(states, mask_B11S, self.guidance, target)
         return self._memory(states.past, mask_B11S, target)
@@ -99,7 +100,7 @@ class Transformer(nn.Module):
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
         x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache is not None else 0)
-        states = Fork(x_BTD, x_BTD)
+        states = Fork.of(x_BTD)
         for i, layer in enumerate(self.decoder):
             layer_cache = cache.layers[i] if cache is not None else None
             states = layer(states, memory, self.guidance, target, layer_cache)
@@ -135,20 +136,29 @@ class Transformer(nn.Module):
 
         To the hooks every token is a row, with the target language of its sentence.
         """
-        with packed_pass(self, batch.lang_B.device):
+        readers = [projection for projections in self._memory_readers() for projection in projections]
+        with packed_pass(self, batch.lang_B.device, together=readers):
             return self._packed_hidden(batch, drawn_B)
+
+    def _memory_readers(self) -> list[tuple[nn.Linear, nn.Linear]]:
+        """The projections of keys and values in the cross-attention of each layer."""
+        attentions = [layer.cross_attention for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        return [(attention.key, attention.value) for attention in attentions]
 
     def _packed_hidden(self, batch: Packed, drawn_B: Tensor | None) -> Tensor:
         source, read = batch.source, batch.input
         target = self.target(batch.lang_B, drawn_B, in_order=True)
         x_N1D, of_tokens = self._embed_packed(source, self.encoder_norm), target.of_tokens(source.sentence_N)
-        states = Fork(x_N1D, x_N1D)
+        states = Fork.of(x_N1D)
         for layer in self.encoder:
             states = layer(states, None, self.guidance, of_tokens, Sight(source, source, batch.encoder))
         memory = self._memory(states.past, None, of_tokens)
+        if batch.sizes.fits:
+            made = project_memory(memory.memory_BSD.flatten(0, 1), self._memory_readers())
+            memory = replace(memory, keys_and_values=made)
         x_N1D, of_tokens = self._embed_packed(read, self.decoder_norm), target.of_tokens(read.sentence_N)
         sights = Sight(read, read, batch.decoder, causal=True), Sight(read, source, batch.cross)
-        states = Fork(x_N1D, x_N1D)
+        states = Fork.of(x_N1D)
         for layer in self.decoder:
             states = layer(states, memory, self.guidance, of_tokens, None, sights)
         hidden_ND: Tensor = self.decoder_final_norm(states.past.flatten(0, 1))

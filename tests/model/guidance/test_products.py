@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from manyglot.model.guidance import products
-from manyglot.model.guidance.products import Choice, Product, gathered, grouped
+from manyglot.model.guidance.products import ByLanguage, Choice, Product, gathered, grouped
 
 NUM_LANGUAGES, WIDTH = 4, 6
 rows = st.lists(st.integers(0, NUM_LANGUAGES - 1), min_size=1, max_size=9)
@@ -58,6 +58,36 @@ def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkey
         torch.testing.assert_close(
             mine.float(), theirs.float(), rtol=0.02, atol=0.02 * float(theirs.detach().abs().max())
         )
+
+
+@pytest.mark.parametrize("sizes", [[5, 0, 200, 30], [0, 0, 0, 7], [64, 64, 0, 64]])
+def test_matrices_of_languages_added_to_a_linear_layer(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "PIECE", 32)
+    monkeypatch.setattr(products, "_one_kernel", lambda x, matrix: True)
+    torch.manual_seed(0)
+    half = torch.bfloat16
+    x_N1D = torch.randn(sum(sizes), 1, 16, dtype=half, requires_grad=True)
+    weight_ED = torch.randn(24, 16, requires_grad=True)
+    matrix_LED = torch.randn(len(sizes), 24, 16, dtype=half, requires_grad=True)
+    choice = Choice.of(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes), in_order=True)
+    got = products.linear_by_language(x_N1D, weight_ED, weight_ED.detach().to(half), ByLanguage(matrix_LED, choice))
+    assert got is not None
+    both_LED = weight_ED + matrix_LED.float()
+    expected = torch.cat([x.float() @ m.T for x, m in zip(x_N1D.split(sizes), both_LED, strict=True)])
+    weight, inputs = torch.randn_like(expected), (x_N1D, weight_ED, matrix_LED)
+    for mine, theirs in zip(
+        (got, *torch.autograd.grad((got * weight).sum(), inputs)),
+        (expected, *torch.autograd.grad((expected * weight).sum(), inputs)),
+        strict=True,
+    ):
+        torch.testing.assert_close(
+            mine.float(), theirs.float(), rtol=0.02, atol=0.02 * float(theirs.detach().abs().max())
+        )
+
+
+def test_matrices_of_sentences_in_no_order_are_not_added() -> None:
+    added = ByLanguage(torch.zeros(2, 8, 8), Choice.of(torch.tensor([1, 0]), 2))
+    assert products.linear_by_language(torch.zeros(2, 1, 8), torch.zeros(8, 8), torch.zeros(8, 8), added) is None
 
 
 @given(index=rows)

@@ -18,7 +18,7 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
-from manyglot.model.guidance.products import Choice, product_dtype
+from manyglot.model.guidance.products import ByLanguage, Choice, product_dtype
 from manyglot.settings import Settings
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -211,6 +211,13 @@ class Guidance(nn.Module):
         """A term to add to the output projection of attention, from the heads' outputs side by side."""
         return None
 
+    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
+        """Where `merge` is a product with a matrix for each language: those matrices, as a linear layer has its weight.
+
+        They may then be added to the output projection and `merge` is not asked for.
+        """
+        return None
+
     def norm(self, point: Point, target: Target) -> NormTerms | None:
         """Terms to add to the gain and bias of the layer norm of a sub-layer."""
         return None
@@ -287,6 +294,11 @@ class Combined(Guidance):
     def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
         """Sum the terms."""
         return _sum(method.merge(point, z_BTD, target) for method in self._each())
+
+    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
+        """Those of the only method that merges."""
+        merging = [method for method in self._each() if type(method).merge is not Guidance.merge]
+        return merging[0].merge_matrices(point, z_BTD, target) if len(merging) == 1 else None
 
     def norm(self, point: Point, target: Target) -> NormTerms | None:
         """Sum the terms."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
-from manyglot.model.guidance.products import Choice, Product, gathered, grouped, times
+from manyglot.model.guidance.products import ByLanguage, Choice, Product, gathered, grouped, times
 
 
 class LAASettings(SitedSettings):
@@ -65,6 +65,12 @@ class LAA(Method):
         if self.implementation == "reference":
             return merge_by_head(z_BTD, self.matrix_LDD, self._choice(target), self.num_heads)
         return self._product(z_BTD, target.cast(self.matrix_LDD, z_BTD).mT, self._choice(target))
+
+    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
+        """W itself: a linear layer multiplies with the transpose of its weight."""
+        if point.site not in self.sites or self.implementation not in ("auto", "grouped"):
+            return None
+        return ByLanguage(target.cast(self.matrix_LDD, z_BTD), self._choice(target))
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""

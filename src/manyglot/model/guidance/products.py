@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -68,6 +68,13 @@ class Choice:
     def put_back(self, x: Tensor) -> Tensor:
         """Undo `put_in_order`."""
         return x if self.order_B is None else _moved(x, self.order_B.argsort(), self.order_B)
+
+
+class ByLanguage(NamedTuple):
+    """A matrix for each row, by its choice."""
+
+    matrix_LED: Tensor
+    choice: Choice
 
 
 class _Moved(torch.autograd.Function):
@@ -134,6 +141,49 @@ def _one_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
     """Whether a single kernel can do all languages: on a GPU, in half precision, with rows of whole 16 bytes."""
     half = product_dtype(x_BTD) in (torch.bfloat16, torch.float16)
     return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
+
+
+def linear_by_language(x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, added: ByLanguage) -> Tensor | None:
+    """x (W + W_l)^T of packed tokens, where one kernel can do all languages: one product instead of two and their sum.
+
+    The copy of W in half precision is given too.
+    """
+    matrix_LED, choice = added
+    if choice.order_B is not None or not _one_kernel(x_BTD, matrix_LED):
+        return None
+    x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces)
+    y_NE: Tensor = LinearByLanguage.apply(x_ND, half_ED, weight_ED, matrix_LED, *ends)  # type: ignore[no-untyped-call]
+    return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
+
+
+class LinearByLanguage(torch.autograd.Function):
+    """x (W + W_l)^T, all languages in one kernel; the matrices are added before."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_ND: Tensor,
+        half_ED: Tensor,
+        weight_ED: Tensor,
+        matrix_LED: Tensor,
+        ends_L: Tensor,
+        ends_P: Tensor,
+        belongs_LP: Tensor,
+    ) -> Tensor:
+        """Keep the sums."""
+        both_LED = matrix_LED + half_ED
+        ctx.save_for_backward(x_ND, both_LED, ends_L, ends_P, belongs_LP)
+        y_NE: Tensor = F.grouped_mm(x_ND, both_LED.mT, offs=ends_L)
+        return y_NE
+
+    @staticmethod
+    def backward(ctx: Any, gradient_NE: Tensor) -> Any:
+        """The gradient of W is that of all languages together."""
+        x_ND, both_LED, ends_L, *pieces = ctx.saved_tensors
+        gradient_NE = gradient_NE.contiguous()
+        dx_ND: Tensor = F.grouped_mm(gradient_NE, both_LED, offs=ends_L)
+        dmatrix_LED = _sums_by_language(gradient_NE, x_ND, *pieces)
+        return dx_ND, None, dmatrix_LED.sum(dim=0, dtype=torch.float32), dmatrix_LED, None, None, None
 
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:

@@ -10,7 +10,7 @@ Shape letters: N query tokens, M key tokens, G groups, D model width, K width of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -206,7 +206,7 @@ class SelfAttention(torch.autograd.Function):
 class CrossAttention(torch.autograd.Function):
     """Attention of each sentence to its source, from query and from key and value side by side.
 
-    Their biases are part of them already: they come for their gradients.
+    Their biases are part of them already: they come for their gradients. That of key and value may have a place.
     """
 
     @staticmethod
@@ -221,25 +221,26 @@ class CrossAttention(torch.autograd.Function):
         term_MD: Tensor | None,
         sight: Sight,
         num_heads: int,
+        place: Callable[[Tensor], Tensor] = torch.empty_like,
     ) -> Tensor:
         """Keep the inputs."""
         z_ND = torch.empty_like(q_ND)
         _run_forward(_Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD)), z_ND, sight, num_heads)
         ctx.save_for_backward(q_ND, kv_MC, term_ND, term_MD)
-        ctx.constants = sight, num_heads
+        ctx.constants, ctx.place = (sight, num_heads), place
         return z_ND
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
         """What is added to key and value gets both gradients."""
         q_ND, kv_MC, term_ND, term_MD = ctx.saved_tensors
-        dq_ND, dkv_MC = torch.empty_like(q_ND), torch.empty_like(kv_MC)
+        dq_ND, dkv_MC = torch.empty_like(q_ND), ctx.place(kv_MC)
         dk_MD, dv_MD = dkv_MC.chunk(2, dim=1)
         inputs = _Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD))
         dquery_D, dvalue_D = _run_backward(inputs, grad_ND, (dq_ND, dk_MD, dv_MD), None, *ctx.constants)
         biases = dquery_D, torch.zeros_like(dquery_D), dvalue_D
         terms = None if term_ND is None else dq_ND, None if term_MD is None else dk_MD + dv_MD
-        return dq_ND, dkv_MC, *biases, *terms, None, None
+        return dq_ND, dkv_MC, *biases, *terms, None, None, None
 
 
 class _Inputs(NamedTuple):

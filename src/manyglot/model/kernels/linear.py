@@ -69,6 +69,46 @@ class Linear(torch.autograd.Function):
         return grad_NE @ half_ED, None, None, *product_in_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
+class Block:
+    """Gradients side by side, each written where it belongs."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.parts: tuple[Tensor, ...] = ()
+
+    def part(self, index: int, like_NE: Tensor) -> Tensor:
+        """The place of one of them."""
+        if not self.parts:
+            self.parts = like_NE.new_empty((len(like_NE), self.number * like_NE.shape[1])).chunk(self.number, dim=1)
+        return self.parts[index]
+
+    def whole(self, grads: tuple[Tensor, ...]) -> Tensor:
+        """All of them, without a copy if they are in their places."""
+        there = self.parts and all(a.data_ptr() == b.data_ptr() for a, b in zip(grads, self.parts, strict=True))
+        whole = self.parts[0]._base if there else None
+        return torch.cat(grads, dim=1) if whole is None else whole
+
+
+class LinearForAll(torch.autograd.Function):
+    """x W^T + b of several layers in one product, and one for all their gradients; like `Linear` otherwise."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor, block: Block, *weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The results of the layers are views of one tensor."""
+        ctx.save_for_backward(x_ND, half_ED)
+        ctx.block, ctx.sizes = block, [len(weight) for weight in weights]
+        return torch.addmm(half_E, x_ND, half_ED.T).chunk(block.number, dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        """As of one layer."""
+        x_ND, half_ED = ctx.saved_tensors
+        grad_NE = ctx.block.whole(grads)
+        return grad_NE @ half_ED, None, None, None, *product_in_float32(grad_NE.T, x_ND).split(ctx.sizes)
+
+
 class FeedForward(torch.autograd.Function):
     """relu(x W1^T + b1) W2^T; the copies of all three in half precision are given too."""
 

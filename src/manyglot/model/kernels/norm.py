@@ -89,7 +89,8 @@ def _add_forward(
 @triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
 def _add_backward(
     grad_ptr,
-    other_ptr,
+    second_ptr,
+    third_ptr,
     sum_ptr,
     mean_ptr,
     scale_ptr,
@@ -106,7 +107,7 @@ def _add_backward(
     COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
     DROPOUT: tl.constexpr,
-    TWO: tl.constexpr,
+    WAYS: tl.constexpr,
 ):
     """Every program goes through many rows, and adds up the gradients of gain, shift and bias only at the end."""
     program, programs = tl.program_id(0), tl.num_programs(0)
@@ -121,8 +122,10 @@ def _add_backward(
         inside = (rows < num_rows)[:, None] & real[None, :]
         place = rows[:, None] * WIDTH + columns[None, :]
         grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
-        if TWO:
-            grad += tl.load(other_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        if WAYS > 1:
+            grad += tl.load(second_ptr + place, mask=inside, other=0.0).to(tl.float32)
+        if WAYS > 2:
+            grad += tl.load(third_ptr + place, mask=inside, other=0.0).to(tl.float32)
         total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
         scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
@@ -236,7 +239,7 @@ def _embed_backward(
 
 
 class AddNorm(torch.autograd.Function):
-    """LN(x + dropout(y + bias + term)), twice: two gradients then meet in the kernel, not in a pass of their own."""
+    """LN(x + dropout(y + bias + term)), three times: the gradients then meet in the kernel, without passes of their own."""
 
     @staticmethod
     def forward(
@@ -249,7 +252,7 @@ class AddNorm(torch.autograd.Function):
         shift_D: Tensor,
         eps: float,
         dropout: Dropped,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Keep the sum and its statistics."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
@@ -262,7 +265,7 @@ class AddNorm(torch.autograd.Function):
         )  # fmt: skip
         ctx.save_for_backward(sum_ND, mean_N, scale_N, gain_D)
         ctx.set_materialize_grads(False)
-        return out_ND, out_ND.detach()
+        return out_ND, out_ND.detach(), out_ND.detach()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
@@ -274,8 +277,8 @@ class AddNorm(torch.autograd.Function):
         partial = _partial_sums(3, width, sum_ND.device)
         given = [grad.contiguous() for grad in grads if grad is not None]
         _add_backward[(len(partial),)](
-            given[0], given[-1], sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial, num_rows,
-            TWO=len(given) == 2, **BACKWARD, **ctx.constants,
+            given[0], given[len(given) // 2], given[-1], sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial,
+            num_rows, WAYS=len(given), **BACKWARD, **ctx.constants,
         )  # fmt: skip
         dgain_D, dshift_D, dbias_D = partial.sum(dim=0)
         return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain_D, dshift_D, None, None
