@@ -18,9 +18,11 @@ from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
+from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
+from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
 from manyglot.model.operations import Dropped, Sight  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
@@ -172,6 +174,29 @@ def test_embedding_with_dropout() -> None:
         strict=True,
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sizes", [[5, 0, 200, 30, 0], [0, 0, 0, 7, 0], [64, 64, 0, 64, 1]])
+def test_product_by_language(dtype: torch.dtype, transposed: bool, sizes: list[int]) -> None:
+    torch.manual_seed(0)
+    x = random(sum(sizes), 24, dtype=dtype).detach()
+    matrix = random(5, *((40, 24) if transposed else (24, 40)), dtype=dtype).detach()
+    used, ends = matrix.mT if transposed else matrix, torch.tensor(sizes, device=DEVICE).cumsum(0).to(torch.int32)
+    theirs = torch.cat([part.float() @ each.float() for part, each in zip(x.split(sizes), used, strict=True)])
+    tolerance = 1e-4 if dtype == torch.float32 else 0.03
+    torch.testing.assert_close(grouped_product(x, used, ends).float(), theirs, rtol=tolerance, atol=10 * tolerance)
+
+
+def test_matrices_are_added_to_each() -> None:
+    matrix, weight = torch.randn(3, 70, 80, device=DEVICE), torch.randn(70, 80, device=DEVICE)
+    torch.testing.assert_close(added_to_each(matrix, weight), matrix + weight)
+
+
+def test_sum_of_parts() -> None:
+    parts = torch.randn(1300, 3, 30, device=DEVICE)
+    torch.testing.assert_close(sum_of_parts(parts), parts.sum(dim=0), rtol=1e-4, atol=1e-4)
 
 
 def rounded(weight: Tensor, dtype: torch.dtype) -> Tensor:

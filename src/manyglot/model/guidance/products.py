@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -171,17 +172,16 @@ class LinearByLanguage(torch.autograd.Function):
         belongs_LP: Tensor,
     ) -> Tensor:
         """Keep the sums."""
-        both_LED = matrix_LED + half_ED
+        both_LED = _added_to_each(matrix_LED, half_ED)
         ctx.save_for_backward(x_ND, both_LED, ends_L, ends_P, belongs_LP)
-        y_NE: Tensor = F.grouped_mm(x_ND, both_LED.mT, offs=ends_L)
-        return y_NE
+        return _product(x_ND, both_LED.mT, ends_L)
 
     @staticmethod
     def backward(ctx: Any, gradient_NE: Tensor) -> Any:
         """The gradient of W is that of all languages together."""
         x_ND, both_LED, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
-        dx_ND: Tensor = F.grouped_mm(gradient_NE, both_LED, offs=ends_L)
+        dx_ND = _product(gradient_NE, both_LED, ends_L)
         dmatrix_LED = _sums_by_language(gradient_NE, x_ND, *pieces)
         return dx_ND, None, dmatrix_LED.sum(dim=0, dtype=torch.float32), dmatrix_LED, None, None, None
 
@@ -202,8 +202,7 @@ class _OneKernel(torch.autograd.Function):
 
     @staticmethod
     def forward(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:
-        y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L)
-        return y_NE
+        return _product(x_ND, matrix_LDE, ends_L)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -213,12 +212,30 @@ class _OneKernel(torch.autograd.Function):
     def backward(ctx: Any, gradient_NE: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         x_ND, matrix_LDE, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
-        dx_ND: Tensor = F.grouped_mm(gradient_NE, matrix_LDE.mT, offs=ends_L)
+        dx_ND = _product(gradient_NE, matrix_LDE.mT, ends_L)
         if matrix_LDE.stride(-1) == 1:
             dmatrix_LDE = _sums_by_language(x_ND, gradient_NE, *pieces)
         else:  # a transposed table gets a transposed one
             dmatrix_LDE = _sums_by_language(gradient_NE, x_ND, *pieces).mT
         return dx_ND, dmatrix_LDE, None, None, None
+
+
+def _product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
+    """Of many tokens: by a kernel of our own, which is faster than the library's, where it is there."""
+    if x_ND.is_cuda and find_spec("triton") is not None:
+        from manyglot.model.kernels.grouped import grouped_product
+
+        return grouped_product(x_ND, matrix_LDE, ends_L)
+    y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=ends_L)
+    return y_NE
+
+
+def _added_to_each(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
+    if matrix_LED.is_cuda and find_spec("triton") is not None:
+        from manyglot.model.kernels.grouped import added_to_each
+
+        return added_to_each(matrix_LED, weight_ED)
+    return matrix_LED + weight_ED
 
 
 def _sums_by_language(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ Shape letters: N query tokens, M key tokens, G groups, D model width, K width of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.batches.packing import LONG, SHORT
+from manyglot.model.kernels.sums import sum_of_parts
 from manyglot.model.operations import Sight
 
 
@@ -272,10 +275,12 @@ class _Inputs(NamedTuple):
 
 def _run_forward(inputs: _Inputs, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
     strides, constants = [*inputs.strides(), z_ND.stride(0)], inputs.constants(sight, num_heads)
-    for groups_G4, tile in _tiles(sight):
-        _attend_forward[(len(groups_G4), num_heads)](
-            *inputs.tensors(), z_ND, groups_G4, *_sentences(sight), *strides, **tile, **constants
-        )
+    with _streams(z_ND.device) as streams:
+        for (groups_G4, tile), stream in zip(_tiles(sight), streams, strict=False):
+            with stream:
+                _attend_forward[(len(groups_G4), num_heads)](
+                    *inputs.tensors(), z_ND, groups_G4, *_sentences(sight), *strides, **tile, **constants
+                )
 
 
 def _run_backward(
@@ -292,20 +297,40 @@ def _run_backward(
     constants = inputs.constants(sight, num_heads) | {"SHARED_TERM": dterm_ND is not None}
     num_groups = [len(groups_G4) for groups_G4, _ in _tiles(sight)]
     sums_G2D = torch.empty((sum(num_groups), 2, grad_ND.shape[1]), dtype=torch.float32, device=grad_ND.device)
-    for (groups_G4, tile), sums in zip(_tiles(sight), sums_G2D.split(num_groups), strict=True):
-        _attend_backward[(len(groups_G4), num_heads)](
-            *inputs.tensors(), *outputs, sums, groups_G4, *_sentences(sight), *strides, **tile, **constants
-        )
-    return sums_G2D.sum(dim=0)
+    places = sums_G2D.split(num_groups)
+    with _streams(grad_ND.device) as streams:
+        for (groups_G4, tile), sums, stream in zip(_tiles(sight), places, streams, strict=False):
+            with stream:
+                _attend_backward[(len(groups_G4), num_heads)](
+                    *inputs.tensors(), *outputs, sums, groups_G4, *_sentences(sight), *strides, **tile, **constants
+                )
+    return sum_of_parts(sums_G2D)
+
+
+@contextmanager
+def _streams(device: torch.device) -> Iterator[list[AbstractContextManager[object]]]:
+    """Two streams for kernels that do not need one another: the few large tiles would leave most of a GPU idle."""
+    if device.type != "cuda":
+        yield [nullcontext(), nullcontext()]
+        return
+    main, side = torch.cuda.current_stream(device), _side_stream(device)
+    side.wait_stream(main)
+    yield [torch.cuda.stream(side), nullcontext()]
+    main.wait_stream(side)
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
 
 
 def _tiles(sight: Sight) -> Iterator[tuple[Tensor, dict[str, int]]]:
     """The groups, with the size of their tile and what suits it."""
     short_G4, long_G4 = sight.groups
+    if len(long_G4):  # first: each takes longest
+        yield long_G4, {"TILE": LONG, "num_warps": 8}
     if len(short_G4):
         yield short_G4, {"TILE": SHORT, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
-    if len(long_G4):
-        yield long_G4, {"TILE": LONG, "num_warps": 8}
 
 
 def _sentences(sight: Sight) -> tuple[Tensor, Tensor]:

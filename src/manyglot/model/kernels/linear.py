@@ -15,6 +15,8 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from manyglot.model.kernels.sums import sum_of_parts
+
 TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 4}
 
 
@@ -46,7 +48,7 @@ def _before_relu(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[
     tensors = grad_ND, weight_DE, value_NE, out_NE
     described = [TensorDescriptor.from_tensor(x, list(block)) for x, block in zip(tensors, blocks, strict=True)]
     _before_relu_kernel[(down * triton.cdiv(width, columns),)](*described, sums, D=width_in, E=width, **TILE)
-    return out_NE, sums.sum(dim=0)
+    return out_NE, sum_of_parts(sums)
 
 
 class Linear(torch.autograd.Function):

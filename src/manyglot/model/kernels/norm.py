@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.model.kernels.random import kept
+from manyglot.model.kernels.sums import sum_of_parts
 from manyglot.model.operations import Dropped
 
 FORWARD = {"ROWS": 4, "num_warps": 4}
@@ -239,7 +240,7 @@ def _embed_backward(
 
 
 class AddNorm(torch.autograd.Function):
-    """LN(x + dropout(y + bias + term)), three times: the gradients then meet in the kernel, without passes of their own."""
+    """LN(x + dropout(y + bias + term)), three times: its gradients meet in the kernel, not in passes of their own."""
 
     @staticmethod
     def forward(
@@ -280,7 +281,7 @@ class AddNorm(torch.autograd.Function):
             given[0], given[len(given) // 2], given[-1], sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial,
             num_rows, WAYS=len(given), **BACKWARD, **ctx.constants,
         )  # fmt: skip
-        dgain_D, dshift_D, dbias_D = partial.sum(dim=0)
+        dgain_D, dshift_D, dbias_D = sum_of_parts(partial)
         return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain_D, dshift_D, None, None
 
 
@@ -326,7 +327,7 @@ class Embed(torch.autograd.Function):
             grad_ND.contiguous(), ids_N, sum_ND, mean_N, scale_N, gain_D, dtable_VD, partial, num_rows,
             padding=ctx.padding, **BACKWARD, **ctx.constants,
         )  # fmt: skip
-        dgain_D, dshift_D = partial.sum(dim=0)
+        dgain_D, dshift_D = sum_of_parts(partial)
         return dtable_VD, None, None, None, dgain_D, dshift_D, None, None, None, None, None
 
 

@@ -1,0 +1,86 @@
+"""The product of tokens with the matrix of their language, where they come in the order of the languages.
+
+A program computes a tile of the result; it finds out itself to which language its rows belong, so that nothing depends
+on how many tokens a language has in a batch. The last tile of a language may be filled in part only.
+
+Shape letters: N tokens, D width in, E width out, L languages.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+TILE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
+
+
+@triton.jit
+def _grouped_kernel(
+    x, matrix, y_ptr, ends_ptr,
+    D: tl.constexpr, E: tl.constexpr, L: tl.constexpr, TRANSPOSED: tl.constexpr,
+    LANGUAGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """A tile of the rows of one language."""
+    across: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
+    tile, first = tl.program_id(0) // across, tl.program_id(0) % across * COLUMNS
+    each = tl.arange(0, LANGUAGES)
+    ends = tl.load(ends_ptr + each, mask=each < L, other=0)
+    starts = tl.load(ends_ptr + each - 1, mask=(each > 0) & (each < L), other=0)
+    tiles = tl.where(each < L, (ends - starts + ROWS - 1) // ROWS, 0)
+    upto = tl.cumsum(tiles, axis=0)
+    language = tl.sum((upto <= tile).to(tl.int32), axis=0)
+    if language >= L:
+        return
+    row = tl.sum(tl.where(each == language, starts + (tile - upto + tiles) * ROWS, 0), axis=0)
+    end = tl.sum(tl.where(each == language, ends, 0), axis=0)
+    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for depth in range(0, D, DEPTH):
+        if TRANSPOSED:
+            part = tl.trans(matrix.load([language * E + first, depth]))
+        else:
+            part = matrix.load([language * D + depth, first])
+        total = tl.dot(x.load([row, depth]), part, total, input_precision="ieee")
+    rows, columns = row + tl.arange(0, ROWS), first + tl.arange(0, COLUMNS)
+    inside = (rows < end)[:, None] & (columns < E)[None, :]
+    place = y_ptr + rows[:, None].to(tl.int64) * E + columns[None, :]
+    tl.store(place, total.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+def grouped_product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
+    """x W_l of each language's rows, which end where they are said to; all have to belong to some language."""
+    num_languages, width_in, width = matrix_LDE.shape
+    transposed = matrix_LDE.stride(-1) != 1
+    table = (matrix_LDE.mT if transposed else matrix_LDE).flatten(0, 1)
+    rows, columns, depth = TILE["ROWS"], TILE["COLUMNS"], TILE["DEPTH"]
+    y_NE = x_ND.new_empty((len(x_ND), width))
+    x = TensorDescriptor.from_tensor(x_ND, [rows, depth])
+    matrix = TensorDescriptor.from_tensor(table, [columns, depth] if transposed else [depth, columns])
+    grid = (triton.cdiv(len(x_ND), rows) + num_languages) * triton.cdiv(width, columns)
+    _grouped_kernel[(grid,)](
+        x, matrix, y_NE, ends_L, D=width_in, E=width, L=num_languages, TRANSPOSED=transposed,
+        LANGUAGES=triton.next_power_of_2(num_languages), **TILE,
+    )  # fmt: skip
+    return y_NE
+
+
+@triton.jit
+def _add_kernel(table_ptr, weight_ptr, out_ptr, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """A piece of one matrix."""
+    blocks: tl.constexpr = (SIZE + BLOCK - 1) // BLOCK
+    place = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside, start = place < SIZE, (tl.program_id(0) // blocks).to(tl.int64) * SIZE
+    total = tl.load(table_ptr + start + place, mask=inside).to(tl.float32)
+    total += tl.load(weight_ptr + place, mask=inside).to(tl.float32)
+    tl.store(out_ptr + start + place, total.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+def added_to_each(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
+    """W_l + W; the library's sum is not made for one side that is the same again and again."""
+    out_LED, size, block = torch.empty_like(matrix_LED), weight_ED.numel(), 4096
+    _add_kernel[(len(matrix_LED) * triton.cdiv(size, block),)](
+        matrix_LED, weight_ED, out_LED, SIZE=size, BLOCK=block, num_warps=8
+    )
+    return out_LED
