@@ -8,6 +8,9 @@ Tokens are target tokens that are predicted, padding not counted; source tokens 
 transformers in the same size, where it is installed, not compiled, on batches as it likes them: of like lengths, so
 that they have almost no padding, and small enough for its logits. MFU is the share of the chip's speed in a large
 matrix product, measured here, that the products of the model's equations make up.
+
+The systems are warmed up one after the other and then timed in turns, a round of steps each, so that a chip that gets
+hot slows all of them down. A GPU is not waited for at the end of a round: it notes the time itself.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,64 +158,82 @@ def without_kernels(chosen: bool) -> Iterator[None]:
     """Let the model compute the plain way."""
     original = operations.have_kernels
     if chosen:
-        operations.have_kernels = step.have_kernels = lambda: False  # type: ignore[assignment]
+        operations.have_kernels = step.have_kernels = lambda: False  # type: ignore[assignment, attr-defined]
     yield
     operations.have_kernels = step.have_kernels = original
 
 
-def measure(name: str, dataset: Dataset, options: argparse.Namespace, chip: float | None) -> Measured:
-    """Warm up, then time rounds of steps, and look into a few."""
-    device = find_device(options.device)
-    before = _memory(device)
-    with without_kernels(name == "plain"):
-        system: Any = HuggingFace(dataset, options, device) if name == "hf" else Ours(name, dataset, options, device)
-    tags = Transformer.tags(system.model) if name != "hf" else _source_tags(dataset)
-    settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
-    if name == "hf":
-        settings = BatchSettings(max_tokens=min(options.tokens, options.hf_tokens), alike="both")
-    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
-    batches = (batch for batch, _ in loader.planned(Place()))
-    with without_kernels(name == "plain"):
+class Running:
+    """A system, its batches, and what is known of it so far."""
+
+    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace) -> None:
+        self.name, self.device = name, find_device(options.device)
+        before = _memory(self.device)
+        with without_kernels(name == "plain"):
+            self.system: Any = (HuggingFace if name == "hf" else partial(Ours, name))(dataset, options, self.device)
+        tags = Transformer.tags(self.system.model) if name != "hf" else _source_tags(dataset)
+        settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
+        if name == "hf":
+            settings = BatchSettings(max_tokens=min(options.tokens, options.hf_tokens), alike="both")
+        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
+        self.batches = (batch for batch, _ in loader.planned(Place()))
+        self.first_step_seconds = self._warm_up(options.warmup)
+        self.memory_gib = (torch.cuda.max_memory_allocated() - before) / 2**30 if self._on_gpu else None
+        self.rounds: list[tuple[Callable[[], float], int]] = []
+        self.done: list[Planned] = []
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def _warm_up(self, steps: int) -> float:
+        """Until batches of all usual sizes have been seen; returns the seconds of the first step."""
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
-        system.update(next(batches))
-        _wait(device)
+        self.update(next(self.batches))
+        _wait(self.device)
         first = time.perf_counter() - start
         since_new, sizes = 0, 1
-        while since_new < options.warmup:  # until batches of all usual sizes have been seen
-            system.update(next(batches))
-            now = len(getattr(getattr(system, "run", None), "recordings", ()))
+        while since_new < steps:
+            self.update(next(self.batches))
+            now = len(getattr(getattr(self.system, "run", None), "recordings", ()))
             since_new, sizes = (since_new + 1, sizes) if now == sizes else (0, now)
-        _wait(device)
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        rounds, tokens, work = [], 0, 0.0
-        for _ in range(options.rounds):
-            _wait(device)
-            start, now = time.perf_counter(), 0
-            done = []
-            for batch in itertools.islice(batches, options.steps):
-                system.update(batch)
-                now += int(batch.tokens_by_language().sum())
-                done.append(batch)
-            _wait(device)
-            rounds.append((time.perf_counter() - start) / now)
-            tokens += now
-            work += sum(_operations(system.model, batch) for batch in done)
-        memory = (torch.cuda.max_memory_allocated() - before) / 2**30 if device.type == "cuda" else None
-        looked_at = list(itertools.islice(batches, 3))
-        parts = _parts(system, looked_at) if device.type == "cuda" else {}
-    per_token, steps = statistics.median(rounds), options.rounds * options.steps
-    return Measured(
-        name=name,
-        tokens_per_second=1 / per_token,
-        milliseconds=1000 * per_token * tokens / steps,
-        tokens_per_step=tokens / steps,
-        mfu=work / tokens / per_token / chip if chip else None,
-        memory_gib=memory,
-        padding=statistics.mean(_padding(system, batch) for batch in looked_at),
-        first_step_seconds=first,
-        parts=parts,
-    )
+        _wait(self.device)
+        return first
+
+    def update(self, batch: Planned) -> None:
+        """One step."""
+        with without_kernels(self.name == "plain"):
+            self.system.update(batch)
+
+    def round(self, steps: int) -> None:
+        """Some steps, timed."""
+        start, tokens = _now(self.device), 0
+        for batch in itertools.islice(self.batches, steps):
+            self.update(batch)
+            tokens += int(batch.tokens_by_language().sum())
+            self.done.append(batch)
+        self.rounds.append((_seconds(start, _now(self.device)), tokens))
+
+    def measured(self, chip: float | None) -> Measured:
+        """The result, and a look into a few steps more."""
+        _wait(self.device)
+        per_token = statistics.median(seconds() / tokens for seconds, tokens in self.rounds)
+        tokens = sum(tokens for _, tokens in self.rounds) / len(self.done)
+        work = statistics.mean(_operations(self.system.model, batch) for batch in self.done)
+        looked_at = list(itertools.islice(self.batches, 3))
+        return Measured(
+            name=self.name,
+            tokens_per_second=1 / per_token,
+            milliseconds=1000 * per_token * tokens,
+            tokens_per_step=tokens,
+            mfu=work / tokens / per_token / chip if chip else None,
+            memory_gib=self.memory_gib,
+            padding=statistics.mean(_padding(self.system, batch) for batch in looked_at),
+            first_step_seconds=self.first_step_seconds,
+            parts=_parts(self, looked_at) if self._on_gpu else {},
+        )
 
 
 def _source_tags(dataset: Dataset) -> Any:
@@ -253,19 +275,33 @@ def chip_speed(device: torch.device) -> float | None:
     return 20 * 2 * 8192**3 / (time.perf_counter() - start)
 
 
-def _parts(system: Any, batches: list[Planned]) -> dict[str, float]:
+def _parts(running: Running, batches: list[Planned]) -> dict[str, float]:
     """Milliseconds of a step on the device by part."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for batch in batches:
-            system.update(batch)
+            running.update(batch)
         torch.cuda.synchronize()
     parts: Counter[str] = Counter()
     for event in profiler.key_averages():
         part = next((p for p, names in PARTS.items() if any(name in event.key for name in names)), "other")
         parts[part] += event.self_device_time_total / 1000 / len(batches)
     return {name: round(value, 2) for name, value in parts.most_common()}
+
+
+def _now(device: torch.device) -> Any:
+    """The time; on a GPU, that when all it was given to do is done."""
+    if device.type != "cuda":
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _seconds(start: Any, end: Any) -> Callable[[], float]:
+    """Between two times; to be asked for in the end."""
+    return (lambda: end - start) if isinstance(start, float) else (lambda: start.elapsed_time(end) / 1000)
 
 
 def _memory(device: torch.device) -> int:
@@ -296,13 +332,18 @@ def main() -> None:
     dataset, chip = Dataset(options.data), chip_speed(find_device(options.device))
     print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
     print(HEADER)
-    rows = []
+    systems = []
     for name in options.systems:
         try:
-            rows.append(measure(name, dataset, options, chip))
+            systems.append(Running(name, dataset, options))
         except ImportError as error:
             print(f"{name}: left out, {error}")
-            continue
+    for _ in range(options.rounds):
+        for each in systems:
+            each.round(options.steps)
+    rows = []
+    for each in systems:
+        rows.append(each.measured(chip))
         print(_line(rows[-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")

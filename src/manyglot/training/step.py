@@ -23,8 +23,8 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
-MULTIPLE = 1024
-"""Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
+MULTIPLE = 512
+"""Batches are filled up to a multiple of so many tokens to be played: less than half a percent of a large batch."""
 MOST = 256
 """Recordings that are kept."""
 
