@@ -10,7 +10,8 @@ that they have almost no padding, and small enough for its logits. MFU is the sh
 matrix product, measured here, that the products of the model's equations make up.
 
 The systems are warmed up one after the other and then timed in turns, a round of steps each, so that a chip that gets
-hot slows all of them down. A GPU is not waited for at the end of a round: it notes the time itself.
+hot slows all of them down. A GPU is not waited for at the end of a round: it notes the time itself. Rounds in which a
+batch of a new size was recorded do not count where there are others: a long training has none in the end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -76,6 +77,8 @@ class Measured:
     padding: float
     """The share of positions that are computed for nothing."""
     first_step_seconds: float
+    rounds: int
+    """Those that count."""
     parts: dict[str, float]
     """Milliseconds of a step on the device, by part."""
 
@@ -163,6 +166,15 @@ def without_kernels(chosen: bool) -> Iterator[None]:
     operations.have_kernels = step.have_kernels = original
 
 
+class Round(NamedTuple):
+    """Steps that were timed together."""
+
+    seconds: Callable[[], float]
+    tokens: int
+    quiet: bool
+    """Whether no batch had a new size."""
+
+
 class Running:
     """A system, its batches, and what is known of it so far."""
 
@@ -179,7 +191,7 @@ class Running:
         self.batches = (batch for batch, _ in loader.planned(Place()))
         self.first_step_seconds = self._warm_up(options.warmup)
         self.memory_gib = (torch.cuda.max_memory_allocated() - before) / 2**30 if self._on_gpu else None
-        self.rounds: list[tuple[Callable[[], float], int]] = []
+        self.rounds: list[Round] = []
         self.done: list[Planned] = []
 
     @property
@@ -194,13 +206,16 @@ class Running:
         self.update(next(self.batches))
         _wait(self.device)
         first = time.perf_counter() - start
-        since_new, sizes = 0, 1
+        since_new, sizes = 0, self._sizes()
         while since_new < steps:
             self.update(next(self.batches))
-            now = len(getattr(getattr(self.system, "run", None), "recordings", ()))
-            since_new, sizes = (since_new + 1, sizes) if now == sizes else (0, now)
+            since_new, sizes = (since_new + 1, sizes) if self._sizes() == sizes else (0, self._sizes())
         _wait(self.device)
         return first
+
+    def _sizes(self) -> int:
+        """Of batches that have been recorded."""
+        return len(getattr(getattr(self.system, "run", None), "recordings", ()))
 
     def update(self, batch: Planned) -> None:
         """One step."""
@@ -209,18 +224,19 @@ class Running:
 
     def round(self, steps: int) -> None:
         """Some steps, timed."""
-        start, tokens = _now(self.device), 0
+        start, tokens, sizes = _now(self.device), 0, self._sizes()
         for batch in itertools.islice(self.batches, steps):
             self.update(batch)
             tokens += int(batch.tokens_by_language().sum())
             self.done.append(batch)
-        self.rounds.append((_seconds(start, _now(self.device)), tokens))
+        self.rounds.append(Round(_seconds(start, _now(self.device)), tokens, quiet=self._sizes() == sizes))
 
     def measured(self, chip: float | None) -> Measured:
         """The result, and a look into a few steps more."""
         _wait(self.device)
-        per_token = statistics.median(seconds() / tokens for seconds, tokens in self.rounds)
-        tokens = sum(tokens for _, tokens in self.rounds) / len(self.done)
+        quiet = [each for each in self.rounds if each.quiet] or self.rounds
+        per_token = statistics.median(each.seconds() / each.tokens for each in quiet)
+        tokens = sum(each.tokens for each in self.rounds) / len(self.done)
         work = statistics.mean(_operations(self.system.model, batch) for batch in self.done)
         looked_at = list(itertools.islice(self.batches, 3))
         return Measured(
@@ -232,6 +248,7 @@ class Running:
             memory_gib=self.memory_gib,
             padding=statistics.mean(_padding(self.system, batch) for batch in looked_at),
             first_step_seconds=self.first_step_seconds,
+            rounds=len(quiet),
             parts=_parts(self, looked_at) if self._on_gpu else {},
         )
 
@@ -349,16 +366,15 @@ def main() -> None:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 
 
-HEADER = (
-    f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'padding':>8} {'first step':>11}"
-)
+HEADER = f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'padding':>8} {'first step':>11} {'rounds':>7}"
 
 
 def _line(row: Measured) -> str:
     mfu, gib = ("–" if x is None else f"{x:{form}}" for x, form in ((row.mfu, ".1%"), (row.memory_gib, ".1f")))
     line = (
         f"{row.name:<12} {row.tokens_per_second:>10,.0f} {row.milliseconds:>9.1f} {row.tokens_per_step:>8,.0f} "
-        f"{mfu:>6} {gib:>6} {row.padding:>8.1%} {row.first_step_seconds:>9.1f} s"
+        f"{mfu:>6} {gib:>6} {row.padding:>8.1%} {row.first_step_seconds:>9.1f} s "
+        f"{row.rounds:>7}"
     )
     parts = ", ".join(f"{part} {ms:.1f}" for part, ms in row.parts.items())
     return f"{line}\n    {parts}" if parts else line
