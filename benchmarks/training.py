@@ -366,7 +366,8 @@ def main() -> None:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 
 
-HEADER = f"{'':<12} {'tokens/s':>10} {'ms/step':>9} {'tokens':>8} {'MFU':>6} {'GiB':>6} {'padding':>8} {'first step':>11} {'rounds':>7}"
+COLUMNS = {"": 12, "tokens/s": 10, "ms/step": 9, "tokens": 8, "MFU": 6, "GiB": 6, "padding": 8, "first step": 11}
+HEADER = " ".join(f"{name:>{width}}" for name, width in (COLUMNS | {"rounds": 7}).items())
 
 
 def _line(row: Measured) -> str:
