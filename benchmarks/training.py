@@ -190,7 +190,7 @@ class Running:
         loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
         self.batches = (batch for batch, _ in loader.planned(Place()))
         self.first_step_seconds = self._warm_up(options.warmup)
-        self.memory_gib = (torch.cuda.max_memory_allocated() - before) / 2**30 if self._on_gpu else None
+        self.memory_gib = (torch.cuda.max_memory_reserved() - before) / 2**30 if self._on_gpu else None
         self.rounds: list[Round] = []
         self.done: list[Planned] = []
 
@@ -322,7 +322,11 @@ def _seconds(start: Any, end: Any) -> Callable[[], float]:
 
 
 def _memory(device: torch.device) -> int:
-    return torch.cuda.memory_allocated() if device.type == "cuda" else 0
+    """What the device has given to us by now, used or not."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved()
 
 
 def _wait(device: torch.device) -> None:

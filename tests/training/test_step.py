@@ -81,6 +81,22 @@ def test_a_recording_is_what_was_recorded(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_recordings_share_their_memory() -> None:
+    """Batches of ever new sizes need about as much as one."""
+    device = torch.device("cuda")
+    model = tiny_model(COMBINATIONS["laa"]).float().to(device)
+    step = RecordedStep(model, 0.1, device, "auto")
+    reserved = []
+    for size in range(8000, 9000, 100):
+        for _ in range(2):
+            step(step.pack(random_batch(model, size=size)), 1.0)
+        reserved.append(torch.cuda.memory_reserved(device))
+    assert len(step.recordings) > 5
+    assert reserved[-1] < 1.5 * reserved[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_recording_drops_by_the_seed_of_the_step() -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["token"]).float().to(device).train()

@@ -27,6 +27,8 @@ MULTIPLE = 512
 """Batches are filled up to a multiple of so many tokens to be played: less than half a percent of a large batch."""
 MOST = 256
 """Recordings that are kept."""
+SPARE = 1.04
+"""Memory for the largest batch, measured by the first one."""
 
 
 class Step(Protocol):
@@ -88,6 +90,8 @@ class RecordedStep(PlainStep):
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
         self.known: set[tuple[bool, ...]] = set()
         self.pool = torch.cuda.graph_pool_handle()
+        self.arena: torch.cuda.CUDAGraph | None = None
+        self.needed = 0
         for parameter in model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -103,8 +107,7 @@ class RecordedStep(PlainStep):
         kind = tuple(size > 0 for size in batch.sizes.lengths)  # other kernels are needed where parts are empty
         if kind not in self.known:  # and they are compiled when they run for the first time
             self.known.add(kind)
-            with _aside():
-                return super().__call__(batch, factor)
+            return self._as_it_comes(batch, factor)
         if batch.sizes not in self.recordings:
             if len(self.recordings) == MOST:
                 self.recordings.popitem(last=False)
@@ -123,7 +126,29 @@ class RecordedStep(PlainStep):
         pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
+    def _as_it_comes(self, batch: Packed, factor: float) -> Tensor:
+        """See how much memory it takes, and give it back."""
+        torch.cuda.reset_peak_memory_stats(self.device)
+        before = torch.cuda.memory_allocated(self.device)
+        with _aside():
+            sums = super().__call__(batch, factor)
+        self.needed = max(self.needed, torch.cuda.max_memory_allocated(self.device) - before)
+        torch.cuda.empty_cache()
+        return sums
+
+    def _reserve(self) -> torch.cuda.CUDAGraph:
+        """Take memory in one piece, which all recordings divide as they need it.
+
+        Otherwise each would take many pieces of sizes of its own, which no other could use, and in the end they would
+        hold several times the memory of one.
+        """
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            torch.empty(int(SPARE * self.needed), dtype=torch.uint8, device=self.device)[:1].zero_()
+        return graph
+
     def _record(self, batch: Packed) -> _Recording:
+        self.arena = self.arena or self._reserve()
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
