@@ -45,7 +45,7 @@ from manyglot.training import step
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
 from manyglot.training.losses import Losses
-from manyglot.training.step import make_step
+from manyglot.training.step import RecordedStep, make_step
 from manyglot.vocabulary.subwords import EOS, PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
@@ -200,6 +200,7 @@ class Running:
 
     def _warm_up(self, steps: int) -> float:
         """Until batches of all usual sizes have been seen; returns the seconds of the first step."""
+        steps = steps if isinstance(getattr(self.system, "run", None), RecordedStep) else min(steps, 5)
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
@@ -273,7 +274,7 @@ def _padding(system: Any, planned: Planned) -> float:
     tokens = sum(int((side != PAD).sum()) for side in sides)
     if isinstance(system, Ours):
         packed = system.run.pack(batch)
-        return 1 - tokens / (len(packed.source.ids_N) + len(packed.input.ids_N))
+        return 1 - tokens / sum(len(part.source.ids_N) + len(part.input.ids_N) for part in packed)
     return 1 - tokens / sum(side.numel() for side in sides)
 
 

@@ -35,6 +35,10 @@ class Batch:
         """The same batch on a device."""
         return Batch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 
+    def select(self, rows_B: Tensor) -> Batch:
+        """Some of its sentences."""
+        return Batch(*(getattr(self, field.name)[rows_B] for field in fields(self)))
+
     def __len__(self) -> int:
         return len(self.lang_B)
 

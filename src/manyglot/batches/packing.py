@@ -139,11 +139,21 @@ def pack(batch: Batch, multiple: int = 1) -> Packed:
     groups = []
     for query_B, key_B in ((source_B, source_B), (input_B, input_B), (input_B, source_B)):
         for groups_G4, step in zip(_groups(query_B, key_B) if fits else (_NONE, _NONE), steps, strict=True):
-            groups.append(_filled(groups_G4.ravel(), 4 * (-len(groups_G4) % step), 0))
+            # never none of a kind, or other kernels would be needed than for the batch before
+            least = step if steps == FILLED else 0
+            groups.append(_filled(groups_G4.ravel(), 4 * (max(_up(len(groups_G4), step), least) - len(groups_G4)), 0))
     sides = tokens.source_M, *_places(source_B), tokens.input_N, *_places(input_B)
     arrays = [*sides, tokens.label_N, tokens.lang_B, *groups]
     sizes = Sizes(tuple(map(len, arrays)), len(tokens.lang_B), *longest, fits)
     return Packed(torch.from_numpy(np.concatenate(arrays).astype(np.int32)), sizes, num_tokens)
+
+
+def apart(batch: Batch) -> list[Batch]:
+    """The sentences that fit into tiles, and those that do not."""
+    if max(batch.source_BS.shape[1], batch.input_BT.shape[1]) <= LONG:
+        return [batch]
+    longest_B = torch.maximum(*((side != PAD).sum(dim=1) for side in (batch.source_BS, batch.input_BT)))
+    return [batch.select(rows_B) for rows_B in (longest_B <= LONG, longest_B > LONG) if bool(rows_B.any())]
 
 
 _NONE = np.zeros((0, 4), dtype=np.int64)

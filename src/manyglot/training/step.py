@@ -7,7 +7,7 @@ records them once for each size of a batch; batches are filled up a little, so t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.packing import Packed, Sizes, pack
+from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half
 from manyglot.model.operations import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
-MULTIPLE = 512
-"""Batches are filled up to a multiple of so many tokens to be played: less than half a percent of a large batch."""
+MULTIPLE = 1024
+"""Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
 MOST = 256
 """Recordings that are kept."""
 SPARE = 1.04
@@ -37,10 +37,10 @@ class Step(Protocol):
     keeps_gradients: bool
     """Whether gradients must stay in their place, to be set to zero and not to nothing."""
 
-    def pack(self, batch: Batch) -> Packed:
-        """The batch in the form it is wanted."""
+    def pack(self, batch: Batch) -> list[Packed]:
+        """The batch in the form it is wanted, in one part or several."""
 
-    def __call__(self, batch: Packed, factor: float) -> Tensor:
+    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
         """Go forward and backward; return the smoothed loss and, by target language, the negative log-likelihood."""
 
 
@@ -53,12 +53,15 @@ class PlainStep:
         self.model, self.label_smoothing = model, label_smoothing
         self.device, self.precision = device, precision
 
-    def pack(self, batch: Batch) -> Packed:
+    def pack(self, batch: Batch) -> list[Packed]:
         """Without padding."""
-        return pack(batch)
+        return [pack(batch)]
 
-    def __call__(self, batch: Packed, factor: float) -> Tensor:
+    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
         """Go forward and backward."""
+        return torch.stack([self._go(part, factor) for part in parts]).sum(dim=0)
+
+    def _go(self, batch: Packed, factor: float) -> Tensor:
         return self._run(batch.to(self.device), torch.tensor(factor, dtype=torch.float32).to(self.device))
 
     def _run(self, batch: Packed, factor: Tensor) -> Tensor:
@@ -88,26 +91,22 @@ class RecordedStep(PlainStep):
     def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
         super().__init__(model, label_smoothing, device, precision)
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
-        self.known: set[tuple[bool, ...]] = set()
         self.pool = torch.cuda.graph_pool_handle()
         self.arena: torch.cuda.CUDAGraph | None = None
-        self.needed = 0
         for parameter in model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
-    def pack(self, batch: Batch) -> Packed:
-        """Without padding, but filled up."""
-        return pack(batch, MULTIPLE)
+    def pack(self, batch: Batch) -> list[Packed]:
+        """Without padding, but filled up; sentences that are too long for kernels are a part of their own."""
+        return [pack(part, MULTIPLE) for part in apart(batch)]
 
-    def __call__(self, batch: Packed, factor: float) -> Tensor:
-        """Play the recording of the batch's size; a batch of a new kind goes as it comes."""
+    def _go(self, batch: Packed, factor: float) -> Tensor:
+        """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
         if not batch.sizes.fits:
-            return super().__call__(batch, factor)
-        kind = tuple(size > 0 for size in batch.sizes.lengths)  # other kernels are needed where parts are empty
-        if kind not in self.known:  # and they are compiled when they run for the first time
-            self.known.add(kind)
-            return self._as_it_comes(batch, factor)
+            return super()._go(batch, factor)
+        if self.arena is None:
+            return self._first(batch, factor)
         if batch.sizes not in self.recordings:
             if len(self.recordings) == MOST:
                 self.recordings.popitem(last=False)
@@ -126,17 +125,19 @@ class RecordedStep(PlainStep):
         pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _as_it_comes(self, batch: Packed, factor: float) -> Tensor:
-        """See how much memory it takes, and give it back."""
+    def _first(self, batch: Packed, factor: float) -> Tensor:
+        """See how much memory it takes, and give that back to be divided by recordings."""
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
         with _aside():
-            sums = super().__call__(batch, factor)
-        self.needed = max(self.needed, torch.cuda.max_memory_allocated(self.device) - before)
+            sums = super()._go(batch, factor)
+        needed = torch.cuda.max_memory_allocated(self.device) - before
+        torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
+        self.arena = self._reserve(int(SPARE * needed))
         return sums
 
-    def _reserve(self) -> torch.cuda.CUDAGraph:
+    def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
         """Take memory in one piece, which all recordings divide as they need it.
 
         Otherwise each would take many pieces of sizes of its own, which no other could use, and in the end they would
@@ -144,11 +145,10 @@ class RecordedStep(PlainStep):
         """
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
-            torch.empty(int(SPARE * self.needed), dtype=torch.uint8, device=self.device)[:1].zero_()
+            torch.empty(size, dtype=torch.uint8, device=self.device)[:1].zero_()
         return graph
 
     def _record(self, batch: Packed) -> _Recording:
-        self.arena = self.arena or self._reserve()
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
