@@ -59,7 +59,7 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
         parameter.grad = torch.ones_like(parameter)
     at_once = RecordedStep.__new__(RecordedStep)
     PlainStep.__init__(at_once, model, 0.1, device, "float32")
-    PlainStep.__call__(at_once, one_by_one.pack(batch), 0.5)
+    PlainStep._go(at_once, *one_by_one.pack(batch), 0.5)
     torch.testing.assert_close({n: g - 1 for n, g in gradients(model).items() if n in expected}, expected)
 
 
