@@ -9,9 +9,10 @@ transformers in the same size, where it is installed, not compiled, on batches a
 that they have almost no padding, and small enough for its logits. MFU is the share of the chip's speed in a large
 matrix product, measured here, that the products of the model's equations make up.
 
-The systems are warmed up one after the other and then timed in turns, a round of steps each, so that a chip that gets
-hot slows all of them down. A GPU is not waited for at the end of a round: it notes the time itself. Rounds in which a
-batch of a new size was recorded do not count where there are others: a long training has none in the end.
+Systems that run as `manyglot train` does are warmed up one after the other and then timed in turns, a round of steps
+each, to and fro, so that a chip that draws too much power slows all of them down alike; the others follow alone. A GPU
+is not waited for at the end of a round: it notes the time itself. Rounds in which a batch of a new size was recorded do
+not count where there are others: a long training has none in the end.
 """
 
 from __future__ import annotations
@@ -254,6 +255,18 @@ class Running:
         )
 
 
+def in_turns(systems: list[Running], options: argparse.Namespace, chip: float | None) -> list[Measured]:
+    """Time systems a round each, to and fro, and print what was measured."""
+    for number in range(options.rounds):
+        for each in systems if number % 2 == 0 else systems[::-1]:
+            each.round(options.steps)
+    rows = []
+    for each in systems:
+        rows.append(each.measured(chip))
+        print(_line(rows[-1]), flush=True)
+    return rows
+
+
 def _source_tags(dataset: Dataset) -> Any:
     from manyglot.vocabulary.vocabulary import Tags
 
@@ -354,19 +367,14 @@ def main() -> None:
     dataset, chip = Dataset(options.data), chip_speed(find_device(options.device))
     print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
     print(HEADER)
-    systems = []
-    for name in options.systems:
-        try:
-            systems.append(Running(name, dataset, options))
-        except ImportError as error:
-            print(f"{name}: left out, {error}")
-    for _ in range(options.rounds):
-        for each in systems:
-            each.round(options.steps)
+    alone = [name for name in options.systems if name in ("plain", "hf")]
+    together = [name for name in options.systems if name not in alone]
     rows = []
-    for each in systems:
-        rows.append(each.measured(chip))
-        print(_line(rows[-1]), flush=True)
+    for names in ([together] if together else []) + [[name] for name in alone]:
+        try:
+            rows += in_turns([Running(name, dataset, options) for name in names], options, chip)
+        except ImportError as error:
+            print(f"{', '.join(names)}: left out, {error}")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 
