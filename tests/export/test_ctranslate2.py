@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sentencepiece
 import torch
 
 from manyglot.batches.batch import tag_sources
@@ -25,7 +28,7 @@ from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.layers import DecoderLayer, ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import parse
-from manyglot.vocabulary.subwords import EOS, PAD, UNK, VocabularySettings, train_subwords
+from manyglot.vocabulary.subwords import EOS, PAD, UNK, Subwords, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.model.guidance.combinations import COMBINATIONS
 
@@ -170,6 +173,29 @@ def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
     engine = Engine.load(tmp_path / "all")
     assert engine.targets == CODES
     assert engine.translate_ids([[], [5]], [0, 2])[0] == [Hypothesis((), 0.0)]
+
+
+def test_no_two_symbols_have_one_name(tmp_path: Path) -> None:
+    """Also where a subword model made elsewhere has pieces of the names that we would give."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(TEXT),
+        model_writer=model,
+        vocab_size=len(VOCABULARY.subwords),  # <s> has no number of ours, and <pad> no piece of theirs
+        pad_id=-1,
+        user_defined_symbols=["<pad>", "<2de>"],
+        model_type="bpe",
+        minloglevel=2,
+    )
+    brought = Vocabulary(Subwords(model.getvalue()), VOCABULARY.languages)
+    trained = replace(random_model(COMBINATIONS["token"]), vocabulary=brought)
+    assert len(brought) == len(VOCABULARY)
+    export(trained, tmp_path / "model")
+    names = json.loads((tmp_path / "model" / "shared_vocabulary.json").read_text("utf-8"))
+    assert len(set(names)) == len(names) == len(brought)
+    assert names[PAD] == "<<pad>>"
+    assert names[len(brought.subwords) :] == ["<<2de>>", "<2en>", "<2fr>"]
+    check(trained, Engine.load(tmp_path / "model"), SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt"])

@@ -198,55 +198,25 @@ def _array(tensor: Tensor) -> Any:
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
-README = """# Translation into {into}
-
-A CTranslate2 model{quantized}, exported by manyglot {version}. It needs no manyglot:
-
-```
-pip install ctranslate2 sentencepiece
-```
-
-```python
-import json
-from pathlib import Path
-
-import ctranslate2
-import sentencepiece
-
-never_written = json.loads(Path("manyglot.json").read_text("utf-8"))["suppressed"]
-subwords = sentencepiece.SentencePieceProcessor("subwords.model")
-translator = ctranslate2.Translator(".")
-{source}
-result = translator.translate_batch(
-    [source],
-{prefix}    beam_size={beam},
-    length_penalty={length_penalty},
-    max_decoding_length={max_length},
-    disable_unk=True,
-    suppress_sequences=[[each] for each in never_written],
-)
-print(subwords.decode(result[0].hypotheses[0]{skipped}))
-```
-
-The source may be in any of the model's languages. `manyglot.json` says what manyglot knows of the model; with it,
-`manyglot.export.engine.Engine.load` searches as manyglot itself does.
-"""
-
-
 def _readme(manifest: Manifest) -> str:
     """How to use the folder with CTranslate2 alone, by the example of its first target language."""
     tags = next(iter(manifest.targets.values()))
     words = 'subwords.encode("Tuesday, March 5, 2024", out_type=str)'
     source = f"source = [{', '.join(map(repr, tags.source))}, *{words}]" if tags.source else f"source = {words}"
     names = [name_of(code) for code in manifest.targets]
-    return README.format(
-        into=names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}",
-        quantized=f" in {manifest.quantization}" if manifest.quantization else "",
-        version=manifest.manyglot,
-        source=source,
-        prefix=f"    target_prefix=[{list(tags.target)!r}],\n" if tags.target else "",
-        beam=manifest.decoding.beam,
-        length_penalty=manifest.decoding.length_penalty,
-        max_length=manifest.decoding.max_length,
-        skipped=f"[{len(tags.target)} :]" if tags.target else "",
+    return (
+        Path(__file__)
+        .with_suffix(".md")
+        .read_text("utf-8")
+        .format(
+            into=names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}",
+            quantized=f" in {manifest.quantization}" if manifest.quantization else "",
+            version=manifest.manyglot,
+            source=source,
+            prefix=f"    target_prefix=[{list(tags.target)!r}],\n" if tags.target else "",
+            beam=manifest.decoding.beam,
+            length_penalty=manifest.decoding.length_penalty,
+            max_length=manifest.decoding.max_length,
+            skipped=f"[{len(tags.target)} :]" if tags.target else "",
+        )
     )
