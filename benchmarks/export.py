@@ -52,15 +52,14 @@ def timed(name: str, function: Callable[[], Found]) -> Found:
     return found
 
 
-def compare(name: str, ours: Found, theirs: Found, settings: DecodingSettings) -> None:
+def compare(name: str, ours: Found, theirs: Found) -> None:
     """Print how often the best hypotheses and all of them are equal, and how far the scores are apart."""
     best = [a[0].ids == b[0].ids for a, b in zip(ours, theirs, strict=True)]
     whole = [[h.ids for h in a] == [h.ids for h in b] for a, b in zip(ours, theirs, strict=True)]
     apart = [abs(a[0].score - b[0].score) for a, b, same in zip(ours, theirs, best, strict=True) if same]
-    limit = sum(any(len(h.ids) >= settings.max_length for h in a) for a in ours)
     print(
         f"{name}: {sum(best)} of {len(best)} translations equal ({sum(best) / len(best):.2%}), all hypotheses in "
-        f"{sum(whole) / len(whole):.2%}, scores apart by {max(apart):.1e} at most; {limit} at max_length"
+        f"{sum(whole) / len(whole):.2%}, scores apart by {max(apart, default=0):.1e} at most"
     )
 
 
@@ -94,7 +93,7 @@ def main() -> None:
             export(translator.trained, Path(folder) / "model", codes, quantization)
             engine = Engine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
             found[name] = timed(name, lambda engine=engine: engine.translate_ids(sources, languages, settings))
-            compare(name, ours, found[name], settings)
+            compare(name, ours, found[name])
     for name, hypotheses in found.items():
         print(f"{name}: BLEU {bleu(translator, hypotheses, references, targets):.2f}")
 

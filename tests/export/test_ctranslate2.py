@@ -253,6 +253,8 @@ def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
         "no readable manyglot.json": {MANIFEST: "{"},
         "export format 2": {MANIFEST: json.dumps(manifest | {"format": 2})},
         "positions is required": {MANIFEST: json.dumps({k: v for k, v in manifest.items() if k != "positions"})},
+        "not in order": {MANIFEST: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
+        "no symbol <2xx>": {MANIFEST: json.dumps(manifest | {"targets": {"de": {"source": ["<2xx>"]}}})},
         "is not a setting": {MANIFEST: json.dumps(manifest | {"run": "rm"})},
         "model.bin is not the file": {"model.bin": "short"},
         "config.json is not the file": {"config.json": "{}"},

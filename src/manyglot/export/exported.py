@@ -73,9 +73,8 @@ class _Found:
     """Whether it ends by itself, and the end is in the log-probability."""
 
 
-def _is_long(sentence: _Sentence, found: Sequence[_Found], settings: DecodingSettings) -> bool:
-    """Whether a search came to the maximum length; the longest hypothesis ended last."""
-    return any(len(each.words) >= sentence.limit for each in found)
+def _best(sentence: _Sentence, found: Sequence[_Found], settings: DecodingSettings) -> _Found:
+    return max(found, key=lambda each: sentence.score(each, settings.length_penalty))
 
 
 class ExportedModel:
@@ -91,6 +90,8 @@ class ExportedModel:
         except (OSError, RuntimeError, ValueError) as error:
             raise FolderError(f"CTranslate2 cannot use {folder} on the device {device} ({error}).") from None
         self.ids = {name: i for i, name in enumerate(self.names)}
+        if unknown := manifest.symbols() - self.ids.keys():
+            raise FolderError(f"{folder} has no symbol {min(unknown)}, of which its manifest speaks. Export it again.")
         self.never_written = {*manifest.suppressed, self.names[UNK]}
 
     def search(
@@ -99,20 +100,16 @@ class ExportedModel:
         """The finished hypotheses of each sentence, best first; codes are those of the target languages."""
         sentences = self._sentences(sources, codes, settings)
         found = self._search(sentences, settings)
-        for search, is_needed in ((self._search_suppressed, self._is_spoilt), (self._search_to_limit, _is_long)):
-            rows = [i for i, each in enumerate(found) if is_needed(sentences[i], each, settings)]
-            for i, hypotheses in zip(rows, search([sentences[i] for i in rows], settings), strict=True):
-                found[i] = hypotheses
-        return [self._best(s, hypotheses, settings) for s, hypotheses in zip(sentences, found, strict=True)]
-
-    def _is_spoilt(self, sentence: _Sentence, found: Sequence[_Found], settings: DecodingSettings) -> bool:
-        """Whether the best hypothesis has a symbol that is never written."""
-        return not self._may_be_written(max(found, key=lambda each: sentence.score(each, settings.length_penalty)))
+        spoilt = [i for i, each in enumerate(found) if not self._may_be_written(_best(sentences[i], each, settings))]
+        again = self._search([sentences[i] for i in spoilt], settings, suppressed=True)
+        for i, each in zip(spoilt, again, strict=True):
+            found[i] = each
+        return [self._hypotheses(s, each, settings) for s, each in zip(sentences, found, strict=True)]
 
     def _may_be_written(self, found: _Found) -> bool:
         return self.never_written.isdisjoint(found.words) and found.log_probability > IMPOSSIBLE
 
-    def _best(self, sentence: _Sentence, found: Sequence[_Found], settings: DecodingSettings) -> list[Hypothesis]:
+    def _hypotheses(self, sentence: _Sentence, found: Sequence[_Found], settings: DecodingSettings) -> list[Hypothesis]:
         hypotheses = [
             Hypothesis(tuple(self.ids[word] for word in each.words), sentence.score(each, settings.length_penalty))
             for each in found
@@ -147,20 +144,26 @@ class ExportedModel:
             for s, score, counts in zip(sentences, scores, predicted, strict=True)
         ]
 
-    def _search(self, sentences: Sequence[_Sentence], settings: DecodingSettings) -> list[list[_Found]]:
-        """Search with sentences of similar maximum lengths together; some may go beyond their own."""
-        return self._in_groups(sentences, [s.limit.bit_length() for s in sentences], settings)
+    def _search(
+        self, sentences: Sequence[_Sentence], settings: DecodingSettings, suppressed: bool = False
+    ) -> list[list[_Found]]:
+        """Search with sentences of similar maximum lengths together, and again where one reaches its own."""
+        found = self._in_groups(sentences, [s.limit.bit_length() for s in sentences], settings, suppressed)
+        # The longest hypothesis ended last: where it is shorter than the limit, the search was over before.
+        long = [i for i, s in enumerate(sentences) if any(len(each.words) >= s.limit for each in found[i])]
+        again = self._search_to_limit([sentences[i] for i in long], settings, suppressed)
+        for i, each in zip(long, again, strict=True):
+            found[i] = each
+        return found
 
-    def _search_suppressed(self, sentences: Sequence[_Sentence], settings: DecodingSettings) -> list[list[_Found]]:
-        """Search again without the symbols that are never written."""
-        return self._in_groups(sentences, [s.limit.bit_length() for s in sentences], settings, suppressed=True)
-
-    def _search_to_limit(self, sentences: Sequence[_Sentence], settings: DecodingSettings) -> list[list[_Found]]:
-        """Search again up to the maximum length of each sentence, and end what has not ended there.
+    def _search_to_limit(
+        self, sentences: Sequence[_Sentence], settings: DecodingSettings, suppressed: bool
+    ) -> list[list[_Found]]:
+        """Search up to the maximum length of each sentence, and end what has not ended there.
 
         Fewer than K hypotheses end before, so more patience changes nothing but that all of them are returned.
         """
-        found = self._in_groups(sentences, [s.limit for s in sentences], settings, suppressed=True, patience=2)
+        found = self._in_groups(sentences, [s.limit for s in sentences], settings, suppressed, patience=2)
         cut = [(i, k) for i, each in enumerate(found) for k, hypothesis in enumerate(each) if not hypothesis.ended]
         targets = [sentences[i].prefix + found[i][k].words for i, k in cut]
         for (i, k), scores in zip(cut, self._log_probabilities([sentences[i] for i, _ in cut], targets), strict=True):
@@ -168,13 +171,21 @@ class ExportedModel:
         return found
 
     def _in_groups(
-        self, sentences: Sequence[_Sentence], keys: Sequence[int], settings: DecodingSettings, **options: Any
+        self,
+        sentences: Sequence[_Sentence],
+        keys: Sequence[int],
+        settings: DecodingSettings,
+        suppressed: bool,
+        patience: int = 1,
     ) -> list[list[_Found]]:
         """Start the search for each group of sentences, told by its key, and collect what they find."""
         rows_of: dict[int, list[int]] = defaultdict(list)
         for row, key in enumerate(keys):
             rows_of[key].append(row)
-        groups = [(rows, self._start([sentences[i] for i in rows], settings, **options)) for rows in rows_of.values()]
+        groups = [
+            (rows, self._start([sentences[i] for i in rows], settings, suppressed, patience))
+            for rows in rows_of.values()
+        ]
         found: list[list[_Found]] = [[] for _ in sentences]
         penalty = settings.length_penalty or NO_PENALTY
         for rows, results in groups:
@@ -190,7 +201,7 @@ class ExportedModel:
         return _Found(words[:-1] if ended else words, log_probability, ended)
 
     def _start(
-        self, sentences: Sequence[_Sentence], settings: DecodingSettings, suppressed: bool = False, patience: int = 1
+        self, sentences: Sequence[_Sentence], settings: DecodingSettings, suppressed: bool, patience: int
     ) -> Any:
         """Let CTranslate2 sort and cut the sentences into batches, and search on its threads."""
         lengths = [len(s.source) + 1 for s in sentences]

@@ -9,7 +9,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 import manyglot
 from manyglot.decoding.beam import DecodingSettings
@@ -53,6 +53,17 @@ class Manifest(Settings):
     """The search that the model was trained with."""
     files: dict[str, str]
     """The SHA-256 of each file."""
+
+    @model_validator(mode="after")
+    def _languages_are_in_order(self) -> Manifest:
+        if list(self.languages) != sorted(set(self.languages)) or not self.targets.keys() <= set(self.languages):
+            raise ValueError("the languages are not in order, or do not have the targets among them.")
+        return self
+
+    def symbols(self) -> set[str]:
+        """All symbols that it speaks of."""
+        tags = (name for each in self.targets.values() for name in (*each.source, *each.target))
+        return {*self.suppressed, *tags}
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of the model."""
