@@ -13,9 +13,6 @@ from manyglot.errors import FolderError, LanguageError
 from manyglot.export.exported import ExportedModel
 from manyglot.export.manifest import MANIFEST, read_manifest
 
-CORES_PER_BATCH = 4
-"""Cores that work on a batch; where there are more, several batches are translated at once."""
-
 
 class Engine:
     """Translates with the models of an export, each of which serves some of the target languages."""
@@ -31,7 +28,7 @@ class Engine:
         folder: str | os.PathLike[str],
         device: str = "cpu",
         inter_threads: int | None = None,
-        intra_threads: int | None = None,
+        intra_threads: int = 1,
     ) -> Engine:
         """Open the folder of an export: a model, or a folder with one for each of several languages.
 
@@ -45,8 +42,7 @@ class Engine:
         if len({manifest.languages for manifest in manifests}) > 1:
             raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
         cores = len(os.sched_getaffinity(0))
-        inter = inter_threads or (max(1, cores // CORES_PER_BATCH) if device == "cpu" else 1)
-        threads = inter, intra_threads or max(1, cores // inter)
+        threads = inter_threads or (max(1, cores // intra_threads) if device == "cpu" else 1), intra_threads
         return cls(ExportedModel(*each, device, threads) for each in zip(folders, manifests, strict=True))
 
     @property
