@@ -18,7 +18,7 @@ from manyglot.cli import main
 from manyglot.config import Experiment
 from manyglot.folders import held
 
-COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "describe")
+COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "describe", "export")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:
@@ -140,6 +140,16 @@ def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: py
     assert "token" in out
     assert "weights" not in out
     assert "weights     of step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
+
+
+def test_a_model_is_exported(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ctranslate2")
+    model, folder = trained.run / "model", tmp_path / "exported"
+    out, _ = run(capsys, "export", model, "--target", "qaa,qab", "--quantization", "int8", "-o", folder)
+    assert out == f"{folder}\n"
+    assert list(json.loads((folder / "manyglot.json").read_text("utf-8"))["targets"]) == ["qaa", "qab"]
+    assert "exists" in mistake(capsys, "export", model, "-o", folder)
+    assert "Known: ctranslate2" in mistake(capsys, "export", model, "--to", "paper", "-o", tmp_path / "other")
 
 
 def test_a_corpus_is_looked_at_before_it_is_prepared(

@@ -280,6 +280,31 @@ def describe(
     print_description(description)
 
 
+@app.command()
+def export(
+    model: ModelFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.", show_default=False)],
+    target: Annotated[
+        list[str],
+        typer.Option(help="Target languages, such as de,fr; again for more. A model with tags alone needs none."),
+    ] = [],  # noqa: B006
+    to: Annotated[str, typer.Option(help="The format: ctranslate2.")] = "ctranslate2",
+    quantization: Annotated[str | None, typer.Option(help="int8, int16, float16 …; float32 if not given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model for another engine.
+
+    Guidance is folded into plain weights: a folder for each target language, or one for all where guidance is in tags.
+    """
+    from manyglot import workflow
+
+    targets = [code.strip() for codes in target for code in codes.split(",") if code.strip()]
+    folders = workflow.export(model, output, targets, to, quantization)
+    if as_json:
+        return _print_json({"folders": [str(folder) for folder in folders]})
+    print(*folders, sep="\n")
+
+
 def _show_forecast(forecast: Forecast, as_json: bool) -> None:
     """Print it; what training would refuse has the exit code of a refusal here too."""
     from manyglot.reports.forecast import print_forecast

@@ -1,4 +1,4 @@
-"""The road from end to end, one function for each command: prepare, train, translate, evaluate, describe.
+"""The road from end to end, one function for each command: prepare, train, translate, evaluate, describe, export.
 
 The command line only parses arguments and prints; whoever writes Python calls these. Beside `cli.py` and `config.py`
 this is the one file that sees all stages.
@@ -28,11 +28,12 @@ from manyglot.corpus.sources import languages_of, open_corpus, trained_direction
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped
+from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
 from manyglot.evaluation.sample import translated_measures
+from manyglot.export.ctranslate2 import export as export_to_ctranslate2
 from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
@@ -388,3 +389,20 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         "num_parameters": sum(parameters.values()),
         "training": training,
     }
+
+
+FORMATS = {"ctranslate2": export_to_ctranslate2}
+"""The engines whose formats a model can be exported to."""
+
+
+def export(
+    model_folder: Path,
+    output: Path,
+    targets: Sequence[str] = (),
+    to: str = "ctranslate2",
+    quantization: str | None = None,
+) -> list[Path]:
+    """Write a model in the format of another engine, for some of its target languages; return the folders."""
+    if to not in FORMATS:
+        raise SettingsError(f"--to: '{to}' is not a format. {suggest(to, FORMATS)}")
+    return FORMATS[to](load_model(model_folder), output, targets, quantization)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from manyglot.errors import LanguageError
-from manyglot.export.fold import FoldingError, fold
+from manyglot.export.fold import FoldingError, fold, serves_all_languages
 from manyglot.model import guidance
 from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Target
@@ -58,6 +58,23 @@ def test_a_folded_model_is_the_guided_one_or_the_reason_is_given(name: str, norm
         torch.testing.assert_close(
             plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)), expected, rtol=1e-10, atol=1e-10
         )
+
+
+@pytest.mark.parametrize("name", ["token", "Token_tgt", "LAA + Token_tgt"])
+def test_where_sequences_keep_their_tags_the_rest_is_folded(name: str) -> None:
+    model = tiny_model(COMBINATIONS[name])
+    batch = random_batch(model, size=6)
+    for language in range(NUM_LANGUAGES):
+        lang_B = torch.full_like(batch.lang_B, language)
+        plain = fold(model, language, tagged=True)
+        expected = model(batch.source_BS, batch.input_BT, lang_B)
+        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B))
+        torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_tags_alone_need_no_weights_of_a_language() -> None:
+    alone = {name for name, methods in COMBINATIONS.items() if {each.method for each in methods} == {"token"}}
+    assert {name for name in COMBINATIONS if serves_all_languages(tiny_model(COMBINATIONS[name]))} == alone
 
 
 def test_the_guided_model_stays_as_it_was() -> None:

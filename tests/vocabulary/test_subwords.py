@@ -106,3 +106,7 @@ def test_a_model_made_elsewhere_can_be_brought(numbers: dict[str, int]) -> None:
     assert [len(each) for each in ids] == [len(each) for each in theirs.encode(text)]
     assert subwords.encode(["日本"])[0][-1] == UNK
     assert Subwords(subwords.serialized).encode(text) == ids
+    pieces = subwords.pieces()
+    assert pieces[: UNK + 1] == ["<pad>", "</s>", "<unk>"]
+    assert len(set(pieces)) == len(subwords)
+    assert [[pieces[i] for i in each] for each in ids] == theirs.encode(text, out_type=str)

@@ -1,1 +1,1 @@
-"""Models in other forms: guidance folded away."""
+"""Models in other forms: guidance folded away, and the format of CTranslate2 with an engine that uses it."""

@@ -11,7 +11,8 @@ needs no folding of its own. In the end the folded model is compared with the gu
 | project, project_memory, merge | query, key, value and output projections, any A |
 | norm | gain and bias |
 
-Symbols in the sequences cannot be folded, nor random choices, nor what does not fit into the table.
+Symbols in the sequences cannot be folded, nor random choices, nor what does not fit into the table. Where the sequences
+go on carrying their tags, all the rest is folded (`tagged`).
 
 Shape letters: D model width.
 """
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.model.attention import Attention
-from manyglot.model.guidance.base import Point, Site, Target
+from manyglot.model.guidance.base import Guidance, Point, Site, Target
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.vocabulary import Tags
@@ -38,15 +39,28 @@ class FoldingError(ManyglotError):
     """The guidance of a model cannot be folded into plain weights."""
 
 
+HOOKS = ("enter", "project", "project_memory", "merge", "norm", "leave")
+"""What a method can do to a model, beside the tags that it puts into the sequences."""
+
+
+def serves_all_languages(model: Transformer) -> bool:
+    """Whether the methods put tags into the sequences and do no more: then all languages have the same weights."""
+    kinds = [type(method) for _, method in model.guidance.items()]
+    return not any(getattr(kind, hook) is not getattr(Guidance, hook) for kind in kinds for hook in HOOKS)
+
+
 @torch.no_grad()
-def fold(model: Transformer, language: int) -> Transformer:
-    """A plain Transformer that translates as the model does into one target language, given by its id."""
+def fold(model: Transformer, language: int, *, tagged: bool = False) -> Transformer:
+    """A plain Transformer that translates as the model does into one target language, given by its id.
+
+    Methods that put tags into the sequences are refused, unless the plain model will be given them too (`tagged`).
+    """
     if language not in range(model.num_languages):
         raise LanguageError(
             f"fold takes the id of one of the model's {model.num_languages} languages, such as "
             f"translator.languages.id('de'); got {language!r}."
         )
-    _check_foldable(model, language)
+    _check_foldable(model, language, tagged)
     exact = copy.deepcopy(model).double().eval()  # sums and products of weights, rounded once in the end
     with torch.device("meta"):
         plain = Transformer(model.settings, (), model.dimensions.first_tag, model.num_languages).eval()
@@ -58,9 +72,9 @@ def fold(model: Transformer, language: int) -> Transformer:
     return plain.to(model.embedding.weight.dtype).train(model.training)
 
 
-def _check_foldable(model: Transformer, language: int) -> None:
+def _check_foldable(model: Transformer, language: int, tagged: bool) -> None:
     for name, method in model.guidance.items():
-        if method.tag(language) != Tags():
+        if method.tag(language) != Tags() and not tagged:
             raise FoldingError(f"{name} cannot be folded: its tag is a symbol in the sequence, not a weight.")
         if method.draws:
             raise FoldingError(f"{name} cannot be folded: it chooses at random for each sentence.")

@@ -185,22 +185,22 @@ class Transformer(nn.Module):
         counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
         return {name: count for name, count in counts.items() if count}
 
-    def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
-        """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
-        end, factor = start + ids_BT.shape[1], math.sqrt(self.settings.width)
-        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + self._positions(end)[start:end]))
-        return x_BTD
-
-    def _embed_packed(self, sentences: Sentences, norm: nn.LayerNorm) -> Tensor:
-        positions_PD, factor = self._positions(sentences.longest), math.sqrt(self.settings.width)
-        return embed(self.embedding, sentences, positions_PD, factor, norm, self.dropout)[:, None]
-
-    def _positions(self, length: int) -> Tensor:
+    def positions(self, length: int) -> Tensor:
         """A table of at least so many positions."""
         make = _positions.__wrapped__ if torch.compiler.is_compiling() else _positions  # a graph has no such cache
         weight = self.embedding.weight
         table_PD: Tensor = make(_round_up(length), self.settings.width, weight.device, weight.dtype)
         return table_PD
+
+    def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
+        """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
+        end, factor = start + ids_BT.shape[1], math.sqrt(self.settings.width)
+        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + self.positions(end)[start:end]))
+        return x_BTD
+
+    def _embed_packed(self, sentences: Sentences, norm: nn.LayerNorm) -> Tensor:
+        positions_PD, factor = self.positions(sentences.longest), math.sqrt(self.settings.width)
+        return embed(self.embedding, sentences, positions_PD, factor, norm, self.dropout)[:, None]
 
 
 def _round_up(length: int) -> int:

@@ -73,6 +73,11 @@ class Subwords:
     def __len__(self) -> int:
         return len(self._theirs)
 
+    def pieces(self) -> list[str]:
+        """The subwords as text, by our numbers; a symbol that the model lacks has its usual name."""
+        usual = ("<pad>", "</s>", "<unk>")
+        return [self._processor.IdToPiece(i) if i >= 0 else usual[ours] for ours, i in enumerate(self._theirs)]
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Split sentences into subword ids, without special symbols."""
         ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
