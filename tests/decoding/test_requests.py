@@ -152,6 +152,8 @@ def test_other_keys_of_an_object_are_kept(text: str, to: list[str] | None, extra
         ('{"text": "a", "x": 1e999}', "1e999 is no number"),
         ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 times"),
         ('{"text": "a", "x": ' + "9" * 5000 + "}", "is not JSON"),
+        ("[" * 101 + '"' + '\\"' * 2**18 + "\\", "nested more than 100 times"),
+        ("[]" * 101 + '"' + '\\"' * 2**18 + "\\", "is not JSON"),
     ],
 )
 def test_lines_that_are_no_requests_are_marked(line: str, problem: str) -> None:

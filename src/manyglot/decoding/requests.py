@@ -179,12 +179,12 @@ def _read_json(text: str) -> Any:
 
     def finite(number: str) -> float:
         if not math.isfinite(value := float(number)):
-            raise ValueError(f"{number} is no number")
+            raise ValueError(f"{number[:20]} is no number")
         return value
 
     if text.count("[") + text.count("{") > _DEEPEST:
         depth = deepest = 0
-        for mark in re.findall(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', text):
+        for mark in re.findall(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', text):
             depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark, 0)
             deepest = max(deepest, depth)
         if deepest > _DEEPEST:
