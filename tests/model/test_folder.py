@@ -65,7 +65,7 @@ def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage
 def test_settings_cut_short_are_noticed(folder: Path) -> None:
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(text[: text.index("guidance:")])
-    with pytest.raises(FolderError, match=r"config\.yaml is incomplete"):
+    with pytest.raises(FolderError, match=r"config\.yaml: incomplete"):
         load_model(folder)
 
 

@@ -77,10 +77,10 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 def test_damaged_bytes_are_refused_or_harmless(folder: Path, name: str) -> None:
     content, rng = (folder / name).read_bytes(), random.Random(name)
     loaded = 0
-    for _ in range(150):
+    for _ in range(100):
         (folder / name).write_bytes(damaged(content, rng))
         loaded += loads_or_is_refused(folder)
-    assert loaded < 150
+    assert loaded < 100
     (folder / name).write_bytes(content)
     assert loads_or_is_refused(folder)
 
@@ -92,7 +92,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_settings_of_any_value_are_refused_or_harmless(folder: Path, trained: Experiment, data: st.DataObject) -> None:
     """One value of one of the files is another."""
@@ -161,7 +161,7 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
         config("\nx: !!python/object/apply:os.system [exit]\n"),
         "could not determine a constructor",
     ),
-    "deep settings": (config("\nx: " + "[" * 200_000), "nested too deep"),
+    "deep settings": (config("\nx: " + "[" * 20_000), "nested too deep"),
     "a number without end": (config("\nx: 0x" + "f" * 100_000), "too long"),
     "a huge number of layers": (model(num_encoder_layers=10**15), "num_encoder_layers"),
     "many layers": (model(num_encoder_layers=1000, num_decoder_layers=1000), "more layers than the weights"),
@@ -175,7 +175,7 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
     "deep languages": (file("languages.json", b"[" * 2**20), "is damaged"),
     "deep training": (file("training.json", b'{"a":' * 2**17), "is damaged"),
     "training that is a list": (file("training.json", b"[1]"), "is damaged"),
-    "huge languages": (file("languages.json", b" " * (2**24 + 1)), "has more than 16,777,216 bytes"),
+    "huge languages": (file("languages.json", b" " * 2**21), "has more than 1,0"),
     "no languages": (file("languages.json", b'{"languages": [], "trained_directions": []}'), "is damaged"),
     "a language of control characters": (
         file("languages.json", b'{"languages": [{"code": "\\u001b[2J"}], "trained_directions": []}'),

@@ -37,8 +37,8 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 FORMAT = 1
 
-LARGEST_TEXT, LARGEST_CARD = 2**20, 2**24
-"""Bytes of a file of settings, and of languages.json: room for all directions between five hundred languages."""
+LARGEST_TEXT, LARGEST_CARD = 2**20, 2**26
+"""Bytes of a file of settings, and of languages.json: room for all directions between a thousand languages."""
 LONGEST_WORD, DEEPEST = 4096, 50
 """Characters of a name or number in the settings, and lists and tables within one another."""
 MOST_TOLD = 300
@@ -86,9 +86,9 @@ def load_model(folder: Path) -> TrainedModel:
     _check_format(folder)
     header = read_header(folder / "model.safetensors")
     config = _read_config(folder)
-    languages, directions = _read_languages(folder)
+    room = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # what is small beside the weights
+    languages, directions = _read_languages(folder, most=min(room, LARGEST_CARD))
     training = read_training(folder)
-    room = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # subwords take less than their embeddings
     subwords = Subwords.load(folder / "subwords.model", most=min(room, LARGEST_FILE))
     model = _blank_model(folder, config, len(subwords), len(languages), most_layers=len(header))
     check_fits(header, model, folder / "model.safetensors")
@@ -109,15 +109,15 @@ def _read_config(folder: Path) -> dict[str, Any]:
     with _damage(path):
         config = yaml.load(read_file(path, LARGEST_TEXT).decode("utf-8"), _PlainLoader)
         if not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
-            raise ValueError("config.yaml is incomplete")
+            raise ValueError("incomplete")
         return config
 
 
-def _read_languages(folder: Path) -> tuple[Languages, tuple[Direction, ...]]:
+def _read_languages(folder: Path, most: int) -> tuple[Languages, tuple[Direction, ...]]:
     """The languages, and the directions of the training."""
     path = folder / "languages.json"
     with _damage(path):
-        card = json.loads(read_file(path, LARGEST_CARD))
+        card = json.loads(read_file(path, most))
         codes = [entry["code"] for entry in card["languages"]]
         languages = Languages(codes)
         if codes != list(languages) or not codes:
