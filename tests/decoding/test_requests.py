@@ -27,7 +27,8 @@ JSON = st.recursive(
 NEAR_JSON = st.lists(
     st.sampled_from(['{"text": "a"', ', "to": ', '"de"', "[]", "}", "1e999", "NaN", "\n", '"\\ud800"'])
 )
-ANY_BYTES = st.binary(max_size=200) | NEAR_JSON.map(lambda parts: "".join(parts).encode())
+ANY_LINE = st.binary(max_size=40) | st.text(max_size=40).map(str.encode) | NEAR_JSON.map("".join).map(str.encode)
+ANY_BYTES = st.lists(ANY_LINE).flatmap(lambda lines: st.sampled_from([b"\n", b"\r\n"]).map(lambda end: end.join(lines)))
 
 
 def read(data: bytes, form: Form = "text", **options: Any) -> list[Request]:

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manyglot.corpus.languages import Languages
 from manyglot.decoding.lines import without_controls
-from manyglot.decoding.requests import Columns, Form, Request, read_requests
+from manyglot.decoding.requests import Columns, Form, Request, in_blocks, read_requests
 from manyglot.decoding.results import Result, StreamWriter, answer, open_results, refusals
 from manyglot.errors import ManyglotError
+from tests.decoding.test_requests import ANY_BYTES, FORMS, num_lines
 
 RESULTS = st.lists(
     st.builds(
@@ -104,3 +106,19 @@ def test_several_languages_have_a_file_each(tmp_path: Path) -> None:
     assert len((tmp_path / "out.tsv").read_text().splitlines()) == 5
     with pytest.raises(ManyglotError, match="Name an output"), open_results(io.BytesIO(), "text", ["de", "fr"]):
         pass
+
+
+@given(ANY_BYTES, st.sampled_from(FORMS), st.booleans())
+def test_the_loop_of_a_command_answers_every_line_in_order(data: bytes, form: Form, split: bool) -> None:
+    languages, default, stream = Languages(["de", "fr"]), ["de"], io.BytesIO()
+    writer = StreamWriter(stream, "jsonl")
+    for block in in_blocks(read_requests(io.BytesIO(data), form, limit=20, split=split), most=2):
+        for request in (each.into(languages, default) for each in block):
+            if request.problem:
+                writer.write(refusals(request, default))
+            else:
+                outputs = [sentence.upper() for sentence in request.sentences]
+                writer.write(answer(request, to, outputs) for to in request.to or ())
+    values = [json.loads(line) for line in stream.getvalue().split(b"\n")[:-1]]
+    assert [value["number"] for value in values] == list(range(1, num_lines(data) + 1))
+    assert all("problem" not in value or value["output"] == "" for value in values)
