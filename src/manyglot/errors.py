@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 MOST_NAMED = 100
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class ManyglotError(Exception):
     """The root: whatever derives from it is the user's to mend, anything else is a bug of ours."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # one line, also where another library's words are part of it
+        # One line, also where another library's words are part of it, and nothing that a terminal would obey.
+        super().__init__(_CONTROLS.sub("\ufffd", " ".join(message.split())))
 
 
 class Stopped(ManyglotError):

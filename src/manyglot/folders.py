@@ -1,10 +1,11 @@
-"""Folders that are written whole or not at all."""
+"""Folders that are written whole or not at all, and files of folders that may come from anybody."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,26 @@ def is_empty(folder: Path) -> bool:
 def nearest(folder: Path) -> Path:
     """The folder itself or the nearest one above it that exists."""
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The content of a file, unless it has more bytes than that or is no file, but a folder or a pipe, say."""
+    content = read_start(path, most + 1)
+    if len(content) > most:
+        raise FolderError(f"{path} has more than {most:,} bytes, which no such file needs.")
+    return content
+
+
+def read_start(path: Path, number: int) -> bytes:
+    """The first bytes of a file; what is no file is not waited for."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise FolderError(f"{path} is not a file.")
+            return file.read(number)
+    except OSError as error:
+        raise FolderError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
 @contextmanager

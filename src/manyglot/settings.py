@@ -44,7 +44,7 @@ def documented_fields(kind: type[Settings]) -> Iterator[tuple[str, str, str]]:
 def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
     location: tuple[str | int, ...] = error["loc"]
     name = ".".join(str(part) for part in (where, *_spoken(kind, location)) if part != "")
-    given = reprlib.repr(error["input"])
+    given = _shown(error["input"])
     match error["type"]:
         case "extra_forbidden":
             known = _fields_at(kind, location[:-1])
@@ -112,6 +112,13 @@ def _members(annotation: Any) -> list[type[Settings]]:
 def _tags(member: type[Settings]) -> tuple[Any, ...]:
     """The values of a class's literal fields: the tags by which a union is told apart."""
     return tuple(v for f in member.model_fields.values() for v in get_args(f.annotation) if isinstance(v, str))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no number of many thousand digits
+        return "a number of very many digits"
 
 
 def _lower_first(text: str) -> str:

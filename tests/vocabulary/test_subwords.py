@@ -83,7 +83,7 @@ def test_damaged_and_foreign_models_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.model").write_bytes(b"not a model")
     with pytest.raises(FolderError, match="is not a SentencePiece model"):
         Subwords.load(tmp_path / "broken.model")
-    with pytest.raises(FolderError, match="Cannot read the subword model"):
+    with pytest.raises(FolderError, match=r"Cannot read .*absent\.model"):
         Subwords.load(tmp_path / "absent.model")
 
 

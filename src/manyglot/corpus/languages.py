@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import permutations
 from typing import NamedTuple
 
 from babel import Locale
 from babel.core import get_global
 
-from manyglot.errors import LanguageError, suggest
+from manyglot.corpus.lookup import candidates, fold, meanings, read_code, spelled
+from manyglot.errors import MOST_NAMED, LanguageError, suggest
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+_LONGEST_NAME = 100
 
 
 class Direction(NamedTuple):
@@ -44,6 +47,15 @@ class Languages:
         if code not in self._ids:
             raise LanguageError(f"Unknown language '{code}'. {suggest(code, self.codes)}")
         return self._ids[code]
+
+    def find(self, name: str) -> str:
+        """The code of the language that a person calls so.
+
+        It may be a code in another spelling or of another standard (PT_br, deu, iw), one with a script or region that
+        is not told apart here (de-DE), or a name in English or in the language itself. It is never guessed: what could
+        be two of the languages is refused with both.
+        """
+        return name if name in self._ids else _find(name, self.codes)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -98,6 +110,40 @@ def name_of(code: str) -> str:
     language = primary(code)
     name = str(names.get(language, language))
     return f"{name} ({code[len(language) + 1 :]})" if language != code else name
+
+
+@lru_cache(maxsize=4096)
+def _find(name: str, codes: tuple[str, ...]) -> str:
+    if len(name) > _LONGEST_NAME:
+        raise LanguageError(f"Unknown language '{name[:_LONGEST_NAME]}…'.")
+    known = meanings(name)
+    fitting = {code for meaning in known or {read_code(name)} for code in candidates(meaning, codes)}
+    found = spelled(name, codes) or sorted(fitting)
+    if len(found) > 1:
+        raise LanguageError(f"'{name}' can be {_listed(found, ' or ')}. Say which one.")
+    if not found and known:
+        missing = " or ".join(sorted(f"{name_of(str(meaning))} ({meaning})" for meaning in known))
+        more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
+        raise LanguageError(f"{missing} is not among the model's languages: {', '.join(codes[:MOST_NAMED])}{more}.")
+    if not found:
+        raise LanguageError(f"Unknown language '{name}'. {_nearest(name, codes)}")
+    return found[0]
+
+
+def _nearest(name: str, codes: tuple[str, ...]) -> str:
+    """The languages whose codes or names look like a name, or some of them where none does."""
+    words = {**{fold(name_of(code)): code for code in codes}, **{fold(code): code for code in codes}}
+    near = dict.fromkeys(words[word] for word in difflib.get_close_matches(fold(name), words, n=3))
+    if near:
+        return f"Did you mean {_listed(near, ' or ')}? {len(codes)} languages are known."
+    rest = f" and {len(codes) - 10} more" if len(codes) > 10 else ""
+    return f"Known: {_listed(codes[:10], ', ')}{rest}."
+
+
+def _listed(codes: Iterable[str], last: str) -> str:
+    """Codes with their names: de (German), nl (Dutch) or da (Danish)."""
+    named = [f"{code} ({name_of(code)})" for code in codes]
+    return last.join(filter(None, (", ".join(named[:-1]), *named[-1:])))
 
 
 def parse_direction(text: str, languages: Languages) -> Direction:

@@ -7,9 +7,10 @@ import hashlib
 import lzma
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import IO, cast
 
 from manyglot.corpus.rows import Row
 from manyglot.errors import CorpusError
@@ -25,43 +26,76 @@ def plain_name(path: Path) -> str:
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their ends; compressed files are recognised by their names."""
-    try:
+    with _named_errors(path):
         lines = _zst_lines(path) if path.suffix == ".zst" else _binary_lines(path)
         yield from decode_lines(_ended_by_newlines(lines, path), str(path))
+
+
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file a piece at a time, whatever its lines are; compressed files are recognised by names."""
+    with _named_errors(path):
+        if path.suffix == ".zst":
+            yield from _zst_pieces(path)
+        else:
+            with _open(path) as file:
+                while piece := file.read(2**16):
+                    yield piece
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """Tell of a file that it cannot be read."""
+    try:
+        yield
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
         raise CorpusError(f"{path} is truncated or not what its name says. Get it again.") from None
     except OSError as error:
         raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
+def _open(path: Path) -> IO[bytes]:
+    """A file that is plain or compressed by gzip or xz."""
+    match path.suffix:
+        case ".gz":
+            return cast("IO[bytes]", gzip.GzipFile(path))
+        case ".xz":
+            return cast("IO[bytes]", lzma.LZMAFile(path))
+    return path.open("rb")
+
+
 def _binary_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that is plain or compressed by gzip or xz."""
-    with gzip.open(path) if path.suffix == ".gz" else lzma.open(path) if path.suffix == ".xz" else path.open("rb") as f:
-        yield from f
+    with _open(path) as file:
+        yield from file
 
 
 def _zst_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file compressed by zstd; the library's own reader takes a truncated file for a whole one."""
+    rest = b""
+    for piece in _zst_pieces(path):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest
+
+
+def _zst_pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file compressed by zstd; the library's own reader takes a truncated file for a whole one."""
     try:
         import zstandard
     except ImportError:
         raise CorpusError(f"To read {path}, install zstandard: pip install 'manyglot[zst]'.") from None
-    frame, rest = zstandard.ZstdDecompressor().decompressobj(), b""
+    frame = zstandard.ZstdDecompressor().decompressobj()
     with path.open("rb") as file:
-        while data := file.read(2**20):
+        while data := file.read(2**12):  # little: a few bytes can stand for 128 KiB
             while data:
                 if frame.eof:
                     frame = zstandard.ZstdDecompressor().decompressobj()
                 try:
-                    *lines, rest = (rest + frame.decompress(data)).split(b"\n")
+                    yield frame.decompress(data)
                 except zstandard.ZstdError:
                     raise EOFError from None
-                yield from (line + b"\n" for line in lines)
                 data = frame.unused_data if frame.eof else b""
     if not frame.eof:
         raise EOFError
-    if rest:
-        yield rest
 
 
 def _ended_by_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:

@@ -28,17 +28,17 @@ from manyglot.vocabulary.subwords import EOS, PAD, UNK
 class DecodingSettings(Settings):
     """How translations are searched; the defaults are the paper's."""
 
-    beam: int = Field(5, ge=1)
+    beam: int = Field(5, ge=1, le=1000)
     """Hypotheses kept per sentence; 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
     """Scores are divided by length to this power; 0 prefers short outputs."""
-    max_length: int = Field(200, ge=1)
+    max_length: int = Field(200, ge=1, le=100_000)
     """An output has at most this many subwords."""
     max_length_ratio: float = Field(4.0, gt=0, le=1000)
     """An output has at most this many times the source's tokens, plus ten: what runs on beyond is noise."""
-    max_tokens: int = Field(4096, ge=1)
+    max_tokens: int = Field(4096, ge=1, le=2**24)
     """Size of a batch: sentences times the longest source, beams not counted."""
-    max_sentences: int = Field(256, ge=1)
+    max_sentences: int = Field(256, ge=1, le=2**20)
     """A batch has at most this many sentences: each of their beams has a score for every symbol."""
     seed: int = Field(1, ge=0, lt=2**31)
     """Seed of what guidance draws at random (random_laa); others do not need it."""

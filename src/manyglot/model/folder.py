@@ -11,28 +11,38 @@ format.json        the version of this layout
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import manyglot
 from manyglot.corpus.languages import Direction, Languages, name_of
-from manyglot.errors import FolderError, SettingsError
-from manyglot.folders import written_whole
+from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.folders import read_file, written_whole
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
+from manyglot.model.weights import check_fits, load_weights, read_header
 from manyglot.settings import Settings, parse
-from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.subwords import LARGEST_FILE, Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 FORMAT = 1
+
+LARGEST_TEXT, LARGEST_CARD = 2**20, 2**26
+"""Bytes of a file of settings, and of languages.json: room for all directions between a thousand languages."""
+LONGEST_WORD, DEEPEST = 4096, 50
+"""Characters of a name or number in the settings, and lists and tables within one another."""
+MOST_TOLD = 300
+"""Characters of another library's words in an error."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ def save_model(folder: Path, trained: TrainedModel) -> None:
         "languages": [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in trained.directions],
     }
-    settings = yaml.safe_dump(dict(trained.config), sort_keys=False, allow_unicode=True)
+    settings = yaml.dump(dict(trained.config), Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
     with written_whole(folder) as unfinished:
         save_file(weights, unfinished / "model.safetensors")
         (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
@@ -68,40 +78,107 @@ def save_model(folder: Path, trained: TrainedModel) -> None:
 
 
 def load_model(folder: Path) -> TrainedModel:
-    """Read a model folder; the model is in evaluation mode."""
+    """Read a model folder; the model is in evaluation mode.
+
+    The folder may come from anybody: nothing in it can execute, and nothing large is allocated before it is known to be
+    what the weights need. Whatever is wrong with it is a FolderError.
+    """
     _check_format(folder)
-    try:
-        config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
-        if not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
-            raise ValueError("config.yaml is incomplete")
-        card = json.loads((folder / "languages.json").read_text("utf-8"))
-        codes = [entry["code"] for entry in card["languages"]]
-        languages = Languages(codes)
-        if codes != list(languages):
-            raise ValueError("the languages are not in order")
-        directions = tuple(Direction(source, target) for source, target in card["trained_directions"])
-        training = read_training(folder)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise FolderError(f"The model folder {folder} is damaged ({error}).") from None
-    vocabulary = Vocabulary(Subwords.load(folder / "subwords.model"), languages)
-    try:
-        shape = parse(_Shape, {"model": config["model"], "guidance": config["guidance"]})
-    except SettingsError as error:
-        raise FolderError(f"{folder}/config.yaml: {error}") from None
-    with torch.device("meta"):  # shapes only: nothing is allocated before the file is known to fit
-        model = Transformer(shape.model, shape.guidance, len(vocabulary.subwords), len(languages))
-    _check_weights(folder / "model.safetensors", model)
-    weights = load_file(folder / "model.safetensors")
-    if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
-        raise FolderError(f"The weights in {folder} are not all numbers.")
-    model.load_state_dict(weights, assign=True)
-    return TrainedModel(model.eval(), vocabulary, directions, config, training)
+    header = read_header(folder / "model.safetensors")
+    config = _read_config(folder)
+    room = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # what is small beside the weights
+    languages, directions = _read_languages(folder, most=min(room, LARGEST_CARD))
+    training = read_training(folder)
+    subwords = Subwords.load(folder / "subwords.model", most=min(room, LARGEST_FILE))
+    model = _blank_model(folder, config, len(subwords), len(languages), most_layers=len(header))
+    check_fits(header, model, folder / "model.safetensors")
+    load_weights(folder / "model.safetensors", model)
+    return TrainedModel(model.eval(), Vocabulary(subwords, languages), directions, config, training)
 
 
 def read_training(folder: Path) -> dict[str, Any]:
     """What a model folder says of its training; those of earlier releases say nothing."""
     path = folder / "training.json"
-    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+    with _damage(path):
+        return dict(json.loads(read_file(path, LARGEST_TEXT))) if path.exists() else {}
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The resolved settings."""
+    path = folder / "config.yaml"
+    with _damage(path):
+        config = yaml.load(read_file(path, LARGEST_TEXT).decode("utf-8"), _PlainLoader)
+        if not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+            raise ValueError("incomplete")
+        return config
+
+
+def _read_languages(folder: Path, most: int) -> tuple[Languages, tuple[Direction, ...]]:
+    """The languages, and the directions of the training."""
+    path = folder / "languages.json"
+    with _damage(path):
+        card = json.loads(read_file(path, most))
+        codes = [entry["code"] for entry in card["languages"]]
+        languages = Languages(codes)
+        if codes != list(languages) or not codes:
+            raise ValueError("the languages are not in order")
+        directions = tuple(Direction(source, target) for source, target in card["trained_directions"])
+        if not all(source in languages and target in languages for source, target in directions):
+            raise ValueError("a direction of the training is not between its languages")
+        return languages, directions
+
+
+def _blank_model(
+    folder: Path, config: Mapping[str, Any], num_subwords: int, num_languages: int, most_layers: int
+) -> Transformer:
+    """The model that the settings describe: shapes only, for nothing is allocated before the file is known to fit."""
+    with _damage(folder / "config.yaml"):
+        shape = parse(_Shape, {"model": config["model"], "guidance": config["guidance"]})
+        if shape.model.num_encoder_layers + shape.model.num_decoder_layers > most_layers:
+            raise ValueError(f"more layers than the weights have tensors, {most_layers}")
+        with torch.device("meta"):
+            return Transformer(shape.model, shape.guidance, num_subwords, num_languages)
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with what a file says is its damage, told in a line."""
+    try:
+        yield
+    except FolderError:
+        raise
+    except SettingsError as error:
+        raise FolderError(f"{path}: {str(error)[:MOST_TOLD]}") from None
+    except (LanguageError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise FolderError(
+            f"The model folder {path.parent} is damaged ({path.name}: {str(error)[:MOST_TOLD]})."
+        ) from None
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases, by which a few lines become gigabytes, and with bounds for all that costs time."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError("there are aliases")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_WORD:
+            raise yaml.YAMLError("a value is too long")
+        if self.depth == DEEPEST:
+            raise yaml.YAMLError("it is nested too deep")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """YAML as `_PlainLoader` reads it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 class _Shape(Settings):
@@ -113,8 +190,8 @@ class _Shape(Settings):
 
 def _check_format(folder: Path) -> None:
     try:
-        version = json.loads((folder / "format.json").read_text("utf-8"))["format"]
-    except (OSError, ValueError, KeyError, TypeError):
+        version = json.loads(read_file(folder / "format.json", LARGEST_TEXT))["format"]
+    except (FolderError, LookupError, RecursionError, TypeError, ValueError):
         inside = folder / "model"
         hint = f" Did you mean {inside}?" if (inside / "format.json").exists() else ""
         if not folder.exists() and (folder.parent / "checkpoints").is_dir():
@@ -123,25 +200,9 @@ def _check_format(folder: Path) -> None:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= FORMAT:
         raise FolderError(
-            f"{folder} has model format {version} and this manyglot reads up to {FORMAT}. Upgrade manyglot to use it."
+            f"{folder} has model format {reprlib.repr(version)} and this manyglot reads up to {FORMAT}. "
+            f"Upgrade manyglot to use it."
         )
-
-
-def _check_weights(path: Path, model: Transformer) -> None:
-    """Compare names and shapes in the file's header with the model that the settings describe."""
-    expected = {name: ["F32", *tensor.shape] for name, tensor in model.state_dict().items()}
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            found = {name: [part.get_dtype(), *part.get_shape()] for name, part in slices.items()}
-    except (OSError, SafetensorError) as error:
-        raise FolderError(f"The weights {path} cannot be read ({error}).") from None
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            raise FolderError(
-                f"The weights {path} do not fit config.yaml: {name} is {found.get(name, 'missing')}, "
-                f"expected {expected.get(name, 'nothing')}."
-            )
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -11,9 +11,12 @@ import sentencepiece
 from pydantic import Field
 
 from manyglot.errors import FolderError, SettingsError
+from manyglot.folders import read_file
 from manyglot.settings import Settings
 
 PAD, EOS, UNK = 0, 1, 2
+LARGEST_FILE = 2**25
+"""Bytes of a subword model; one of a million pieces has about half of that."""
 
 
 class VocabularySettings(Settings):
@@ -57,14 +60,20 @@ class Subwords:
         self._same = self._theirs == list(pieces)
 
     @classmethod
-    def load(cls, path: Path) -> Subwords:
-        """Read a SentencePiece model file."""
+    def load(cls, path: Path, most: int = LARGEST_FILE) -> Subwords:
+        """Read a SentencePiece model file of at most so many bytes; in memory it takes fifty times as many."""
+        serialized = read_file(path, most)
         try:
-            return cls(path.read_bytes())
-        except OSError as error:
-            raise FolderError(f"Cannot read the subword model {path}: {error.strerror}.") from None
-        except RuntimeError:
+            subwords = cls(serialized)
+            subwords._check_text()
+        except (RuntimeError, ValueError):
             raise FolderError(f"{path} is not a SentencePiece model, or it is damaged.") from None
+        return subwords
+
+    def _check_text(self) -> None:
+        """Notice a piece that is not UTF-8 before a translation has it."""
+        self._processor.IdToPiece(list(range(self._processor.GetPieceSize())))
+        self._processor.DecodeIds([self._processor.unk_id()])
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model file."""

@@ -1,0 +1,149 @@
+"""Translations with what is known of them, and how they are written: text, TSV or JSONL, whole lines at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from manyglot.corpus.textfiles import one_line
+from manyglot.decoding.requests import Form, Request
+from manyglot.decoding.sentences import join_sentences
+from manyglot.errors import ManyglotError
+
+TSV_COLUMNS = ("text", "to", "output", "score", "on_target", "problem")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The translation of one request into one language."""
+
+    number: int
+    source: str
+    to: str
+    output: str
+    score: float | None = None
+    """The log probability of the output."""
+    alternatives: tuple[str, ...] = ()
+    """Other translations, the best first."""
+    on_target: bool | None = None
+    """Whether the output is in the target language, where that was asked."""
+    problem: str = ""
+    """Why there is no translation."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What else the request had."""
+
+
+class Writer(Protocol):
+    """Writes results in the order in which they are given."""
+
+    def write(self, results: Iterable[Result]) -> None:
+        """Write results, in whole lines, and see that they leave the process."""
+
+
+def answer(
+    request: Request,
+    to: str,
+    outputs: Sequence[str],
+    score: float | None = None,
+    alternatives: Sequence[str] = (),
+    on_target: bool | None = None,
+) -> Result:
+    """The result of a request, whose sentences have these translations."""
+    output = join_sentences(outputs, to)
+    return Result(
+        request.number, request.text, to, output, score, tuple(alternatives), on_target, request.problem, request.extra
+    )
+
+
+def refusals(request: Request, targets: Sequence[str] = ()) -> list[Result]:
+    """The empty results of a request with a problem: one for each language that it or the command names."""
+    return [answer(request, to, []) for to in request.to or targets or [""]]
+
+
+def as_text(result: Result) -> str:
+    """The output alone."""
+    return one_line(result.output)
+
+
+def as_tsv(result: Result) -> str:
+    """The columns of `TSV_COLUMNS`; a tab in a text becomes a space."""
+    score = "" if result.score is None else f"{result.score:.4f}"
+    on_target = "" if result.on_target is None else str(result.on_target).lower()
+    cells = (result.source, result.to, result.output, score, on_target, result.problem)
+    return "\t".join(one_line(cell.replace("\t", " ")) for cell in cells)
+
+
+def as_json(result: Result) -> str:
+    """A JSON object with the request's own keys, and without those that are not known."""
+    value = {**result.extra, "number": result.number, "text": result.source, "to": result.to, "output": result.output}
+    known = {
+        "score": result.score if result.score is not None and math.isfinite(result.score) else None,
+        "alternatives": list(result.alternatives) or None,
+        "on_target": result.on_target,
+        "problem": result.problem or None,
+    }
+    value |= {key: each for key, each in known.items() if each is not None}
+    return json.dumps(value, ensure_ascii=False)
+
+
+_FORMS: Mapping[Form, Callable[[Result], str]] = {"text": as_text, "tsv": as_tsv, "jsonl": as_json}
+
+
+class StreamWriter:
+    """Writes all results to one stream."""
+
+    def __init__(self, stream: BinaryIO, form: Form = "text") -> None:
+        self.stream, self.line = stream, _FORMS[form]
+        if form == "tsv":
+            self._put("\t".join(TSV_COLUMNS))
+
+    def write(self, results: Iterable[Result]) -> None:
+        """Write a line for each result."""
+        for result in results:
+            self._put(self.line(result))
+        self.stream.flush()
+
+    def _put(self, line: str) -> None:
+        # What UTF-8 cannot write, half a character, becomes an escape, which JSON reads as what it was.
+        self.stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+class FilesWriter:
+    """Writes the results of each language to a file of its own, line i of each being the request i."""
+
+    def __init__(self, streams: Mapping[str, BinaryIO]) -> None:
+        self.writers = {code: StreamWriter(stream) for code, stream in streams.items()}
+
+    def write(self, results: Iterable[Result]) -> None:
+        """Write a line for each result to the file of its language."""
+        sorted_out: dict[str, list[Result]] = {code: [] for code in self.writers}
+        for result in results:
+            if result.to not in sorted_out:
+                raise ManyglotError(
+                    f"There is no file for {result.to}; requests with their own targets need tsv or jsonl."
+                )
+            sorted_out[result.to].append(result)
+        for code, own in sorted_out.items():
+            self.writers[code].write(own)
+
+
+@contextmanager
+def open_results(output: Path | BinaryIO, form: Form, targets: Sequence[str]) -> Iterator[Writer]:
+    """A writer to a file or stream; text in several languages goes to a file for each: out.txt to out.de.txt, …."""
+    with ExitStack() as stack:
+        if not isinstance(output, Path):
+            if form == "text" and len(targets) > 1:
+                raise ManyglotError(
+                    "Text in several languages needs a file for each. Name an output, or take tsv or jsonl."
+                )
+            yield StreamWriter(output, form)
+        elif form == "text" and len(targets) > 1:
+            paths = {code: output.with_name(f"{output.stem}.{code}{output.suffix}") for code in targets}
+            yield FilesWriter({code: stack.enter_context(path.open("wb")) for code, path in paths.items()})
+        else:
+            yield StreamWriter(stack.enter_context(output.open("wb")), form)
