@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
-from manyglot.decoding.beam import BeamSearch, DecodingSettings
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.native import NativeEngine
 from manyglot.devices import find_device
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import TrainedModel, load_model
@@ -28,6 +26,7 @@ class Translator:
     def __init__(self, trained: TrainedModel, settings: DecodingSettings, device: torch.device) -> None:
         self.trained, self.settings, self.device = trained, settings, device
         self.model, self.vocabulary = trained.model.to(device).eval(), trained.vocabulary
+        self.engine = NativeEngine(self.model, self.languages, settings, device)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto") -> Translator:
@@ -62,32 +61,5 @@ class Translator:
             raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
         languages = [self.languages.id(code) for code in targets]
         sources = self.vocabulary.encode([one_line(text) for text in texts])
-        drawn = self._draw(len(texts), first)
-        outputs = [""] * len(texts)
-        search = BeamSearch(self.model, self.settings)
-        for rows in self._batches(sources):
-            source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
-            found = search.search(source_BS.to(self.device), [languages[i] for i in rows], drawn[rows].to(self.device))
-            for i, text in zip(rows, self.vocabulary.decode([hypotheses[0].ids for hypotheses in found]), strict=True):
-                outputs[i] = text
-            if progress is not None:
-                progress.advance(len(rows))
-        return outputs
-
-    def _draw(self, number: int, first: int) -> Tensor:
-        """A random language for each sentence, by the seed and its place, whatever its batch."""
-        rng = np.random.Generator(np.random.PCG64(self.settings.seed).advance(first))
-        return torch.from_numpy((rng.random(number) * len(self.languages)).astype(np.int64))
-
-    def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Sentences that are not empty, longest first, in batches that keep the budget."""
-        rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
-        batch: list[int] = []
-        for i in rows:
-            too_large = batch and (len(batch) + 1) * len(sources[batch[0]]) > self.settings.max_tokens
-            if too_large or len(batch) == self.settings.max_sentences:
-                yield batch
-                batch = []
-            batch.append(i)
-        if batch:
-            yield batch
+        found = self.engine.translate_ids(sources, languages, first=first, progress=progress)
+        return self.vocabulary.decode([hypotheses[0].ids for hypotheses in found])
