@@ -8,6 +8,7 @@ import torch
 import manyglot
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.decoding.native import _batches
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.model.guidance import read_method
@@ -77,7 +78,7 @@ def test_mistakes_are_explained(translator: Translator) -> None:
 
 def test_batches_keep_their_budget(translator: Translator) -> None:
     sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
-    batches = list(translator.with_settings(max_tokens=10, max_sentences=3)._batches(sources))
+    batches = list(_batches(sources, translator.with_settings(max_tokens=10, max_sentences=3).settings))
     assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
     for batch in batches:
         assert len(batch) <= 3
