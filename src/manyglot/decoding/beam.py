@@ -17,12 +17,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.decoding.next_words import NextWords
 from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance.base import Target
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
-from manyglot.vocabulary.subwords import EOS, PAD, UNK
+from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.vocabulary.vocabulary import Tags
 
 
 class DecodingSettings(Settings):
@@ -68,14 +70,24 @@ class BeamSearch:
 
     def __init__(self, model: Transformer, settings: DecodingSettings) -> None:
         self.model, self.tags, self.settings = model, model.tags(), settings
-        self.forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
+        self.next_words = NextWords(model)
 
     @torch.inference_mode()
     def search(
-        self, source_BS: Tensor, languages: Sequence[int], drawn_B: Tensor | None = None
+        self,
+        source_BS: Tensor,
+        languages: Sequence[int],
+        drawn_B: Tensor | None = None,
+        *,
+        sentences: Sequence[int] | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first; guidance may need a drawn language for each."""
-        state = self._start(source_BS, languages, drawn_B)
+        """The finished hypotheses of each target, best first; guidance may need a drawn language for each.
+
+        Each row of the source has one target, unless it is said which sentence each target translates. Outputs may be
+        made to begin with given words.
+        """
+        state = self._start(source_BS, languages, drawn_B, sentences, prefixes)
         results: list[list[Hypothesis]] = [[] for _ in languages]
         while state.sentences:
             length = state.ids_BKT.shape[2]
@@ -88,47 +100,74 @@ class BeamSearch:
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 
-    def _start(self, source_BS: Tensor, languages: Sequence[int], drawn_B: Tensor | None) -> _State:
+    def _start(
+        self,
+        source_BS: Tensor,
+        languages: Sequence[int],
+        drawn_B: Tensor | None,
+        sentences: Sequence[int] | None,
+        prefixes: Sequence[Sequence[int]] | None,
+    ) -> _State:
         """Encode, and let the decoder read the start symbol and the tags."""
-        device, beam = source_BS.device, self.settings.beam
+        device, beam, number = source_BS.device, self.settings.beam, len(languages)
         target = self.model.target(torch.tensor(languages, device=device), drawn_B)
-        memory = self.model.encode(source_BS, target)
+        sentence_B = None if sentences is None else torch.tensor(sentences, device=device)
+        memory = self.model.encode(source_BS, target, sentence_B)
         tags = [self.tags[language] for language in languages]
         prefix_BT = torch.tensor([[EOS, *tag.target] for tag in tags], device=device)
         cache = self.model.new_cache()
-        logprob_BTV = self.model.log_probabilities(self.model.decode(prefix_BT, memory, target, cache))
-        tag_score_BT = logprob_BTV[:, :-1].gather(2, prefix_BT[:, 1:, None])[..., 0]
-        predicted_B = torch.tensor([tag.predicted for tag in tags], device=device)
-        score_BK = logprob_BTV.new_full((len(languages), beam), -torch.inf)  # the beams are alike at first,
-        score_BK[:, 0] = tag_score_BT.sum(dim=1) * predicted_B  # so only one of them may go on
-        sentences = [
-            _Sentence(row, self.settings.limit(int(length)), len(tag.target) if tag.predicted else 0)
-            for row, (length, tag) in enumerate(zip((source_BS != PAD).sum(dim=1), tags, strict=True))
-        ]
-        rows_N = torch.arange(len(languages), device=device).repeat_interleave(beam)
-        cache.select(rows_N)
+        hidden_BTD = self.model.decode(prefix_BT, memory, target, cache)
+        score_BK = hidden_BTD.new_full((number, beam), -torch.inf, dtype=self.next_words.dtype)
+        score_BK[:, 0] = self._tag_scores(hidden_BTD, prefix_BT, tags)  # the beams are alike, so only one may go on
+        rows_N = torch.arange(number, device=device).repeat_interleave(beam)
+        cache.fork(rows_N)
+        self.next_words.follow(hidden_BTD[:, -1].index_select(0, rows_N))
+        lengths = (source_BS != PAD).sum(dim=1).tolist()
         return _State(
-            sentences=sentences,
-            ids_BKT=torch.zeros(len(languages), beam, 0, dtype=torch.long, device=device),
+            sentences=[
+                _Sentence(
+                    row=row,
+                    limit=self.settings.limit(lengths[row if sentences is None else sentences[row]]),
+                    num_scored_tags=len(tag.target) if tag.predicted else 0,
+                    prefix=() if prefixes is None else tuple(prefixes[row]),
+                )
+                for row, tag in enumerate(tags)
+            ],
+            ids_BKT=torch.zeros(number, beam, 0, dtype=torch.long, device=device),
             score_BK=score_BK,
-            logprob_NV=self._allowed(logprob_BTV[:, -1])[rows_N],
-            target=target.select(rows_N),
-            memory=memory.select(rows_N),
+            target=target,
+            memory=memory,
             cache=cache,
         )
 
+    def _tag_scores(self, hidden_BTD: Tensor, prefix_BT: Tensor, tags: Sequence[Tags]) -> Tensor | float:
+        """The log-probabilities of the tags where they are predicted."""
+        if not any(tag.predicted for tag in tags):
+            return 0.0
+        total_B = hidden_BTD.new_zeros(len(tags), dtype=self.next_words.dtype)
+        for i in range(prefix_BT.shape[1] - 1):
+            self.next_words.follow(hidden_BTD[:, i])
+            total_B = total_B + self.next_words.of(prefix_BT[:, i + 1])
+        return total_B * torch.tensor([tag.predicted for tag in tags], device=hidden_BTD.device)
+
     def _expand(self, state: _State) -> _Candidates:
-        """The best 2K continuations of each sentence; at its maximum length the end alone is allowed."""
+        """The best 2K continuations of each sentence, which are among the best 2K of each of its beams.
+
+        Where a word is forced, it alone is allowed: one of the prefix, or the end at the maximum length.
+        """
         num_sentences, beam = state.score_BK.shape
-        logprob_BKV = state.logprob_NV.view(num_sentences, beam, -1)
-        at_limit = [i for i, s in enumerate(state.sentences) if s.limit == state.ids_BKT.shape[2]]
-        if at_limit:
-            end_BK = logprob_BKV[at_limit, :, EOS]
-            logprob_BKV[at_limit] = -torch.inf
-            logprob_BKV[at_limit, :, EOS] = end_BK
-        total_BKV = state.score_BK[..., None] + logprob_BKV
-        score_BC, index_BC = total_BKV.flatten(1).topk(2 * beam)
-        return _Candidates(score_BC, index_BC // total_BKV.shape[2], index_BC % total_BKV.shape[2])
+        logprob_NC, word_NC = self.next_words.best(2 * beam)
+        logprob_BKC, word_BKC = (x.view(num_sentences, beam, -1) for x in (logprob_NC, word_NC))
+        forced = [(i, word) for i, s in enumerate(state.sentences) if (word := s.forced(state.ids_BKT.shape[2])) >= 0]
+        if forced:
+            rows_F = torch.tensor([i for i, _ in forced], device=word_NC.device)
+            words = word_BKC.new_full((num_sentences,), EOS)
+            words[rows_F] = torch.tensor([word for _, word in forced], device=word_NC.device)
+            of_BK = self.next_words.of(words.repeat_interleave(beam)).view(num_sentences, beam)
+            logprob_BKC[rows_F] = -torch.inf
+            logprob_BKC[rows_F, :, 0], word_BKC[rows_F, :, 0] = of_BK[rows_F], words[rows_F][:, None]
+        score_BC, index_BC = (state.score_BK[..., None] + logprob_BKC).flatten(1).topk(2 * beam)
+        return _Candidates(score_BC, index_BC // word_BKC.shape[2], word_BKC.flatten(1).gather(1, index_BC))
 
     def _finish(self, state: _State, candidates: _Candidates) -> None:
         """Note the hypotheses that end among the first K."""
@@ -143,6 +182,7 @@ class BeamSearch:
 
     def _go_on(self, state: _State, candidates: _Candidates, keep: list[int]) -> None:
         """Keep the first K continuations that do not end, of the sentences that are not done, and decode a step."""
+        fewer = len(keep) < len(state.sentences)
         state.sentences = [state.sentences[i] for i in keep]
         if not keep:
             return
@@ -156,18 +196,11 @@ class BeamSearch:
         word_BK = candidates.word_BC[keep_B].gather(1, live_BK)
         past_BKT = state.ids_BKT[keep_B[:, None], parent_BK]
         state.ids_BKT = torch.cat([past_BKT, word_BK[..., None]], dim=2)
-        rows_N = (keep_B[:, None] * beam + parent_BK).flatten()
-        smaller = len(rows_N) < len(state.logprob_NV)
-        state.cache.select(rows_N, cross_attention=smaller)  # beams of one sentence share its memory
-        if smaller:
-            state.target, state.memory = state.target.select(rows_N), state.memory.select(rows_N)
-        hidden_N1D = self.model.decode(word_BK.reshape(-1, 1), state.memory, state.target, state.cache)
-        state.logprob_NV = self._allowed(self.model.log_probabilities(hidden_N1D)[:, 0])
-
-    def _allowed(self, logprob_NV: Tensor) -> Tensor:
-        """Padding, the unknown word and tags are never written."""
-        logprob_NV[:, self.forbidden] = -torch.inf
-        return logprob_NV
+        state.cache.select((keep_B[:, None] * beam + parent_BK).flatten(), keep_B if fewer else None)
+        if fewer:
+            state.target, state.memory = state.target.select(keep_B), state.memory.select(keep_B)
+        hidden_BKD = self.model.decode(word_BK, state.memory, state.target, state.cache)
+        self.next_words.follow(hidden_BKD.flatten(0, 1))
 
 
 @dataclass
@@ -177,7 +210,14 @@ class _Sentence:
     row: int
     limit: int
     num_scored_tags: int
+    prefix: tuple[int, ...] = ()
     finished: list[Hypothesis] = field(default_factory=list)
+
+    def forced(self, length: int) -> int:
+        """The only word that is allowed after so many; -1 if any is."""
+        if length < min(len(self.prefix), self.limit):
+            return self.prefix[length]
+        return EOS if length == self.limit else -1
 
 
 @dataclass
@@ -187,8 +227,6 @@ class _State:
     sentences: list[_Sentence]
     ids_BKT: Tensor
     score_BK: Tensor
-    logprob_NV: Tensor
-    """Of the next word, after each beam."""
     target: Target
     memory: Memory
     cache: DecoderCache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -41,8 +42,10 @@ class Memory:
 
     def select(self, rows_B: Tensor) -> Memory:
         """The memory of some sentences, in the given order and number."""
-        mask_B11S, term_BSD = (None if x is None else x[rows_B] for x in (self.mask_B11S, self.term_BSD))
-        return Memory(self.memory_BSD[rows_B], mask_B11S, term_BSD)
+        mask_B11S, term_BSD = (
+            None if x is None else x.index_select(0, rows_B) for x in (self.mask_B11S, self.term_BSD)
+        )
+        return Memory(self.memory_BSD.index_select(0, rows_B), mask_B11S, term_BSD)
 
 
 class Attention(nn.Module):
@@ -77,7 +80,10 @@ class Attention(nn.Module):
         cross-attention reads the memory once. Packed sentences have a sight instead of all that.
         """
         x_BTD, term_BTD = states.through, guidance.project(self.point, states.guided, target)
-        if sight is None:
+        if cache is not None and cache.per_token:
+            term_N1D = None if term_BTD is None else _rows(term_BTD)
+            z_BTD = self._attend(_rows(x_BTD), term_N1D, mask, causal, memory, cache).view_as(x_BTD)
+        elif sight is None:
             z_BTD = self._attend(x_BTD, term_BTD, mask, causal, memory, cache)
         else:
             z_BTD = self._attend_packed(x_BTD, term_BTD, memory, sight)
@@ -109,8 +115,8 @@ class Attention(nn.Module):
             k_BHSK, v_BHSK = self._keys_and_values(x_BTD, term_BTD)
             if cache is not None:
                 k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
-        elif cache is not None and cache.key_BHSK is not None and cache.value_BHSK is not None:
-            k_BHSK, v_BHSK = cache.key_BHSK, cache.value_BHSK
+        elif cache is not None and cache.length:
+            k_BHSK, v_BHSK = cache.get()
         else:
             k_BHSK, v_BHSK = self._keys_and_values(memory.memory_BSD, memory.term_BSD)
             if cache is not None:
@@ -118,7 +124,10 @@ class Attention(nn.Module):
         mask = mask if memory is None else memory.mask_B11S
         causal = causal and q_BHTK.shape[2] > 1  # a single new position sees all the cached ones
         assert not causal or q_BHTK.shape[2] == k_BHSK.shape[2], "several positions at once need an empty cache"
-        z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
+        if q_BHTK.is_cpu and cache is not None and not causal:
+            z_BHTK = _attend_few(q_BHTK, k_BHSK, v_BHSK, mask)
+        else:
+            z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
         return z_BHTK.transpose(1, 2).flatten(2)
 
     def _keys_and_values(self, x_BSD: Tensor, term_BSD: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -127,6 +136,20 @@ class Attention(nn.Module):
     def _heads(self, x_BTD: Tensor) -> Tensor:
         batch, length, width = x_BTD.shape
         return x_BTD.view(batch, length, self.num_heads, width // self.num_heads).transpose(1, 2)
+
+
+def _attend_few(q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(q k^T / sqrt(K)) v as it is written: on a CPU faster than the library where there are few queries."""
+    score_BHTS = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHSK.mT
+    if mask is not None:
+        score_BHTS = score_BHTS.masked_fill(~mask, -torch.inf)
+    z_BHTK: Tensor = score_BHTS.softmax(dim=-1) @ v_BHSK
+    return z_BHTK
+
+
+def _rows(x_BTD: Tensor) -> Tensor:
+    """Every token a row of its own."""
+    return x_BTD.reshape(-1, 1, x_BTD.shape[-1])
 
 
 def _flat(x_N1D: Tensor | None) -> Tensor | None:

@@ -83,14 +83,22 @@ class Transformer(nn.Module):
         tag_BD = self.embedding(self.dimensions.first_tag + lang_B)
         return Target(Choice.of(lang_B, self.num_languages, in_order=in_order), tag_BD, drawn)
 
-    def encode(self, source_BS: Tensor, target: Target) -> Memory:
-        """Read the source sentences."""
+    def encode(self, source_BS: Tensor, target: Target, sentence_B: Tensor | None = None) -> Memory:
+        """Read the source sentences.
+
+        Where the encoder does not depend on the target language, a source may be read once for several targets; then
+        it must be said which sentence each of them translates.
+        """
         mask_B11S = (source_BS != PAD)[:, None, None, :]
         x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
         states = Fork.of(x_BSD)
         for layer in self.encoder:
             states = layer(states, mask_B11S, self.guidance, target)
-        return self._memory(states.past, mask_B11S, target)
+        x_BSD = states.past
+        if sentence_B is not None:
+            assert not self.guidance.in_encoder, "what is read depends on the target language"
+            x_BSD, mask_B11S = x_BSD.index_select(0, sentence_B), mask_B11S.index_select(0, sentence_B)
+        return self._memory(x_BSD, mask_B11S, target)
 
     def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
         x_BSD = self.encoder_final_norm(x_BSD).to(x_BSD.dtype)
@@ -98,14 +106,21 @@ class Transformer(nn.Module):
         return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 
     def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
-        """The decoder's last hidden states; with a cache, the input continues what was decoded before."""
-        x_BTD = self._embed(input_BT, self.decoder_norm, start=cache.length if cache is not None else 0)
+        """The decoder's last hidden states; with a cache, the input continues what was decoded before.
+
+        Where the cache is forked, the input has the next word of each beam instead of the next words of a sentence.
+        """
+        start = cache.length if cache is not None else 0
+        if cache is not None and cache.per_token:
+            x_BTD = self._embed(input_BT.reshape(-1, 1), self.decoder_norm, start).view(*input_BT.shape, -1)
+        else:
+            x_BTD = self._embed(input_BT, self.decoder_norm, start)
         states = Fork.of(x_BTD)
         for i, layer in enumerate(self.decoder):
             layer_cache = cache.layers[i] if cache is not None else None
             states = layer(states, memory, self.guidance, target, layer_cache)
         if cache is not None:
-            cache.length += input_BT.shape[1]
+            cache.length += 1 if cache.per_token else input_BT.shape[1]
         hidden_BTD: Tensor = self.decoder_final_norm(states.past)
         return hidden_BTD
 

@@ -34,6 +34,10 @@ class Site(StrEnum):
     DEC_FFN = "dec.ffn"
 
 
+ENCODER = {Site.ENC_SELF, Site.ENC_FFN}
+"""Those in the encoder; `memory` is behind it."""
+
+
 class Point(NamedTuple):
     """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0.
 
@@ -181,6 +185,11 @@ class Guidance(nn.Module):
     draws: bool = False
     """Whether sentences need a language drawn at random (`Target.drawn`)."""
 
+    @property
+    def in_encoder(self) -> bool:
+        """Whether what the encoder reads or does depends on the target language: then it must run for each of them."""
+        return True
+
     def tag(self, language: int) -> Tags:
         """The symbols to put into the sequences for a target language."""
         return Tags()
@@ -242,6 +251,12 @@ class Method(Guidance):
 
     def __init__(self, settings: MethodSettings, dimensions: Dimensions) -> None:
         super().__init__()
+        self._in_encoder = not isinstance(settings, SitedSettings) or bool(ENCODER & set(settings.sites))
+
+    @property
+    def in_encoder(self) -> bool:
+        """As its sites say; without sites, it may be."""
+        return self._in_encoder
 
     @torch.no_grad()
     def silence(self) -> None:
@@ -263,6 +278,11 @@ class Combined(Guidance):
         for name, method in self.methods.items():
             assert isinstance(method, Guidance)
             yield name, method
+
+    @property
+    def in_encoder(self) -> bool:
+        """Whether any of them is."""
+        return any(method.in_encoder for method in self._each())
 
     def _each(self) -> Iterable[Guidance]:
         for _, method in self.items():

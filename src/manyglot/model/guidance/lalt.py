@@ -31,6 +31,11 @@ class LALT(LanguageLinear):
     def __init__(self, settings: LALTSettings, dimensions: Dimensions) -> None:
         super().__init__(settings, dimensions, settings.residual)
 
+    @property
+    def in_encoder(self) -> bool:
+        """No, behind it."""
+        return False
+
     def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Transform the encoder's output."""
         return self.map(x_BTD, target) if point.site == Site.MEMORY else x_BTD

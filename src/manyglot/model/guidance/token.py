@@ -43,6 +43,11 @@ class Token(Method):
         self.settings = settings
         self.first_tag = dimensions.first_tag
 
+    @property
+    def in_encoder(self) -> bool:
+        """If the encoder reads the tag."""
+        return self.settings.side == "source"
+
     def tag(self, language: int) -> Tags:
         """The tag on its side."""
         tag = (self.first_tag + language,)

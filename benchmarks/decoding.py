@@ -1,0 +1,196 @@
+"""The speed of translating: real sentences through beam search, ours beside others.
+
+    python benchmarks/decoding.py --data data/mix60-prepared --sentences 10000              # one GPU
+    python benchmarks/decoding.py --data data/mix60-prepared --device cpu --sentences 64    # two cores
+
+The models are of the paper's base size and know nothing, since speed does not depend on what they know; so every
+output is made as long as its sentence's own limit, the source's length and ten more, in all systems alike. Tokens are
+those of the best output. Systems: `laa+lee` and `token_src` into many languages at once, `folded` (LAA and LEE folded
+away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); and `hf`, the M2M100 of transformers in the
+same size, where it is installed, on sentences sorted by length in batches of the size that suits it best here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from manyglot.batches.dataset import Dataset
+from manyglot.corpus.rows import Split
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.native import NativeEngine
+from manyglot.devices import find_device
+from manyglot.export.fold import fold
+from manyglot.model.guidance import read_method
+from manyglot.model.layers import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subwords import EOS, PAD
+
+GUIDANCE: dict[str, list[dict[str, object]]] = {
+    "laa+lee": [{"method": "laa"}, {"method": "lee"}],
+    "token_src": [{"method": "token", "side": "source"}],
+}
+
+
+@dataclass
+class Measured:
+    """One row of the result."""
+
+    name: str
+    tokens_per_second: float
+    sentences_per_second: float
+    one_sentence_milliseconds: float
+    seconds: float
+
+
+Translate = Callable[[list[list[int]], list[int]], int]
+"""Takes sources and languages; returns the number of tokens written."""
+
+
+def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+    """A model of ours."""
+    torch.manual_seed(0)
+    vocabulary, (system, _, precision) = dataset.vocabulary, name.partition(":")
+    guidance = [read_method(each) for each in GUIDANCE.get(system, GUIDANCE["laa+lee"])]
+    model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+    if system == "folded":
+        model = fold(model, 0)
+    settings = settings.with_beam(1) if system == "greedy" else settings
+    settings = settings.model_copy(update={"precision": "bfloat16" if precision else "float32"})
+    engine = NativeEngine(model, vocabulary.languages, settings, find_device(options.device))
+
+    def translate(sources: list[list[int]], languages: list[int]) -> int:
+        found = engine.translate_ids(sources, [0] * len(sources) if system == "folded" else languages)
+        return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
+
+    return translate
+
+
+def hugging_face(dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+    """The same architecture in transformers."""
+    from transformers import LogitsProcessor, M2M100Config, M2M100ForConditionalGeneration
+
+    torch.manual_seed(0)
+    vocabulary, size, device = dataset.vocabulary, ModelSettings(), find_device(options.device)
+    config = M2M100Config(
+        vocab_size=len(vocabulary.subwords) + len(vocabulary.languages),
+        d_model=size.width,
+        encoder_layers=size.num_encoder_layers,
+        decoder_layers=size.num_decoder_layers,
+        encoder_attention_heads=size.num_heads,
+        decoder_attention_heads=size.num_heads,
+        encoder_ffn_dim=size.ffn_width,
+        decoder_ffn_dim=size.ffn_width,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=EOS,
+    )
+    model = M2M100ForConditionalGeneration(config).to(device).eval()
+    model = model.to(torch.bfloat16) if device.type == "cuda" else model
+
+    class EndAt(LogitsProcessor):  # type: ignore[misc]
+        """Ends each sentence at its limit."""
+
+        def __init__(self, limits: list[int]) -> None:
+            self.limit_N = torch.tensor(limits, device=device).repeat_interleave(settings.beam)
+
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            ending = (input_ids.shape[1] > self.limit_N)[:, None]
+            only_end = torch.full_like(scores, -torch.inf)
+            only_end[:, EOS] = 0
+            return torch.where(ending, only_end, scores)
+
+    @torch.inference_mode()
+    def translate(sources: list[list[int]], languages: list[int]) -> int:
+        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+        tokens = 0
+        for start in range(0, len(order), options.hf_sentences):
+            rows = [[*sources[i], EOS] for i in order[start : start + options.hf_sentences]]
+            limits = [settings.limit(len(row)) for row in rows]
+            ids = torch.full((len(rows), max(map(len, rows))), PAD)
+            for i, row in enumerate(rows):
+                ids[i, : len(row)] = torch.tensor(row)
+            ids = ids.to(device)
+            model.generate(
+                input_ids=ids,
+                attention_mask=ids != PAD,
+                num_beams=settings.beam,
+                max_new_tokens=max(limits) + 1,
+                length_penalty=settings.length_penalty,
+                logits_processor=[EndAt(limits)],
+            )
+            tokens += sum(limits) + len(limits)
+        return tokens
+
+    return translate
+
+
+def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> Measured:
+    """Translate a few sentences to warm up, then all, then one by one."""
+    settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
+    translate = hugging_face(dataset, options, settings) if name == "hf" else ours(name, dataset, options, settings)
+    languages = [i % len(dataset.languages) for i in range(len(texts))]
+    translate(texts[:: max(1, len(texts) // 8)], languages[:8] * len(texts))
+    start = time.perf_counter()
+    tokens = translate(texts, languages)
+    seconds = time.perf_counter() - start
+    middle = sorted(texts, key=len)[len(texts) // 2]
+    alone = []
+    for _ in range(options.alone):
+        begin = time.perf_counter()
+        translate([middle], languages[:1])
+        alone.append(time.perf_counter() - begin)
+    return Measured(name, tokens / seconds, len(texts) / seconds, 1000 * statistics.median(alone), seconds)
+
+
+def sentences(dataset: Dataset, number: int) -> list[list[int]]:
+    """Sentences of the training split, drawn evenly: their lengths are what matters."""
+    store = dataset.store(Split.TRAIN)
+    chosen = np.random.default_rng(0).choice(len(store), number, replace=False)
+    return [store[int(i)].tolist() for i in chosen]
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
+    parser.add_argument("--alone", type=int, default=3, help="times that one sentence is translated alone")
+    parser.add_argument("--systems", nargs="+", default=["laa+lee", "laa+lee:bf16", "token_src", "folded", "hf"])
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    options = parser.parse_args()
+    dataset = Dataset(options.data)
+    texts = sentences(dataset, options.sentences)
+    print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam}")
+    print(f"{'':<14} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9}")
+    rows: list[Any] = []
+    for name in options.systems:
+        try:
+            row = measure(name, dataset, options, texts)
+        except ImportError as error:
+            print(f"{name}: left out, {error}")
+            continue
+        rows.append(row)
+        print(
+            f"{row.name:<14} {row.tokens_per_second:>10,.0f} {row.sentences_per_second:>12,.1f} "
+            f"{row.one_sentence_milliseconds:>8.1f} ms {row.seconds:>9.1f}",
+            flush=True,
+        )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
