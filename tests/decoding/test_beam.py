@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
@@ -15,6 +15,7 @@ from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
+from tests.decoding.plain_beam import plain_beam
 from tests.model.guidance.everywhere import Everywhere
 
 GUIDANCE = {
@@ -23,6 +24,7 @@ GUIDANCE = {
     "clean": [{"method": "token", "side": "target", "mode": "clean"}],
     "everywhere": [{"method": "everywhere"}],
     "matrices": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}, {"method": "lalt"}, {"method": "adapter"}],
+    "decoder": [{"method": "laa"}, {"method": "lee", "sites": ["memory", "dec.self"]}, {"method": "lalt"}],
     "random": [{"method": "random_laa", "sites": ["dec.self", "dec.cross"]}, {"method": "token"}],
 }
 
@@ -100,6 +102,65 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
         for h in hypotheses:
             total = log_probability(model, source_S[source_S != PAD], language, h.ids)
             assert h.score == pytest.approx(total / (len(h.ids) + 1 + tags) ** penalty)
+
+
+@pytest.mark.parametrize("guidance", GUIDANCE)
+@given(
+    seed=st.integers(0, 60),
+    beam=st.integers(1, 4),
+    penalty=st.sampled_from([0.0, 0.6, 1.0]),
+    max_length=st.integers(1, 6),
+    prefix=st.lists(st.integers(3, NUM_SUBWORDS - 1), max_size=3),
+)
+@example(seed=0, beam=2, penalty=1.0, max_length=2, prefix=[4, 5, 6])
+def test_the_search_is_what_its_definition_says(
+    guidance: str, seed: int, beam: int, penalty: float, max_length: int, prefix: list[int]
+) -> None:
+    """With a prefix for every other sentence, so that some are forced while others are free."""
+    model = make(guidance, seed)
+    batch = random_batch(model, seed=seed)
+    settings = DecodingSettings(beam=beam, max_length=max_length, length_penalty=penalty)
+    languages = batch.lang_B.tolist()
+    prefixes = [tuple(prefix) if row % 2 else () for row in range(len(batch))]
+    found = BeamSearch(model, settings).search(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    for row, source_S in enumerate(batch.source_BS):
+        chosen = int(source_S.sum()) % NUM_LANGUAGES
+        expected = plain_beam(model, source_S[source_S != PAD], languages[row], settings, chosen, prefixes[row])
+        assert [h.ids for h in found[row]] == [h.ids for h in expected]
+        assert [h.score for h in found[row]] == pytest.approx([h.score for h in expected])
+
+
+@pytest.mark.parametrize("guidance", ["faithful", "clean", "decoder"])
+@given(seed=st.integers(0, 30))
+def test_a_sentence_that_is_read_once_is_translated_as_if_read_for_each_language(guidance: str, seed: int) -> None:
+    model = make(guidance, seed)
+    source_BS = random_batch(model, seed=seed, size=3).source_BS
+    source_BS[source_BS >= model.dimensions.first_tag] = 5
+    sentences, languages = [0, 2, 2, 1, 0, 2], [1, 0, 2, 1, 0, 1]
+    settings = DecodingSettings(beam=3, max_length=6)
+    once = BeamSearch(model, settings).search(source_BS, languages, sentences=sentences)
+    again = BeamSearch(model, settings).search(source_BS[sentences], languages)
+    assert [[h.ids for h in hypotheses] for hypotheses in once] == [[h.ids for h in each] for each in again]
+
+
+def test_a_source_that_depends_on_the_target_is_not_read_once() -> None:
+    assert make("source").guidance.in_encoder
+    assert make("everywhere").guidance.in_encoder
+    assert not make("decoder").guidance.in_encoder
+    assert tiny_model([read_method({"method": "laa", "sites": ["enc.self", "dec.self"]})]).guidance.in_encoder
+
+
+def test_half_precision_finds_about_the_same() -> None:
+    model = make("decoder").float()
+    exact_VD = model.embedding.weight.detach().clone()
+    half = make("decoder").to(torch.bfloat16)
+    batch = random_batch(model, size=40)
+    settings = DecodingSettings(beam=3, max_length=8)
+    expected = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
+    found = BeamSearch(half, settings, exact_VD).search(batch.source_BS, batch.lang_B.tolist())
+    apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(found, expected, strict=True)]
+    assert sum(apart) / len(apart) < 0.03
+    assert len({h.score for hypotheses in found for h in hypotheses}) > 100, "scores are not rounded to halves"
 
 
 @given(seed=st.integers(0, 20))

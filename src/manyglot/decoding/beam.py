@@ -18,6 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.decoding.next_words import NextWords
+from manyglot.devices import Precision
 from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance.base import Target
@@ -42,8 +43,17 @@ class DecodingSettings(Settings):
     """Size of a batch: sentences times the longest source, beams not counted."""
     max_sentences: int = Field(256, ge=1, le=2**20)
     """A batch has at most this many sentences: each of their beams has a score for every symbol."""
+    precision: Precision = "auto"
+    """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
+    temperature: float | None = Field(None, gt=0, le=100)
+    """Draw words at random, as many outputs as the beam is wide, by probabilities that are flattened above 1 and
+    sharpened below; null searches for the best output."""
+    top_k: int | None = Field(None, ge=1)
+    """Draw among this many of the best words only."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Draw among the best words that have this share of the probability together."""
     seed: int = Field(1, ge=0, lt=2**31)
-    """Seed of what guidance draws at random (random_laa); others do not need it."""
+    """Seed of what is drawn at random: words, and what guidance draws (random_laa)."""
 
     def with_beam(self, beam: int) -> DecodingSettings:
         """The same with another beam, and with larger batches where it is narrower, for they have as many rows."""
@@ -68,9 +78,12 @@ class Hypothesis:
 class BeamSearch:
     """Searches with one model."""
 
-    def __init__(self, model: Transformer, settings: DecodingSettings) -> None:
+    in_order_of_score = True
+    """Whether the hypotheses of a sentence are given best first, or as they were finished."""
+
+    def __init__(self, model: Transformer, settings: DecodingSettings, exact_VD: Tensor | None = None) -> None:
         self.model, self.tags, self.settings = model, model.tags(), settings
-        self.next_words = NextWords(model)
+        self.next_words = NextWords(model, exact_VD)
 
     @torch.inference_mode()
     def search(
@@ -81,12 +94,15 @@ class BeamSearch:
         *,
         sentences: Sequence[int] | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
+        places: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each target, best first; guidance may need a drawn language for each.
 
         Each row of the source has one target, unless it is said which sentence each target translates. Outputs may be
-        made to begin with given words.
+        made to begin with given words. Where words are drawn at random, they depend on the places of the targets in
+        the text.
         """
+        self.places = range(len(languages)) if places is None else places
         state = self._start(source_BS, languages, drawn_B, sentences, prefixes)
         results: list[list[Hypothesis]] = [[] for _ in languages]
         while state.sentences:
@@ -95,8 +111,9 @@ class BeamSearch:
             self._finish(state, candidates)
             done = [s for s in state.sentences if len(s.finished) >= self.settings.beam or length == s.limit]
             for sentence in done:
-                best_first = sorted(sentence.finished, key=lambda h: -h.score)
-                results[sentence.row] = best_first[: self.settings.beam]
+                if self.in_order_of_score:
+                    sentence.finished.sort(key=lambda h: -h.score)
+                results[sentence.row] = sentence.finished[: self.settings.beam]
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 
@@ -107,7 +124,7 @@ class BeamSearch:
         drawn_B: Tensor | None,
         sentences: Sequence[int] | None,
         prefixes: Sequence[Sequence[int]] | None,
-    ) -> _State:
+    ) -> State:
         """Encode, and let the decoder read the start symbol and the tags."""
         device, beam, number = source_BS.device, self.settings.beam, len(languages)
         target = self.model.target(torch.tensor(languages, device=device), drawn_B)
@@ -123,9 +140,9 @@ class BeamSearch:
         cache.fork(rows_N)
         self.next_words.follow(hidden_BTD[:, -1].index_select(0, rows_N))
         lengths = (source_BS != PAD).sum(dim=1).tolist()
-        return _State(
+        return State(
             sentences=[
-                _Sentence(
+                Sentence(
                     row=row,
                     limit=self.settings.limit(lengths[row if sentences is None else sentences[row]]),
                     num_scored_tags=len(tag.target) if tag.predicted else 0,
@@ -150,7 +167,7 @@ class BeamSearch:
             total_B = total_B + self.next_words.of(prefix_BT[:, i + 1])
         return total_B * torch.tensor([tag.predicted for tag in tags], device=hidden_BTD.device)
 
-    def _expand(self, state: _State) -> _Candidates:
+    def _expand(self, state: State) -> Candidates:
         """The best 2K continuations of each sentence, which are among the best 2K of each of its beams.
 
         Where a word is forced, it alone is allowed: one of the prefix, or the end at the maximum length.
@@ -167,9 +184,9 @@ class BeamSearch:
             logprob_BKC[rows_F] = -torch.inf
             logprob_BKC[rows_F, :, 0], word_BKC[rows_F, :, 0] = of_BK[rows_F], words[rows_F][:, None]
         score_BC, index_BC = (state.score_BK[..., None] + logprob_BKC).flatten(1).topk(2 * beam)
-        return _Candidates(score_BC, index_BC // word_BKC.shape[2], word_BKC.flatten(1).gather(1, index_BC))
+        return Candidates(score_BC, index_BC // word_BKC.shape[2], word_BKC.flatten(1).gather(1, index_BC))
 
-    def _finish(self, state: _State, candidates: _Candidates) -> None:
+    def _finish(self, state: State, candidates: Candidates) -> None:
         """Note the hypotheses that end among the first K."""
         beam = self.settings.beam
         ends_BK = (candidates.word_BC[:, :beam] == EOS) & candidates.score_BC[:, :beam].isfinite()
@@ -180,7 +197,7 @@ class BeamSearch:
             score = float(candidates.score_BC[i, rank]) / length**self.settings.length_penalty
             sentence.finished.append(Hypothesis(ids, score))
 
-    def _go_on(self, state: _State, candidates: _Candidates, keep: list[int]) -> None:
+    def _go_on(self, state: State, candidates: Candidates, keep: list[int]) -> None:
         """Keep the first K continuations that do not end, of the sentences that are not done, and decode a step."""
         fewer = len(keep) < len(state.sentences)
         state.sentences = [state.sentences[i] for i in keep]
@@ -204,7 +221,7 @@ class BeamSearch:
 
 
 @dataclass
-class _Sentence:
+class Sentence:
     """The state of one sentence of the batch."""
 
     row: int
@@ -221,10 +238,10 @@ class _Sentence:
 
 
 @dataclass
-class _State:
+class State:
     """The live beams of the sentences that are not done."""
 
-    sentences: list[_Sentence]
+    sentences: list[Sentence]
     ids_BKT: Tensor
     score_BK: Tensor
     target: Target
@@ -233,7 +250,7 @@ class _State:
 
 
 @dataclass
-class _Candidates:
+class Candidates:
     """The best C = 2K continuations of each sentence, best first."""
 
     score_BC: Tensor

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -11,17 +12,31 @@ from torch import Tensor
 from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.sampling import Sampler
+from manyglot.devices import in_half
 from manyglot.model.transformer import Transformer
 from manyglot.progress import Bar
+
+MANY = 500
+"""Sentences for which it pays to fold a model."""
+Fold = Callable[[Transformer, int], Transformer | None]
+"""Makes a model for one target language that does the same with less work; or says that it cannot."""
 
 
 class NativeEngine:
     """Searches with a model of ours on a device."""
 
     def __init__(
-        self, model: Transformer, languages: Languages, settings: DecodingSettings, device: torch.device
+        self,
+        model: Transformer,
+        languages: Languages,
+        settings: DecodingSettings,
+        device: torch.device,
+        fold: Fold | None = None,
     ) -> None:
         self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
+        self.fold = fold
+        self._forms: dict[tuple[bool, int | None], Transformer] = {}
 
     def translate_ids(
         self,
@@ -31,24 +46,62 @@ class NativeEngine:
         *,
         first: int = 0,
         progress: Bar | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each sentence, best first.
 
-        Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty.
-        Where the sentences are part of a longer text, `first` is the place of the first one in it, on which depends
-        what guidance draws at random.
+        Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty. A
+        source that comes several times, for several targets, is read once where the encoder allows it. Where the
+        sentences are part of a longer text, `first` is the place of the first one in it, on which depends what is drawn
+        at random. Outputs may be made to begin with given words.
         """
         settings = settings or self.settings
-        search, drawn = BeamSearch(self.model, settings), self._draw(len(sources), first, settings.seed)
+        search, drawn = self._search(settings, languages), self._draw(len(sources), first, settings.seed)
         results = [[Hypothesis((), 0.0)] for _ in sources]
         for rows in _batches(sources, settings):
-            source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
-            found = search.search(source_BS.to(self.device), [languages[i] for i in rows], drawn[rows].to(self.device))
+            targets = [languages[i] for i in rows]
+            read, sentences = self._sources([sources[i] for i in rows], targets, search)
+            found = search.search(
+                read.to(self.device),
+                targets,
+                drawn[rows].to(self.device),
+                sentences=sentences,
+                prefixes=None if prefixes is None else [prefixes[i] for i in rows],
+                places=[first + i for i in rows],
+            )
             for i, hypotheses in zip(rows, found, strict=True):
                 results[i] = hypotheses
             if progress is not None:
                 progress.advance(len(rows))
         return results
+
+    def _search(self, settings: DecodingSettings, languages: Sequence[int]) -> BeamSearch:
+        """Search or draw, with the model or a form of it that is faster."""
+        kind = BeamSearch if settings.temperature is None else Sampler
+        one = self.fold is not None and len(languages) >= MANY and len(set(languages)) == 1
+        half = in_half(self.device, settings.precision)
+        model = self._form(half, languages[0] if one else None)
+        return kind(model, settings, exact_VD=self.model.embedding.weight.detach() if half else None)
+
+    def _form(self, half: bool, language: int | None) -> Transformer:
+        """The model, in half precision or folded for one language; of the folded ones the last is kept."""
+        if (half, language) not in self._forms:
+            folded = self.fold(self.model, language) if self.fold is not None and language is not None else None
+            model = folded or self.model
+            kept = {key: value for key, value in self._forms.items() if key[1] is None}
+            self._forms = kept | {(half, language): copy.deepcopy(model).to(torch.bfloat16) if half else model}
+        return self._forms[half, language]
+
+    def _sources(
+        self, sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch
+    ) -> tuple[Tensor, list[int] | None]:
+        """The sources with their tags; each once, and which of them each target has, if that is possible."""
+        if search.model.guidance.in_encoder:
+            return tag_sources(sources, languages, search.tags), None
+        numbers: dict[tuple[int, ...], int] = {}
+        of_target = [numbers.setdefault(tuple(source), len(numbers)) for source in sources]
+        once = tag_sources(list(numbers), languages[: len(numbers)], search.tags)
+        return once, of_target if len(numbers) < len(sources) else None
 
     def _draw(self, number: int, first: int, seed: int) -> Tensor:
         """A random language for each sentence, by the seed and its place, whatever its batch."""
@@ -58,7 +111,7 @@ class NativeEngine:
 
 def _batches(sources: Sequence[Sequence[int]], settings: DecodingSettings) -> Iterator[list[int]]:
     """Sentences that are not empty, longest first, in batches that keep the budget."""
-    rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
+    rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: (-len(sources[i]), *sources[i]))
     batch: list[int] = []
     for i in rows:
         too_large = batch and (len(batch) + 1) * len(sources[batch[0]]) > settings.max_tokens

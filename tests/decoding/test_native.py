@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from manyglot.corpus.languages import Languages
+from manyglot.decoding import native
+from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.native import NativeEngine
+from manyglot.export.fold import fold
+from manyglot.model.guidance import read_method
+from manyglot.model.transformer import Transformer
+from tests.conftest import tiny_model
+
+LANGUAGES = Languages(["qaa", "qab", "qac"])
+SETTINGS = DecodingSettings(beam=3, max_length=6)
+SOURCES = [[5, 6, 7], [8, 9], [], [10, 11, 12]]
+
+
+def engine(*guidance: dict[str, object], **options: object) -> NativeEngine:
+    model = tiny_model([read_method(each) for each in guidance])
+    return NativeEngine(model, LANGUAGES, SETTINGS, torch.device("cpu"), **options)  # type: ignore[arg-type]
+
+
+def ids(found: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
+    return [[h.ids for h in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize(
+    ("guidance", "once"),
+    [({"method": "laa"}, True), ({"method": "token", "side": "target"}, True), ({"method": "token"}, False)],
+)
+def test_a_source_is_read_once_for_all_its_targets(
+    guidance: dict[str, object], once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = engine(guidance)
+    read = []
+    encode = Transformer.encode
+
+    def counted(self: Transformer, source_BS: torch.Tensor, *others: object) -> object:
+        read.append(len(source_BS))
+        return encode(self, source_BS, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Transformer, "encode", counted)
+    jobs = [(source, language) for language in range(3) for source in SOURCES]
+    together = one.translate_ids([source for source, _ in jobs], [language for _, language in jobs])
+    assert sum(read) == (3 if once else 9)
+    alone = [one.translate_ids([source], [language])[0] for source, language in jobs]
+    assert ids(together) == ids(alone)
+
+
+def test_many_sentences_into_one_language_are_translated_by_a_folded_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MANY", 4)
+    made: list[int] = []
+
+    def folded(model: Transformer, language: int) -> Transformer:
+        made.append(language)
+        return fold(model, language)
+
+    plain, faster = engine({"method": "laa"}), engine({"method": "laa"}, fold=folded)
+    for languages in ([1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [0, 1, 2, 0]):
+        assert ids(faster.translate_ids(SOURCES, languages)) == ids(plain.translate_ids(SOURCES, languages))
+    faster.translate_ids(SOURCES[:3], [0] * 3)
+    assert made == [1, 2], "once for each language, and not for a few sentences or several languages"
+
+
+def test_what_cannot_be_folded_is_translated_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MANY", 2)
+    one = engine({"method": "laa"}, fold=lambda model, language: None)
+    assert ids(one.translate_ids(SOURCES, [1] * 4)) == ids(engine({"method": "laa"}).translate_ids(SOURCES, [1] * 4))
+
+
+def test_half_precision_takes_a_copy() -> None:
+    one = engine({"method": "laa"})
+    found = one.translate_ids(SOURCES, [0, 1, 2, 0], SETTINGS.model_copy(update={"precision": "bfloat16"}))
+    assert [len(hypotheses) > 0 for hypotheses in found] == [True] * 4
+    assert one.model.embedding.weight.dtype == torch.float64
+    assert found[2] == [Hypothesis((), 0.0)]
+
+
+def test_words_can_be_given_and_drawn() -> None:
+    one = engine({"method": "laa"})
+    given = one.translate_ids(SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])
+    assert all(h.ids[:1] == (7,) for h in given[0])
+    assert all(h.ids[:2] == (8, 9) for h in given[1])
+    settings = SETTINGS.model_copy(update={"temperature": 1.0})
+    drawn = one.translate_ids(SOURCES, [0] * 4, settings)
+    assert ids(drawn) == ids(one.translate_ids(SOURCES, [0] * 4, settings))
+    assert ids(drawn) != ids(one.translate_ids(SOURCES, [0] * 4, settings.model_copy(update={"seed": 2})))
+    assert ids(drawn)[3:] == ids(one.translate_ids(SOURCES[3:], [0], settings, first=3))
