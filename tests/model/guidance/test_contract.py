@@ -17,7 +17,7 @@ from manyglot.errors import LanguageError
 from manyglot.model import guidance
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.guidance import METHODS
-from manyglot.model.guidance.base import Method, MethodSettings
+from manyglot.model.guidance.base import Method, MethodSettings, Point, Site
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -114,6 +114,52 @@ def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
     for i in range(first, batch.input_BT.shape[1]):
         steps.append(model.decode(batch.input_BT[:, i : i + 1], memory, target, cache))
     torch.testing.assert_close(model.logits(torch.cat(steps, dim=1)), logits(model, batch))
+
+
+def test_beams_side_by_side_are_sentences_below_one_another(model: Transformer) -> None:
+    """Each beam has a past of its own, and all of a sentence share its memory and its target."""
+    batch, beams = random_batch(model), 3
+    target = model.target(batch.lang_B, drawn(batch))
+    rows_N = torch.arange(len(batch)).repeat_interleave(beams)
+    words_NT = torch.randint(3, NUM_SUBWORDS, (len(rows_N), 4), generator=torch.Generator().manual_seed(0))
+    memory, cache = model.encode(batch.source_BS, target), model.new_cache()
+    model.decode(batch.input_BT[:, :1], memory, target, cache)
+    cache.fork(rows_N)
+    steps = [
+        model.decode(words_NT[:, i].view(len(batch), beams), memory, target, cache).flatten(0, 1) for i in range(4)
+    ]
+    input_NT = torch.cat([batch.input_BT[rows_N, :1], words_NT], dim=1)
+    alone_NTD = model.hidden(batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], drawn(batch)[rows_N])
+    torch.testing.assert_close(torch.stack(steps, dim=1), alone_NTD[:, 1:])
+
+
+def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> None:
+    """Then a sentence may be read once for several targets."""
+    if model.guidance.in_encoder:
+        pytest.skip("it acts there")
+    assert not any(tag.source for tag in model.tags())
+    batch = random_batch(model, size=2)
+    sentence_B, lang_B = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 2, 1])
+    drawn_B = drawn(batch)[sentence_B]
+    target = model.target(lang_B, drawn_B)
+    once = model.encode(batch.source_BS, target, sentence_B)
+    for mine, theirs in zip(
+        (once.memory_BSD, once.term_BSD),
+        ((each := model.encode(batch.source_BS[sentence_B], target)).memory_BSD, each.term_BSD),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_matrices_that_merge_are_a_linear_layer(model: Transformer) -> None:
+    """Where a method has matrices to add to the output projection, they do what its term does."""
+    batch = random_batch(model)
+    target, z_BTD = model.target(batch.lang_B, drawn(batch)), torch.randn(len(batch), 3, 16, dtype=torch.float64)
+    for point in (Point(Site.ENC_SELF, 0), Point(Site.DEC_SELF, 1), Point(Site.DEC_CROSS, 0)):
+        added = model.guidance.merge_matrices(point, z_BTD, target)
+        if added is not None:
+            got = z_BTD @ added.matrix_LED[added.choice.index_B].mT
+            torch.testing.assert_close(got, model.guidance.merge(point, z_BTD, target))
 
 
 def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
