@@ -17,6 +17,7 @@ pytest.importorskip("triton")
 from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
+from manyglot.model.kernels import best  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
@@ -192,6 +193,22 @@ def test_product_by_language(dtype: torch.dtype, transposed: bool, sizes: list[i
 def test_matrices_are_added_to_each() -> None:
     matrix, weight = torch.randn(3, 70, 80, device=DEVICE), torch.randn(70, 80, device=DEVICE)
     torch.testing.assert_close(added_to_each(matrix, weight), matrix + weight)
+
+
+@pytest.mark.parametrize("number", [1, 5, 40])
+@pytest.mark.parametrize("vocabulary", [37, 200])
+def test_the_best_of_many(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(best, "LANES", 32)
+    monkeypatch.setattr(best, "AT_ONCE", 2)
+    torch.manual_seed(0)
+    scores, allowed = torch.randn(9, vocabulary, device=DEVICE), range(1, vocabulary - 3)
+    found, words, total = best.best_of(scores, number, allowed, never=2)
+    torch.testing.assert_close(total, scores.logsumexp(dim=1))
+    scores[:, [0, 2, *range(allowed.stop, vocabulary)]] = -torch.inf
+    values, places = scores.topk(min(number, vocabulary))
+    finite = values.isfinite()
+    torch.testing.assert_close(found[:, : finite.shape[1]][finite], values[finite])
+    assert torch.equal(words[:, : finite.shape[1]][finite], places[finite])
 
 
 def test_sum_of_parts() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from manyglot.model.operations import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, UNK
 
@@ -28,45 +29,65 @@ class NextWords:
         self.weight_VD, self.exact_VD = model.embedding.weight.detach(), exact_VD
         """The weights, and the same as they were before they were rounded."""
         self.dtype = torch.promote_types(self.weight_VD.dtype, torch.float32)
-        tags = range(model.dimensions.first_tag, len(self.weight_VD))
-        self.never = torch.tensor([PAD, UNK, *tags], device=self.weight_VD.device)
+        self.words = range(1, model.dimensions.first_tag)
         """Padding, the unknown word and tags are never written, but have their share of the probability."""
-        self._logprob_NV = self.weight_VD.new_empty(0, dtype=self.dtype)
+        tags = range(model.dimensions.first_tag, len(self.weight_VD))
+        self._never = torch.tensor([PAD, UNK, *tags], device=self.weight_VD.device)
+        self._in_passing = self.weight_VD.is_cuda and exact_VD is not None and have_kernels()
+        self._memory = self.weight_VD.new_empty(0, dtype=self.weight_VD.dtype if self._in_passing else self.dtype)
 
     def follow(self, hidden_ND: Tensor) -> None:
         """Take other rows, by their last hidden states."""
-        num_rows, vocabulary = len(hidden_ND), len(self.weight_VD)
-        if self._logprob_NV.numel() < num_rows * vocabulary:
-            self._logprob_NV = self.weight_VD.new_empty(num_rows * vocabulary, dtype=self.dtype)
-        logprob_NV = self._logprob_NV[: num_rows * vocabulary].view(num_rows, vocabulary)
-        self._multiply(hidden_ND, logprob_NV)
-        score_N = logprob_NV[:, 0].clone()
-        self.logprob_NV = torch.log_softmax(logprob_NV, dim=1, out=logprob_NV)
-        self._hidden_ND, self._log_total_N1 = hidden_ND, (score_N - logprob_NV[:, 0])[:, None]
+        self._hidden_ND, self._score_NV = hidden_ND, self._room(len(hidden_ND))
+        self._multiply(hidden_ND, self._score_NV)
+        self._log_total_N: Tensor | None = None
+        if not self._in_passing:
+            first_N = self._score_NV[:, 0].clone()
+            torch.log_softmax(self._score_NV, dim=1, out=self._score_NV)
+            self._log_total_N = first_N - self._score_NV[:, 0]
 
     def best(self, number: int) -> tuple[Tensor, Tensor]:
         """The words that are most probable after each row, with their log-probabilities."""
-        self.logprob_NV.index_fill_(1, self.never, -torch.inf)
-        most = self.logprob_NV.shape[1]
-        logprob_NC, word_NC = self.logprob_NV.topk(min(number if self.exact_VD is None else 2 * number, most))
+        if self._in_passing:
+            rough_NC, word_NC = self._best_in_passing(2 * number)
+        else:
+            self._score_NV.index_fill_(1, self._never, -torch.inf)
+            wanted = number if self.exact_VD is None else 2 * number
+            rough_NC, word_NC = self._score_NV.topk(min(wanted, len(self.weight_VD)))
         if self.exact_VD is None:
-            return logprob_NC, word_NC
-        exact_NC = self._exact(word_NC).masked_fill(logprob_NC.isneginf(), -torch.inf)
-        logprob_NC, place_NC = exact_NC.topk(min(number, most))
+            return rough_NC, word_NC
+        exact_NC = self._exact(word_NC).masked_fill(rough_NC.isneginf(), -torch.inf)
+        logprob_NC, place_NC = exact_NC.topk(min(number, exact_NC.shape[1]))
         return logprob_NC, word_NC.gather(1, place_NC)
 
     def of(self, word_N: Tensor) -> Tensor:
         """The log-probability of one word after each row."""
         if self.exact_VD is None:
-            return self.logprob_NV.gather(1, word_N[:, None])[:, 0]
+            return self._score_NV.gather(1, word_N[:, None])[:, 0]
         return self._exact(word_N[:, None])[:, 0]
+
+    def _best_in_passing(self, number: int) -> tuple[Tensor, Tensor]:
+        """Rough scores of the best words, while those of all are added up."""
+        from manyglot.model.kernels.best import best_of
+
+        score_NC, word_NC, self._log_total_N = best_of(self._score_NV, number, self.words, UNK)
+        return score_NC, word_NC
 
     def _exact(self, word_NC: Tensor) -> Tensor:
         """The log-probabilities of some words, by the exact weights."""
-        assert self.exact_VD is not None
+        if self._log_total_N is None:
+            self._best_in_passing(1)
+        assert self.exact_VD is not None and self._log_total_N is not None
         weight_NCD = self.exact_VD[word_NC]
         score_NC1 = weight_NCD @ self._hidden_ND.to(weight_NCD.dtype)[:, :, None]
-        return score_NC1[..., 0] - self._log_total_N1
+        return score_NC1[..., 0] - self._log_total_N[:, None]
+
+    def _room(self, num_rows: int) -> Tensor:
+        """A place for the scores of so many rows, the same as before if it is large enough."""
+        size = num_rows * len(self.weight_VD)
+        if self._memory.numel() < size:
+            self._memory = self._memory.new_empty(size)
+        return self._memory[:size].view(num_rows, -1)
 
     def _multiply(self, hidden_ND: Tensor, out_NV: Tensor) -> None:
         """Scores of all words."""

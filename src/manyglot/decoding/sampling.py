@@ -62,7 +62,7 @@ class Sampler(BeamSearch):
     def _draw(self, chance_N: Tensor) -> Tensor:
         """The words whose share of the probability, one after the other, holds the chance."""
         settings = self.settings
-        logprob_NC, word_NC = self.next_words.best(settings.top_k or self.next_words.logprob_NV.shape[1])
+        logprob_NC, word_NC = self.next_words.best(settings.top_k or len(self.next_words.words))
         share_NC = (logprob_NC / (settings.temperature or 1.0)).softmax(dim=1)
         before_NC = share_NC.cumsum(dim=1) - share_NC
         share_NC = share_NC.masked_fill(before_NC >= settings.top_p, 0.0)  # the best word stays in any case
