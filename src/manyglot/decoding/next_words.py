@@ -77,7 +77,8 @@ class NextWords:
         """The log-probabilities of some words, by the exact weights."""
         if self._log_total_N is None:
             self._best_in_passing(1)
-        assert self.exact_VD is not None and self._log_total_N is not None
+        assert self.exact_VD is not None
+        assert self._log_total_N is not None
         weight_NCD = self.exact_VD[word_NC]
         score_NC1 = weight_NCD @ self._hidden_ND.to(weight_NCD.dtype)[:, :, None]
         return score_NC1[..., 0] - self._log_total_N[:, None]
