@@ -240,7 +240,7 @@ def _measures(
     decoding = experiment.decoding.with_beam(settings.beam)
 
     def translator(model: Transformer) -> Translator:
-        return Translator(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
+        return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
 
     identifier = experiment.evaluation.identifier
     measures += translated_measures(dataset, trained, settings, identifier, experiment.seed, translator)
@@ -288,17 +288,17 @@ def _evaluate(
     model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str]
 ) -> tuple[Evaluation, Mapping[str, Any]]:
     """The evaluation, and the settings of the model's training."""
-    translator, dataset = Translator.load(model_folder), Dataset(data)
+    trained, dataset = load_model(model_folder), Dataset(data)
     for code in dataset.languages:
-        if code not in translator.languages:
+        if code not in trained.vocabulary.languages:
             raise LanguageError(f"The model does not know '{code}', a language of {data}.")
-    config, trained_on = translator.trained.config, translator.trained.directions
+    config, trained_on = trained.config, trained.directions
     values = {key: dict(config.get(key) or {}) for key in ("decoding", "evaluation")}
     for override in overrides:
         apply_override(values, override)
     judged = parse(_JudgedBy, values)
     evaluation = evaluate_directions(
-        translator.with_settings(**judged.decoding.model_dump()),
+        Translator.of(trained, judged.decoding, find_device("auto")),
         dataset.rows(Split.TEST),
         [d for d in dataset.directions if d in trained_on],
         [d for d in dataset.directions if d not in trained_on] if zero_shot else [],
@@ -368,9 +368,9 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     if what.is_dir():
         if overrides:
             raise SettingsError("--set changes an experiment; the model in a folder is as it is.")
-        translator = Translator.load(what, device="cpu")
-        model, config, training = translator.model, translator.trained.config, translator.trained.training
-        languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)
+        trained = load_model(what)
+        model, config, training = trained.model, trained.config, trained.training
+        languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subwords)
     else:
         experiment = read_experiment(what, overrides)
         languages, num_subwords = languages_of(experiment.corpus), experiment.vocabulary.size

@@ -11,6 +11,7 @@ from manyglot.corpus.rows import Split
 from manyglot.decoding.native import _batches
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
+from manyglot.model.folder import load_model
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
 
@@ -32,16 +33,18 @@ def test_order_and_number_are_those_of_the_input(translator: Translator, sentenc
     assert together == [translator.translate([sentence], to="qab")[0] for sentence in sentences]
 
 
-def test_what_is_drawn_at_random_depends_on_the_seed_alone(translator: Translator, sentences: list[str]) -> None:
+def test_what_is_drawn_at_random_depends_on_the_seed_alone(
+    trained: Experiment, translator: Translator, sentences: list[str]
+) -> None:
     """LAA^R: the same seed translates the same, however the sentences are batched; another seed need not."""
-    vocabulary = translator.vocabulary
+    loaded = load_model(trained.run / "model")
+    vocabulary = loaded.vocabulary
     methods = [read_method({"method": "random_laa"}), read_method({"method": "token"})]
     torch.manual_seed(0)
-    model = Transformer(translator.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
+    model = Transformer(loaded.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
     with torch.no_grad():
         model.guidance.get_parameter("methods.random_laa.matrix_LDD").mul_(3)
-    trained = replace(translator.trained, model=model)
-    drawing = Translator(trained, translator.settings, torch.device("cpu"))
+    drawing = Translator.of(replace(loaded, model=model), translator.settings, torch.device("cpu"))
     first = drawing.translate(sentences, to="qab")
     assert first == drawing.with_settings(max_tokens=1).translate(sentences, to="qab")
     assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(sentences[5:], to="qab", first=5)

@@ -18,6 +18,7 @@ import numpy as np
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Languages, primary
 from manyglot.corpus.rows import Split
+from manyglot.decoding.check import Identify
 from manyglot.errors import ManyglotError
 
 IdentifierName = Literal["py3langid", "profile"]
@@ -103,6 +104,20 @@ def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
     return Profile(
         {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
     )
+
+
+def identify_with(identifier: Identifier) -> Identify:
+    """What the language check asks: codes instead of an identifier's own labels."""
+
+    def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
+        codes = []
+        for text, target in zip(texts, targets, strict=True):
+            wanted = identifier.label(target)
+            found = identifier.identify(text) if wanted else ""
+            codes.append(target if found == wanted else found)
+        return codes
+
+    return identify
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -1,0 +1,89 @@
+"""The language check: translations in a wrong language are replaced by the best alternative that is in the right one.
+
+A model that drifts mostly answers in a language of its training, and the right one may be among the hypotheses of a
+wider beam. Where none of them is, the output is kept and marked. What cannot be told is not judged: text with few
+letters, and languages that the identifier does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from manyglot.corpus.scripts import script_of
+from manyglot.decoding.translation import Translation
+
+Identify = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
+"""Tells the language of texts that should be in the given ones: the given code where a text is in it, another code
+where it is not, and nothing where that cannot be told."""
+SearchWider = Callable[[Sequence[int], int], list[list[Translation]]]
+"""All hypotheses of some sentences, told by their places, with a beam of a given width."""
+
+FEWEST_LETTERS, FEWEST_WIDE_LETTERS = 8, 3
+"""A text with fewer letters is not judged; the second is for scripts in which a letter is a syllable or a word."""
+WIDEST_BEAM = 10
+"""The beam of the second search, unless twice that of the first is wider."""
+_WIDE = {"Hans", "Hant", "Jpan", "Kore"}
+
+
+@dataclass
+class Tally:
+    """How many translations into a language were checked."""
+
+    checked: int = 0
+    off_target: int = 0
+    """In another language at first."""
+    replaced: int = 0
+    """By an alternative that is in the right one."""
+
+
+class LanguageCheck:
+    """Judges translations, and asks for more where they are in the wrong language."""
+
+    def __init__(self, identify: Identify) -> None:
+        self.identify = identify
+        self.tally: dict[str, Tally] = {}
+        """What it has found so far, by target language."""
+
+    def mend(
+        self, found: Sequence[Sequence[Translation]], targets: Sequence[str], beam: int, search_wider: SearchWider
+    ) -> list[list[Translation]]:
+        """Mark the best translation of each sentence, or put one in front that is in the target language."""
+        judged = self._judge([each[0].text for each in found], targets)
+        mended = [[replace(each[0], on_target=on), *each[1:]] for each, on in zip(found, judged, strict=True)]
+        rows = [row for row, on_target in enumerate(judged) if on_target is False]
+        wider = search_wider(rows, max(WIDEST_BEAM, 2 * beam)) if rows else []
+        texts = [each.text for alternatives in wider for each in alternatives]
+        repeated = [targets[row] for row, alternatives in zip(rows, wider, strict=True) for _ in alternatives]
+        good = iter(self._judge(texts, repeated))
+        replaced = set()
+        for row, alternatives in zip(rows, wider, strict=True):
+            fitting = [each for each in alternatives if next(good)]
+            if fitting:
+                rest = [each for each in found[row] if each.text != fitting[0].text]
+                mended[row] = [replace(fitting[0], on_target=True), *rest]
+                replaced.add(row)
+        self._count(targets, judged, replaced)
+        return mended
+
+    def _judge(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:
+        """Whether each text is in its target language; None where that cannot be told."""
+        verdicts: list[bool | None] = [None] * len(texts)
+        rows = [i for i, (text, code) in enumerate(zip(texts, targets, strict=True)) if _is_long_enough(text, code)]
+        told = self.identify([texts[i] for i in rows], [targets[i] for i in rows])
+        for row, code in zip(rows, told, strict=True):
+            verdicts[row] = code == targets[row] if code else None
+        return verdicts
+
+    def _count(self, targets: Sequence[str], judged: Sequence[bool | None], replaced: set[int]) -> None:
+        for row, (code, on_target) in enumerate(zip(targets, judged, strict=True)):
+            tally = self.tally.setdefault(code, Tally())
+            tally.checked += 1
+            tally.off_target += on_target is False
+            tally.replaced += row in replaced
+
+
+def _is_long_enough(text: str, code: str) -> bool:
+    """Whether a text has enough letters to tell its language."""
+    fewest = FEWEST_WIDE_LETTERS if script_of(code) in _WIDE else FEWEST_LETTERS
+    return sum(map(str.isalpha, text)) >= fewest
