@@ -7,7 +7,7 @@ letters, and languages that the identifier does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from manyglot.corpus.scripts import script_of
@@ -65,6 +65,16 @@ class LanguageCheck:
                 replaced.add(row)
         self._count(targets, judged, replaced)
         return mended
+
+    def summary(self) -> Iterator[str]:
+        """A line for each language into which something went wrong."""
+        for code, tally in sorted(self.tally.items()):
+            if tally.off_target:
+                left = tally.off_target - tally.replaced
+                yield (
+                    f"{tally.off_target:,} of {tally.checked:,} outputs were not in {code}; {tally.replaced:,} were "
+                    f"replaced by an alternative, {left:,} {'is' if left == 1 else 'are'} marked (on_target)."
+                )
 
     def _judge(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:
         """Whether each text is in its target language; None where that cannot be told."""
