@@ -7,7 +7,8 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -283,9 +284,10 @@ def translate(
     )
     asked = {"beam": beam, "length_penalty": length_penalty, "max_length": max_length}
     decoding = {key: value for key, value in asked.items() if value is not None}
-    outcome = workflow.translate(
-        model, job, decoding=decoding, device=device, engine=engine, check_language=check_language, data=data
-    )
+    with _until_the_reader_has_enough():
+        outcome = workflow.translate(
+            model, job, decoding=decoding, device=device, engine=engine, check_language=check_language, data=data
+        )
     if outcome.num_problems:
         raise typer.Exit(1)
 
@@ -356,6 +358,16 @@ def export(
     if as_json:
         return _print_json({"folders": [str(folder) for folder in folders]})
     print(*folders, sep="\n")
+
+
+@contextmanager
+def _until_the_reader_has_enough() -> Iterator[None]:
+    """End well when nobody reads our output any more, as after `| head`; left to typer, the exit code would be 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.stdout = None
+        raise typer.Exit from None
 
 
 def _show_forecast(forecast: Forecast, as_json: bool) -> None:

@@ -124,7 +124,7 @@ class _RichCounter(Counter):
             return
         if self.progress is None:
             self.progress = _Progress(*self._columns(), console=Console(stderr=True), transient=True)
-            self.task = self.progress.add_task(self.title, total=self.total)
+            self.task = self.progress.add_task(self.title, total=self.total, speed=self.speed())
             self.progress.start()
         self.progress.update(self.task, completed=self.done, speed=self.speed())
 

@@ -1,8 +1,7 @@
 """The language check: translations in a wrong language are replaced by the best alternative that is in the right one.
 
 A model that drifts mostly answers in a language of its training, and the right one may be among the hypotheses of a
-wider beam. Where none of them is, the output is kept and marked. What cannot be told is not judged: text with few
-letters, and languages that the identifier does not know.
+wider beam. Where none of them is, the output is kept and marked. What cannot be told is not judged.
 """
 
 from __future__ import annotations
@@ -10,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from manyglot.corpus.scripts import script_of
 from manyglot.decoding.translation import Translation
 
 Identify = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
 """Tells the language of texts that should be in the given ones: the given code where a text is in it, another code
-where it is not, and nothing where that cannot be told."""
+where it is not, and nothing where that cannot be told, as of text with few letters."""
 SearchWider = Callable[[Sequence[int], int], list[list[Translation]]]
 """All hypotheses of some sentences, told by their places, with a beam of a given width."""
 
-FEWEST_LETTERS, FEWEST_WIDE_LETTERS = 8, 3
-"""A text with fewer letters is not judged; the second is for scripts in which a letter is a syllable or a word."""
 WIDEST_BEAM = 10
 """The beam of the second search, unless twice that of the first is wider."""
-_WIDE = {"Hans", "Hant", "Jpan", "Kore"}
 
 
 @dataclass
@@ -78,12 +73,8 @@ class LanguageCheck:
 
     def _judge(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:
         """Whether each text is in its target language; None where that cannot be told."""
-        verdicts: list[bool | None] = [None] * len(texts)
-        rows = [i for i, (text, code) in enumerate(zip(texts, targets, strict=True)) if _is_long_enough(text, code)]
-        told = self.identify([texts[i] for i in rows], [targets[i] for i in rows])
-        for row, code in zip(rows, told, strict=True):
-            verdicts[row] = code == targets[row] if code else None
-        return verdicts
+        told = self.identify(texts, targets)
+        return [code == target if code else None for code, target in zip(told, targets, strict=True)]
 
     def _count(self, targets: Sequence[str], judged: Sequence[bool | None], replaced: set[int]) -> None:
         for row, (code, on_target) in enumerate(zip(targets, judged, strict=True)):
@@ -91,9 +82,3 @@ class LanguageCheck:
             tally.checked += 1
             tally.off_target += on_target is False
             tally.replaced += row in replaced
-
-
-def _is_long_enough(text: str, code: str) -> bool:
-    """Whether a text has enough letters to tell its language."""
-    fewest = FEWEST_WIDE_LETTERS if script_of(code) in _WIDE else FEWEST_LETTERS
-    return sum(map(str.isalpha, text)) >= fewest
