@@ -188,7 +188,7 @@ def test_the_language_of_outputs_is_checked(
     on_target = [json.loads(line).get("on_target") for line in out.splitlines()]
     assert len(set(on_target)) == 1
     assert on_target[0] is not None
-    assert on_target[0] or "3 of 3 outputs were not in qab; 0 were replaced by an alternative, 3 are marked" in err
+    assert on_target[0] or "3 of 3 outputs not in qab: 0 replaced by an alternative, 3 marked" in err
 
 
 def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:

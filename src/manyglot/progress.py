@@ -77,13 +77,10 @@ def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
 
 
 @contextmanager
-def counter(title: str, unit: str, total: int | None = None) -> Iterator[Bar]:
-    """Show how many units are done and how fast, where the total need not be known; a quick task shows nothing.
-
-    Where the results themselves appear on a terminal, they are progress enough.
-    """
+def counter(title: str, unit: str, total: int | None = None, hidden: bool = False) -> Iterator[Bar]:
+    """Show how many units are done and how fast, where the total need not be known; a quick task shows nothing."""
     shown: Counter
-    if is_silent() or sys.stdout.isatty():
+    if hidden or is_silent():
         shown = Counter(title, unit, total)
     else:
         shown = _RichCounter(title, unit, total) if sys.stderr.isatty() else _PlainCounter(title, unit, total)

@@ -67,8 +67,8 @@ class LanguageCheck:
             if tally.off_target:
                 left = tally.off_target - tally.replaced
                 yield (
-                    f"{tally.off_target:,} of {tally.checked:,} outputs were not in {code}; {tally.replaced:,} were "
-                    f"replaced by an alternative, {left:,} {'is' if left == 1 else 'are'} marked (on_target)."
+                    f"{tally.off_target:,} of {tally.checked:,} outputs not in {code}: "
+                    f"{tally.replaced:,} replaced by an alternative, {left:,} marked (on_target)."
                 )
 
     def _judge(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:

@@ -14,7 +14,7 @@ from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_line
 from manyglot.decoding.results import Result, Writer, open_results, result_files
 from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
-from manyglot.progress import counter
+from manyglot.progress import Bar, counter
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ class Job:
         asked = Answering(targets, self.n_best, self.scores)
         most = 1 if not self.files and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
         with open_results(self.output or stdout, self.written_form, targets) as writer:
-            return self._run(translator, asked, in_blocks(requests, most), writer, total)
+            hidden = self.output is None and stdout.isatty()  # the results themselves are progress enough
+            with counter("translating", "lines", total, hidden) as progress:
+                return self._run(translator, asked, in_blocks(requests, most), writer, progress)
 
     def _run(
         self,
@@ -84,18 +86,17 @@ class Job:
         asked: Answering,
         blocks: Iterable[Sequence[Request]],
         writer: Writer,
-        total: int | None,
+        progress: Bar,
     ) -> Outcome:
         notices, outcome, first = Notices(), Outcome(), 0
-        with counter("translating", "lines", total) as progress:
-            for block in blocks:
-                answered = asked.block(translator, block, first, progress)
-                writer.write(self._rows(answered.results))
-                for request in answered.requests:
-                    notices.tell(request)
-                bad = sum(bool(request.problem) for request in answered.requests)
-                outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
-                first += answered.num_sentences
+        for block in blocks:
+            answered = asked.block(translator, block, first, progress)
+            writer.write(self._rows(answered.results))
+            for request in answered.requests:
+                notices.tell(request)
+            bad = sum(bool(request.problem) for request in answered.requests)
+            outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
+            first += answered.num_sentences
         notices.finish()
         return outcome
 
