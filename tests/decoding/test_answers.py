@@ -3,6 +3,7 @@ from __future__ import annotations
 from manyglot.decoding.answers import Answering
 from manyglot.decoding.requests import Request
 from manyglot.decoding.translation import Translation
+from manyglot.errors import ManyglotError
 from tests.decoding.stub import stub
 
 
@@ -60,3 +61,15 @@ def test_a_text_is_on_target_when_all_its_sentences_are() -> None:
 def test_nothing_to_translate_is_nothing_wrong() -> None:
     (result,) = Answering().block(stub(), [Request("", None, 1)]).results
     assert (result.to, result.output, result.problem) == ("", "", "")
+
+
+def test_what_the_engine_refuses_does_not_stop_the_others() -> None:
+    def rule(text: str, code: str) -> list[str]:
+        if text == "long":
+            raise ManyglotError("It is too long.")
+        return [f"{code}:{text}"]
+
+    block = [Request(text, None, 1, place="line 1 of stdin") for text in ("one", "long", "two")]
+    results = Answering(["de"]).block(stub(rule), block).results
+    assert [result.output for result in results] == ["de:one", "", "de:two"]
+    assert results[1].problem == "line 1 of stdin: It is too long."

@@ -118,8 +118,10 @@ def test_no_file_is_lost(tmp_path: Path) -> None:
     text, out = tmp_path / "text.de.txt", tmp_path / "out.txt"
     text.write_text("one\n")
     out.write_text("precious")
-    with pytest.raises(CorpusError, match=r"Cannot read .*nothing: No such file"):
+    with pytest.raises(CorpusError, match=r"Cannot read .*nothing: there is no such file"):
         run(files=[text, tmp_path / "nothing"], to=["de"], output=out)
+    with pytest.raises(CorpusError, match="it is a folder"):
+        run(files=[tmp_path], to=["de"], output=out)
     assert out.read_text() == "precious"
     with pytest.raises(ManyglotError, match="would be overwritten"):
         run(files=[text], to=["de", "fr"], output=tmp_path / "text.txt")

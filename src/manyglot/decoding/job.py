@@ -16,6 +16,9 @@ from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
 from manyglot.progress import Bar, counter
 
+MOST_COUNTED = 2**30
+"""Bytes of files whose lines are counted first, for the progress."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -42,7 +45,9 @@ class Job:
     columns: Columns = field(default_factory=Columns)
     """Where the text and its target are in a TSV file."""
     n_best: int = 1
+    """Translations of each sentence, in TSV or JSONL."""
     scores: bool = False
+    """Whether scores are written, in TSV or JSONL."""
     max_chars: int = LIMIT
     """Characters of a text beyond which it is cut, or split."""
     split_long: bool = False
@@ -111,11 +116,13 @@ class Job:
     def _check_files(self, outputs: Sequence[Path]) -> int | None:
         """Refuse files that are missing or would be overwritten; the number of lines, where it can be known."""
         for path in self.files:
-            try:
-                path.stat()
-            except OSError as error:
-                raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
+            if not path.exists() or path.is_dir():
+                raise CorpusError(
+                    f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
+                )
             if any(output.exists() and os.path.samefile(path, output) for output in outputs):
                 raise ManyglotError(f"{path} is read and would be overwritten. Choose another --output.")
-        plain = all(path.is_file() for path in self.files)
-        return count_lines(self.files) if self.files and plain else None
+        readable_twice = self.files and all(path.is_file() for path in self.files)
+        if not readable_twice or sum(path.stat().st_size for path in self.files) > MOST_COUNTED:
+            return None
+        return count_lines(self.files)

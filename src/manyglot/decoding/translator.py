@@ -66,10 +66,10 @@ class Translator:
         other.settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
         return other
 
-    def with_check(self, identify: Identify) -> Translator:
-        """The same model with outputs whose language is checked, see `LanguageCheck`."""
+    def with_check(self, identify: Identify | None) -> Translator:
+        """The same model with outputs whose language is checked, see `LanguageCheck`; None checks nothing."""
         other = copy(self)
-        other.check = LanguageCheck(identify)
+        other.check = None if identify is None else LanguageCheck(identify)
         return other
 
     def translate(
