@@ -23,17 +23,19 @@ from manyglot.batches.batch import tag_sources
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.translator import Translator
+from manyglot.decoding.translator import Translator, trained_settings
 from manyglot.evaluation.scores import score
 from manyglot.export.ctranslate2 import export
-from manyglot.export.engine import Engine
+from manyglot.export.engine import ExportedEngine
+from manyglot.model.folder import load_model
+from manyglot.model.transformer import Transformer
 
 Found = list[list[Hypothesis]]
 
 
-def native(translator: Translator, sources: list[list[int]], languages: list[int], settings: DecodingSettings) -> Found:
+def native(model: Transformer, sources: list[list[int]], languages: list[int], settings: DecodingSettings) -> Found:
     """Our beam search, in batches of similar lengths."""
-    search = BeamSearch(translator.model, settings)
+    search = BeamSearch(model, settings)
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     found: Found = [[] for _ in sources]
     for start in range(0, len(order), 64):
@@ -75,8 +77,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of each engine")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    translator = Translator.load(options.model, device="cpu").with_settings(beam=options.beam)
-    codes, settings = options.targets or list(translator.languages), translator.settings
+    trained = load_model(options.model)
+    settings = trained_settings(trained).with_beam(options.beam)
+    translator = Translator.of(trained, settings, torch.device("cpu"))
+    codes = options.targets or list(translator.languages)
     rng, rows = random.Random(1), Dataset(options.data).rows(Split.TEST)
     pairs = [
         (row[rng.choice([c for c in row if c != code])], row[code], code)
@@ -85,13 +89,13 @@ def main() -> None:
     ]
     texts, references, targets = zip(*pairs, strict=True)
     sources, languages = translator.vocabulary.encode(texts), [translator.languages.id(code) for code in targets]
-    ours = timed("manyglot", lambda: native(translator, sources, languages, settings))
+    ours = timed("manyglot", lambda: native(trained.model, sources, languages, settings))
     found = {"manyglot": ours}
     for quantization in (None, options.quantization):
         name = f"ctranslate2 {quantization or 'float32'}"
         with tempfile.TemporaryDirectory() as folder:
-            export(translator.trained, Path(folder) / "model", codes, quantization)
-            engine = Engine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
+            export(trained, Path(folder) / "model", codes, quantization)
+            engine = ExportedEngine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
             found[name] = timed(name, lambda engine=engine: engine.translate_ids(sources, languages, settings))
             compare(name, ours, found[name])
     for name, hypotheses in found.items():

@@ -45,6 +45,13 @@ def test_many_targets(phrasebook_model: Path) -> None:
     assert [line.split("\t")[0] for line in lines] == ["de", "en", "sw"]
 
 
+def test_all_ways_to_translate(phrasebook_model: Path) -> None:
+    lines = run("translating.py", phrasebook_model).splitlines()
+    assert lines[0].startswith("['")
+    assert [line.split()[0] for line in lines[-6:-4]] == ["de", "sw"]
+    assert len(set(lines[-4:-1])) == 1
+
+
 def test_the_whole_road(tmp_path: Path) -> None:
     printed = run("whole_road.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
     assert "zero-shot: BLEU" in printed

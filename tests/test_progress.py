@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from manyglot import progress
-from manyglot.progress import bar, duration
+from manyglot.progress import bar, counter, duration
 
 NOTE = "loss 3.214, 912,345 tokens/s, MFU 61%, lr 0.00049"
 
@@ -51,3 +51,55 @@ def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         "training 1/2 0 s left, loss 3.2",
         "training 1/2 done in 0 s, loss 3.2",
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("total", [None, 4000])
+def test_a_counter_shows_lines_and_speed_on_a_terminal(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(progress, "SECONDS_OF_QUICK", 0.0)
+    with counter("translating", "lines", total) as display:
+        display.advance(1024)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    assert f"1,024{'/4,000' if total else ''} lines, " in shown
+    assert "lines/s" in shown
+    assert re.search(r"translating: 1,024 lines in 0 s, [\d,]+ lines/s\n$", shown)
+
+
+def test_a_counter_writes_plain_lines_to_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with counter("translating", "lines", 4000) as display:
+        display.advance(1000)
+    with counter("translating", "lines") as display:
+        display.advance(2)
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"translating 1,000/4,000 lines, [\d,]+ lines/s, 0 s left", lines[0])
+    assert re.fullmatch(r"translating 2 lines, [\d,.]+ lines/s", lines[2])
+
+
+def test_a_quick_task_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with counter("translating", "lines", 2) as display:
+        display.advance(2)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with counter("translating", "lines", 2) as display:
+        display.advance(2)
+    assert capsys.readouterr().err == terminal.getvalue() == ""
+
+
+def test_a_hidden_counter_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "SECONDS_OF_QUICK", 0.0)
+    with counter("translating", "lines", hidden=True) as display:
+        display.advance(2)
+    assert terminal.getvalue() == ""

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -20,6 +21,8 @@ from rich.progress import (
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_OF_QUICK = 2.0
+"""A task that is over by then has no bar."""
 
 
 class Bar(Protocol):
@@ -71,6 +74,86 @@ def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
         lines = _PlainBar(title, total, done)
         yield lines
         lines.finish()
+
+
+@contextmanager
+def counter(title: str, unit: str, total: int | None = None, hidden: bool = False) -> Iterator[Bar]:
+    """Show how many units are done and how fast, where the total need not be known; a quick task shows nothing."""
+    shown: Counter
+    if hidden or is_silent():
+        shown = Counter(title, unit, total)
+    else:
+        shown = _RichCounter(title, unit, total) if sys.stderr.isatty() else _PlainCounter(title, unit, total)
+    try:
+        yield shown
+    finally:
+        shown.finish()
+
+
+class Counter:
+    """Counts; those derived from it show it."""
+
+    def __init__(self, title: str, unit: str, total: int | None) -> None:
+        self.title, self.unit, self.total, self.done = title, unit, total, 0
+        self.start = self.last_shown = time.monotonic()
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Report that `amount` more units are done."""
+        self.done += amount
+
+    def finish(self) -> None:
+        """Report that the task is over."""
+
+    def speed(self) -> str:
+        """Units done in a second."""
+        rate = self.done / max(time.monotonic() - self.start, 1e-9)
+        return f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.1f} {self.unit}/s"
+
+
+class _RichCounter(Counter):
+    """A bar on a terminal, when the task turns out not to be quick."""
+
+    progress: _Progress | None = None
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        super().advance(amount, note)
+        if self.progress is None and time.monotonic() - self.start < SECONDS_OF_QUICK:
+            return
+        if self.progress is None:
+            self.progress = _Progress(*self._columns(), console=Console(stderr=True), transient=True)
+            self.task = self.progress.add_task(self.title, total=self.total, speed=self.speed())
+            self.progress.start()
+        self.progress.update(self.task, completed=self.done, speed=self.speed())
+
+    def finish(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            say(f"{self.title}: {self.done:,} {self.unit} in {duration(time.monotonic() - self.start)}, {self.speed()}")
+
+    def _columns(self) -> list[ProgressColumn]:
+        of_total = "" if self.total is None else f"/{self.total:,}"
+        counted = TextColumn(f"{{task.completed:,}}{of_total} {self.unit}, {{task.fields[speed]}}")
+        left = [TextColumn("left"), TimeRemainingColumn()]
+        return [TextColumn("{task.description}"), BarColumn(30), counted, *(left if self.total else [])]
+
+
+class _PlainCounter(Counter):
+    """A line every few seconds, for logs and pipes; none for a task that ends before the first."""
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        super().advance(amount, note)
+        now = time.monotonic()
+        if now - self.last_shown < SECONDS_BETWEEN_LINES:
+            return
+        self.last_shown = now
+        known = self.total is not None and self.done
+        left = f", {duration((now - self.start) / self.done * ((self.total or 0) - self.done))} left" if known else ""
+        of_total = "" if self.total is None else f"/{self.total:,}"
+        say(f"{self.title} {self.done:,}{of_total} {self.unit}, {self.speed()}{left}")
+
+    def finish(self) -> None:
+        if self.last_shown > self.start:
+            say(f"{self.title}: {self.done:,} {self.unit} in {duration(time.monotonic() - self.start)}, {self.speed()}")
 
 
 class _Progress(Progress):

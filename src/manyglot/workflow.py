@@ -6,9 +6,9 @@ this is the one file that sees all stages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,17 @@ from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
 from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.check import Identify
+from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
-from manyglot.evaluation.identify import make_identifier
+from manyglot.evaluation.identify import Py3Langid, identify_with, make_identifier
 from manyglot.evaluation.sample import translated_measures
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
+from manyglot.export.opening import open_translator
 from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
@@ -57,9 +60,6 @@ from manyglot.training.trial import try_out
 from manyglot.training.validation import DevLoss, Measure, Validation
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
-
-LINES_AT_ONCE = 1024
-"""Lines translated together: enough to sort by length, few enough to see progress."""
 
 
 def prepare(experiment: Experiment) -> Dataset:
@@ -240,7 +240,7 @@ def _measures(
     decoding = experiment.decoding.with_beam(settings.beam)
 
     def translator(model: Transformer) -> Translator:
-        return Translator(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
+        return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
 
     identifier = experiment.evaluation.identifier
     measures += translated_measures(dataset, trained, settings, identifier, experiment.seed, translator)
@@ -256,16 +256,42 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
 
 
-def translate(model_folder: Path, to: str, lines: Iterator[str], beam: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (sentence, translation) for each line, a block at a time."""
-    translator = Translator.load(model_folder)
-    translator.languages.id(to)  # a wrong language is refused before the first line is read
-    if beam is not None:
-        translator = translator.with_settings(beam=beam)
-    first = 0
-    while block := list(islice(lines, LINES_AT_ONCE)):
-        yield from zip(block, translator.translate(block, to, first=first), strict=True)
-        first += len(block)
+def translate(
+    model: Path,
+    job: Job,
+    *,
+    decoding: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    check_language: bool = False,
+    data: Path | None = None,
+) -> Outcome:
+    """Do a job of translating with a model folder or an export; `decoding` changes settings of the search.
+
+    With `check_language`, the language of outputs is told by py3langid, or by the training text of prepared `data`.
+    """
+    if data is not None and not check_language:
+        raise SettingsError("--data is what --check-language tells languages by. Give both.")
+    translator = open_translator(model, device, engine).with_settings(**decoding or {})
+    if check_language:
+        translator = translator.with_check(_identify(translator.engine.languages, data))
+    outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
+    for message in translator.check.summary() if translator.check else ():
+        say(message)
+    return outcome
+
+
+def _identify(languages: Languages, data: Path | None) -> Identify:
+    """What tells the languages of outputs."""
+    if data is not None:
+        return identify_with(make_identifier("profile", Dataset(data)))
+    try:
+        return identify_with(Py3Langid(languages))
+    except ManyglotError:
+        raise ManyglotError(
+            "--check-language: py3langid knows none of the model's languages. With --data DATA they are told by the "
+            "training text of prepared data."
+        ) from None
 
 
 def evaluate(
@@ -288,17 +314,17 @@ def _evaluate(
     model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str]
 ) -> tuple[Evaluation, Mapping[str, Any]]:
     """The evaluation, and the settings of the model's training."""
-    translator, dataset = Translator.load(model_folder), Dataset(data)
+    trained, dataset = load_model(model_folder), Dataset(data)
     for code in dataset.languages:
-        if code not in translator.languages:
+        if code not in trained.vocabulary.languages:
             raise LanguageError(f"The model does not know '{code}', a language of {data}.")
-    config, trained_on = translator.trained.config, translator.trained.directions
+    config, trained_on = trained.config, trained.directions
     values = {key: dict(config.get(key) or {}) for key in ("decoding", "evaluation")}
     for override in overrides:
         apply_override(values, override)
     judged = parse(_JudgedBy, values)
     evaluation = evaluate_directions(
-        translator.with_settings(**judged.decoding.model_dump()),
+        Translator.of(trained, judged.decoding, find_device("auto")),
         dataset.rows(Split.TEST),
         [d for d in dataset.directions if d in trained_on],
         [d for d in dataset.directions if d not in trained_on] if zero_shot else [],
@@ -368,9 +394,9 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     if what.is_dir():
         if overrides:
             raise SettingsError("--set changes an experiment; the model in a folder is as it is.")
-        translator = Translator.load(what, device="cpu")
-        model, config, training = translator.model, translator.trained.config, translator.trained.training
-        languages, num_subwords = translator.languages, len(translator.vocabulary.subwords)
+        trained = load_model(what)
+        model, config, training = trained.model, trained.config, trained.training
+        languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subwords)
     else:
         experiment = read_experiment(what, overrides)
         languages, num_subwords = languages_of(experiment.corpus), experiment.vocabulary.size

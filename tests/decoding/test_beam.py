@@ -203,4 +203,4 @@ def test_a_narrower_beam_has_larger_batches() -> None:
     greedy = settings.with_beam(1)
     assert (greedy.beam, greedy.max_tokens, greedy.max_sentences, greedy.length_penalty) == (1, 500, 35, 0.5)
     assert settings.with_beam(5) == settings
-    assert settings.with_beam(8).max_tokens == 100
+    assert settings.with_beam(10).max_tokens == 50

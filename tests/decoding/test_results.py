@@ -12,6 +12,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.lines import without_controls
 from manyglot.decoding.requests import Columns, Form, Request, in_blocks, read_requests
 from manyglot.decoding.results import Result, StreamWriter, answer, open_results, refusals
+from manyglot.decoding.translation import Translation
 from manyglot.errors import ManyglotError
 from tests.decoding.test_requests import ANY_BYTES, FORMS, num_lines
 
@@ -23,7 +24,7 @@ RESULTS = st.lists(
         to=st.sampled_from(["de", "pt-br"]),
         output=st.text(),
         score=st.none() | st.floats(),
-        alternatives=st.lists(st.text(), max_size=2).map(tuple),
+        alternatives=st.lists(st.builds(Translation, st.text(), st.floats()), max_size=2).map(tuple),
         on_target=st.none() | st.booleans(),
         problem=st.just("") | st.text(),
         extra=st.dictionaries(st.text(max_size=1), st.text(st.characters(exclude_categories=[])), max_size=2),
@@ -63,7 +64,9 @@ def test_objects_are_read_back(results: list[Result]) -> None:
     for line, result in zip(data.decode().split("\n"), results, strict=False):
         value = json.loads(line)
         assert (value["text"], value["output"], value["number"]) == (result.source, result.output, result.number)
-        assert value.get("alternatives", []) == list(result.alternatives)
+        alternatives = value.get("alternatives", [])
+        assert [each["output"] for each in alternatives] == [each.text for each in result.alternatives]
+        assert not any("score" in each for each in alternatives if result.score is None)
         assert value.get("problem", "") == result.problem
         assert result.extra.items() <= value.items()
 

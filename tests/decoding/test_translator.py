@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 import torch
@@ -9,10 +11,13 @@ import manyglot
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.decoding.native import _batches
-from manyglot.decoding.translator import Translator
+from manyglot.decoding.translation import Translation
+from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import ManyglotError
+from manyglot.model.folder import load_model
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
+from tests.decoding.stub import StubEngine, stub
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +37,18 @@ def test_order_and_number_are_those_of_the_input(translator: Translator, sentenc
     assert together == [translator.translate([sentence], to="qab")[0] for sentence in sentences]
 
 
-def test_what_is_drawn_at_random_depends_on_the_seed_alone(translator: Translator, sentences: list[str]) -> None:
+def test_what_is_drawn_at_random_depends_on_the_seed_alone(
+    trained: Experiment, translator: Translator, sentences: list[str]
+) -> None:
     """LAA^R: the same seed translates the same, however the sentences are batched; another seed need not."""
-    vocabulary = translator.vocabulary
+    loaded = load_model(trained.run / "model")
+    vocabulary = loaded.vocabulary
     methods = [read_method({"method": "random_laa"}), read_method({"method": "token"})]
     torch.manual_seed(0)
-    model = Transformer(translator.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
+    model = Transformer(loaded.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
     with torch.no_grad():
         model.guidance.get_parameter("methods.random_laa.matrix_LDD").mul_(3)
-    trained = replace(translator.trained, model=model)
-    drawing = Translator(trained, translator.settings, torch.device("cpu"))
+    drawing = Translator.of(replace(loaded, model=model), translator.settings, torch.device("cpu"))
     first = drawing.translate(sentences, to="qab")
     assert first == drawing.with_settings(max_tokens=1).translate(sentences, to="qab")
     assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(sentences[5:], to="qab", first=5)
@@ -87,3 +94,69 @@ def test_batches_keep_their_budget(translator: Translator) -> None:
 
 def test_any_iterable_will_do(translator: Translator, sentences: list[str]) -> None:
     assert translator.translate(iter(sentences), "qab") == translator.translate(sentences, "qab")
+
+
+def test_a_language_has_many_names() -> None:
+    translator = stub()
+    for name in ("de", "deu", "de-DE", "German", "Deutsch"):
+        assert translator.translate(["one"], to=name) == ["de:one"]
+    assert translator.translate(["one", "two"], to=("French", "deu")) == ["fr:one", "de:two"]
+
+
+def test_one_text_into_many_languages() -> None:
+    translator = stub()
+    assert translator.translate_to_all(["one", "two"], to=["French", "de", "fr"]) == {
+        "fr": ["fr:one", "fr:two"],
+        "de": ["de:one", "de:two"],
+    }
+    assert list(translator.translate_to_all(iter(["one"]))) == ["de", "en", "fr"]
+    assert translator.translate_to_all(["one"], to="de") == {"de": ["de:one"]}
+    assert translator.translate_to_all([], to=["de"]) == {"de": []}
+
+
+def test_the_best_hypotheses_have_scores_and_are_different() -> None:
+    translator = stub(lambda text, code: ["a", "b", "a", "c", "d"])
+    ((first, second), empty) = translator.hypotheses(["one", ""], "de", n=2)
+    assert (first, second) == (Translation("a", 0.0), Translation("b", -1.0))
+    assert empty == [Translation("", 0.0)]
+    assert [each.text for each in translator.hypotheses(["one"], "de", n=5)[0]] == ["a", "b", "c", "d"]
+    with pytest.raises(ManyglotError, match="it should be 1 or more"):
+        translator.hypotheses(["one"], "de", n=0)
+
+
+def test_scores_are_those_of_the_search(translator: Translator, sentences: list[str]) -> None:
+    best, *others = translator.hypotheses(sentences[:1], "qab", n=4)[0]
+    assert best.text == translator.with_settings(beam=4).translate(sentences[:1], "qab")[0]
+    assert others
+    assert all(best.score >= other.score for other in others)
+    assert best.score < 0
+
+
+def test_a_stream_is_read_when_it_is_asked_for() -> None:
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        while True:
+            read += 1
+            yield f"line {read}"
+
+    translator = stub()
+    outputs = translator.stream(endless(), to="German")
+    assert read == 0
+    assert list(islice(outputs, 3)) == ["de:line 1", "de:line 2", "de:line 3"]
+    assert read == LINES_AT_ONCE
+    assert next(islice(outputs, LINES_AT_ONCE - 3, None)) == f"de:line {LINES_AT_ONCE + 1}"
+    assert isinstance(translator.engine, StubEngine)
+    assert [first for _, _, first in translator.engine.calls] == [0, LINES_AT_ONCE]
+
+
+def test_a_stream_may_have_a_target_for_each_sentence() -> None:
+    translator = stub()
+    assert list(translator.stream(["one", "two"], to=iter(["fr", "de"]))) == ["fr:one", "de:two"]
+    with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
+        list(translator.stream(["one", "two"], to=["fr"]))
+    with pytest.raises(ManyglotError, match="not among the model's languages"):
+        translator.stream(["one"], to="sw")  # at once, not when it is read
+    with pytest.raises(ManyglotError, match="takes a list of sentences"):
+        translator.stream("one", to="de")

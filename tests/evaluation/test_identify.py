@@ -6,7 +6,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Profile, Py3Langid, accuracy
+from manyglot.evaluation.identify import Profile, Py3Langid, accuracy, identify_with
 
 TEXT = {
     "de": "Der Zug nach Berlin fährt heute leider nicht, weil es zu viel geschneit hat.",
@@ -43,3 +43,13 @@ def test_a_sentence_of_nothing_known_is_in_no_language() -> None:
     assert Py3Langid(Languages(TEXT)).identify(" ") == ""
     assert profile.label("fr") is None
     assert Profile({"de": ["7 Tage"], "en": ["7 days"]}).identify("12 days") == "en"
+
+
+def test_the_check_is_told_codes_and_nothing_where_it_cannot_be_sure() -> None:
+    identify = identify_with(Py3Langid(Languages([*TEXT, "pt-br", "qaa"])))
+    assert identify([TEXT["de"], TEXT["de"], TEXT["de"]], ["de", "fr", "qaa"]) == ["de", "de", ""]
+    assert identify(["Der Zug fährt.", "2024 12 24 2024 12 24"], ["fr", "fr"]) == ["", ""]
+    portuguese = "O comboio para Berlim não circula hoje porque nevou demasiado."
+    assert identify([portuguese], ["pt-br"]) == ["pt-br"]
+    dense = identify_with(Py3Langid(Languages(["en", "zh"])))
+    assert dense(["开往柏林的火车", "火车"], ["zh", "zh"]) == ["zh", ""]

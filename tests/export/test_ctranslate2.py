@@ -20,7 +20,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.export.ctranslate2 import export
-from manyglot.export.engine import Engine
+from manyglot.export.engine import ExportedEngine
 from manyglot.export.fold import FoldingError
 from manyglot.export.manifest import MANIFEST
 from manyglot.model.folder import TrainedModel
@@ -78,9 +78,9 @@ def native(
     return search.search(tag_sources(sources, languages, search.tags), languages)
 
 
-def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> Engine:
+def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> ExportedEngine:
     export(trained, folder, CODES, quantization)
-    return Engine.load(folder, inter_threads=1, intra_threads=1)
+    return ExportedEngine.load(folder, inter_threads=1, intra_threads=1)
 
 
 def ends_at_once(trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings) -> bool:
@@ -95,7 +95,7 @@ def ends_at_once(trained: TrainedModel, source: list[int], language: int, settin
     return EOS in first.tolist()
 
 
-def check(trained: TrainedModel, engine: Engine, settings: DecodingSettings) -> int:
+def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSettings) -> int:
     """Compare all hypotheses, but only the best after a tag that is forced and at the maximum length.
 
     CTranslate2 chooses K of those that are finished by scores without the tag. Return how many sentences ended in time.
@@ -143,7 +143,9 @@ def test_a_symbol_that_is_never_written_is_not_written(tmp_path: Path) -> None:
     words = {i for hypotheses in found for each in hypotheses for i in each.ids}
     assert words <= set(range(UNK + 1, len(VOCABULARY.subwords)))
     best = native(trained, sources, languages, parse(DecodingSettings, {"beam": 1}))
-    greedy = Engine.load(tmp_path / "model").translate_ids(sources, languages, parse(DecodingSettings, {"beam": 1}))
+    greedy = ExportedEngine.load(tmp_path / "model").translate_ids(
+        sources, languages, parse(DecodingSettings, {"beam": 1})
+    )
     assert [each[0].ids for each in greedy] == [each[0].ids for each in best]
 
 
@@ -159,7 +161,7 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
     assert (tmp_path / "one" / "subwords.model").read_bytes() == VOCABULARY.subwords.serialized
     folders = export(trained, tmp_path / "two", ["fr", "de", "fr"])
     assert folders == [tmp_path / "two" / "fr", tmp_path / "two" / "de"]
-    engine = Engine.load(tmp_path / "two")
+    engine = ExportedEngine.load(tmp_path / "two")
     assert engine.targets == ("de", "fr")
     assert engine.languages == VOCABULARY.languages
     with pytest.raises(LanguageError, match=r"not exported for 'en'\. It is for de, fr"):
@@ -170,7 +172,7 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
 
 def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
     assert export(random_model(COMBINATIONS["token"]), tmp_path / "all") == [tmp_path / "all"]
-    engine = Engine.load(tmp_path / "all")
+    engine = ExportedEngine.load(tmp_path / "all")
     assert engine.targets == CODES
     assert engine.translate_ids([[], [5]], [0, 2])[0] == [Hypothesis((), 0.0)]
 
@@ -195,7 +197,7 @@ def test_no_two_symbols_have_one_name(tmp_path: Path) -> None:
     assert len(set(names)) == len(names) == len(brought)
     assert names[PAD] == "<<pad>>"
     assert names[len(brought.subwords) :] == ["<<2de>>", "<2en>", "<2fr>"]
-    check(trained, Engine.load(tmp_path / "model"), SETTINGS)
+    check(trained, ExportedEngine.load(tmp_path / "model"), SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt"])
@@ -237,12 +239,12 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         export(trained, tmp_path / "model", ["de"], "int88")
     export(trained, tmp_path / "model", ["de"])
     with pytest.raises(ManyglotError, match="at most 4096 tokens"):
-        Engine.load(tmp_path / "model").translate_ids([[5] * 4096], [0])
+        ExportedEngine.load(tmp_path / "model").translate_ids([[5] * 4096], [0])
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[ctranslate2\]'"):
         export(trained, tmp_path / "other", ["de"])
     with pytest.raises(ManyglotError, match="install ctranslate2"):
-        Engine.load(tmp_path / "model")
+        ExportedEngine.load(tmp_path / "model")
 
 
 def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
@@ -264,13 +266,13 @@ def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         with pytest.raises(FolderError, match=message) as caught:
-            Engine.load(folder)
+            ExportedEngine.load(folder)
         assert "\n" not in str(caught.value)
     (whole / "subwords.model").unlink()
     with pytest.raises(FolderError, match="Cannot read"):
-        Engine.load(whole)
+        ExportedEngine.load(whole)
     with pytest.raises(FolderError, match="does not exist"):
-        Engine.load(tmp_path / "nowhere")
+        ExportedEngine.load(tmp_path / "nowhere")
 
 
 def test_weights_that_ctranslate2_does_not_take_are_refused(tmp_path: Path) -> None:
@@ -282,4 +284,4 @@ def test_weights_that_ctranslate2_does_not_take_are_refused(tmp_path: Path) -> N
     manifest["files"]["model.bin"] = hashlib.sha256(damaged).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(FolderError, match="CTranslate2 cannot use"):
-        Engine.load(tmp_path / "model")
+        ExportedEngine.load(tmp_path / "model")

@@ -56,10 +56,10 @@ class DecodingSettings(Settings):
     """Seed of what is drawn at random: words, and what guidance draws (random_laa)."""
 
     def with_beam(self, beam: int) -> DecodingSettings:
-        """The same with another beam, and with larger batches where it is narrower, for they have as many rows."""
-        more = max(self.beam // beam, 1)
-        larger = {"max_tokens": self.max_tokens * more, "max_sentences": self.max_sentences * more}
-        return self.model_copy(update={"beam": beam, **larger})
+        """The same with another beam, and with batches that have about as many rows."""
+        sizes = {"max_tokens": self.max_tokens, "max_sentences": self.max_sentences}
+        scaled = {name: max(1, size * self.beam // beam) for name, size in sizes.items()}
+        return self.model_copy(update={"beam": beam, **scaled})
 
     def limit(self, source_length: int) -> int:
         """The maximum length of a sentence's output."""
@@ -81,8 +81,14 @@ class BeamSearch:
     in_order_of_score = True
     """Whether the hypotheses of a sentence are given best first, or as they were finished."""
 
-    def __init__(self, model: Transformer, settings: DecodingSettings, exact_VD: Tensor | None = None) -> None:
-        self.model, self.tags, self.settings = model, model.tags(), settings
+    def __init__(
+        self,
+        model: Transformer,
+        settings: DecodingSettings,
+        exact_VD: Tensor | None = None,
+        tags: Sequence[Tags] | None = None,
+    ) -> None:
+        self.model, self.tags, self.settings = model, model.tags() if tags is None else tags, settings
         self.next_words = NextWords(model, exact_VD)
 
     @torch.inference_mode()

@@ -81,7 +81,8 @@ class NativeEngine:
         one = self.fold is not None and len(languages) >= MANY and len(set(languages)) == 1
         half = in_half(self.device, settings.precision)
         model = self._form(half, languages[0] if one else None)
-        return kind(model, settings, exact_VD=self.model.embedding.weight.detach() if half else None)
+        exact_VD = self.model.embedding.weight.detach() if half else None
+        return kind(model, settings, exact_VD, self.model.tags())
 
     def _form(self, half: bool, language: int | None) -> Transformer:
         """The model, in half precision or folded for one language; of the folded ones the last is kept."""

@@ -61,12 +61,15 @@ class Request:
         return (self.text,) if self.parts is None else self.parts
 
     def into(self, languages: Languages, default: Sequence[str] = ()) -> Request:
-        """The same request with the codes of its languages, or of the default ones; an unknown one is a problem."""
+        """The same request with the codes of its languages, or of the default ones.
+
+        An unknown language is a problem, and so is none, unless there is no text.
+        """
         try:
             codes = tuple(dict.fromkeys(languages.find(name) for name in self.to or default))
         except LanguageError as error:
             return replace(self, to=None, problem=self.problem or f"{self.place}: {error}")
-        missing = "" if codes else f"{self.place} names no target language."
+        missing = "" if codes or not self.text.strip() else f"{self.place} names no target language."
         return replace(self, to=codes or None, problem=self.problem or missing)
 
 
@@ -89,6 +92,17 @@ class Columns:
     def has_header(self) -> bool:
         """Whether the first line of a file is no request."""
         return self.header or isinstance(self.text, str) or isinstance(self.to, str)
+
+
+def read_columns(text: str | None) -> Columns:
+    """Columns as people write them: `1,2`, `text,lang`, or `3` where no column has a target."""
+    if text is None:
+        return Columns()
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not first or (comma and not second) or "," in second:
+        raise ManyglotError(f"--columns is {text!r}; it should be such as 1,2 or text,lang or 3.")
+    place, target = (int(part) if part.isdecimal() else part for part in (first, second))
+    return Columns(place, target or None)
 
 
 def read_requests(
@@ -127,6 +141,17 @@ def in_blocks(requests: Iterable[Request], most: int = 4096, most_bytes: int = 2
             block, size = [], 0
     if block:
         yield block
+
+
+def count_lines(paths: Sequence[Path]) -> int:
+    """How many requests files have, if they can be read twice; a header counts."""
+    total = 0
+    for path in paths:
+        last = b"\n"
+        for piece in filter(None, read_pieces(path)):
+            total, last = total + piece.count(b"\n"), piece[-1:]
+        total += last != b"\n"
+    return total
 
 
 def _read_file(lines: Iterator[Line], name: str, form: Form, columns: Columns) -> Iterator[Request]:

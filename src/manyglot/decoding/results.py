@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
-from manyglot.corpus.textfiles import one_line
+from manyglot.corpus.textfiles import COMPRESSED, one_line
 from manyglot.decoding.requests import Form, Request
 from manyglot.decoding.sentences import join_sentences
+from manyglot.decoding.translation import Translation
 from manyglot.errors import ManyglotError
 
 TSV_COLUMNS = ("text", "to", "output", "score", "on_target", "problem")
@@ -27,8 +29,8 @@ class Result:
     to: str
     output: str
     score: float | None = None
-    """The log probability of the output."""
-    alternatives: tuple[str, ...] = ()
+    """As in `Translation`; the mean of its sentences' where a text was split."""
+    alternatives: tuple[Translation, ...] = ()
     """Other translations, the best first."""
     on_target: bool | None = None
     """Whether the output is in the target language, where that was asked."""
@@ -50,7 +52,7 @@ def answer(
     to: str,
     outputs: Sequence[str],
     score: float | None = None,
-    alternatives: Sequence[str] = (),
+    alternatives: Sequence[Translation] = (),
     on_target: bool | None = None,
 ) -> Result:
     """The result of a request, whose sentences have these translations."""
@@ -82,13 +84,23 @@ def as_json(result: Result) -> str:
     """A JSON object with the request's own keys, and without those that are not known."""
     value = {**result.extra, "number": result.number, "text": result.source, "to": result.to, "output": result.output}
     known = {
-        "score": result.score if result.score is not None and math.isfinite(result.score) else None,
-        "alternatives": list(result.alternatives) or None,
+        "score": _finite(result.score),
+        "alternatives": [_as_value(each, result.score is not None) for each in result.alternatives] or None,
         "on_target": result.on_target,
         "problem": result.problem or None,
     }
     value |= {key: each for key, each in known.items() if each is not None}
     return json.dumps(value, ensure_ascii=False)
+
+
+def _as_value(alternative: Translation, scored: bool) -> dict[str, Any]:
+    score = _finite(alternative.score) if scored else None
+    return {"output": alternative.text} | ({} if score is None else {"score": score})
+
+
+def _finite(score: float | None) -> float | None:
+    """A score that JSON can write, rounded to what can matter."""
+    return round(score, 6) if score is not None and math.isfinite(score) else None
 
 
 _FORMS: Mapping[Form, Callable[[Result], str]] = {"text": as_text, "tsv": as_tsv, "jsonl": as_json}
@@ -143,7 +155,21 @@ def open_results(output: Path | BinaryIO, form: Form, targets: Sequence[str]) ->
                 )
             yield StreamWriter(output, form)
         elif form == "text" and len(targets) > 1:
-            paths = {code: output.with_name(f"{output.stem}.{code}{output.suffix}") for code in targets}
-            yield FilesWriter({code: stack.enter_context(path.open("wb")) for code, path in paths.items()})
+            paths = dict(zip(targets, result_files(output, form, targets), strict=True))
+            yield FilesWriter({code: stack.enter_context(_create(path)) for code, path in paths.items()})
         else:
-            yield StreamWriter(stack.enter_context(output.open("wb")), form)
+            yield StreamWriter(stack.enter_context(_create(output)), form)
+
+
+def result_files(output: Path, form: Form, targets: Sequence[str]) -> list[Path]:
+    """The files that results are written to: one for each language where they are text in several."""
+    if form != "text" or len(targets) < 2:
+        return [output]
+    return [output.with_name(f"{output.stem}.{code}{output.suffix}") for code in targets]
+
+
+def _create(path: Path) -> BinaryIO:
+    """A new file, compressed where its name says so."""
+    if path.suffix in COMPRESSED and path.suffix != ".gz":
+        raise ManyglotError(f"Cannot write {path}: results are written plain or as .gz.")
+    return cast("BinaryIO", gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb"))

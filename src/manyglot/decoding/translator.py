@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,54 +14,181 @@ import torch
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import DecodingSettings
-from manyglot.decoding.native import NativeEngine
+from manyglot.decoding.check import Identify, LanguageCheck
+from manyglot.decoding.engine import Engine
+from manyglot.decoding.native import Fold, NativeEngine
+from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
 from manyglot.settings import parse
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+LINES_AT_ONCE = 1024
+"""Sentences of a stream translated together: enough to sort by length, few enough to see progress."""
 
 
 class Translator:
-    """Translates with a trained model."""
+    """Translates with an engine.
 
-    def __init__(self, trained: TrainedModel, settings: DecodingSettings, device: torch.device) -> None:
-        self.trained, self.settings, self.device = trained, settings, device
-        self.model, self.vocabulary = trained.model.to(device).eval(), trained.vocabulary
-        self.engine = NativeEngine(self.model, self.languages, settings, device)
+        model = manyglot.load("demo-run/run/model")
+        model.translate(["in 3 weeks", "3 kilometers"], to="de")
+        model.hypotheses(["in 3 weeks"], to="German", n=3)
+        model.translate_to_all(["in 3 weeks"])
+        for sentence in model.stream(open("news.txt"), to="de"): ...
+
+    A language is named as people name it: de, deu, de-DE, German, Deutsch. The sentences may be in any of the model's
+    languages, mixed too; an empty one stays empty. Order and number are those of the input.
+    """
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, targets: Iterable[str] | None = None) -> None:
+        self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.settings
+        self.languages = engine.languages if targets is None else Languages(targets)
+        """The languages it translates into."""
+        self.check: LanguageCheck | None = None
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], device: str = "auto") -> Translator:
+    def of(
+        cls, trained: TrainedModel, settings: DecodingSettings, device: torch.device, fold: Fold | None = None
+    ) -> Translator:
+        """Translate with a model of ours; who knows how to fold it makes it faster."""
+        engine = NativeEngine(trained.model, trained.vocabulary.languages, settings, device, fold)
+        return cls(engine, trained.vocabulary)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold: Fold | None = None) -> Translator:
         """Open a model folder."""
         trained = load_model(Path(folder))
-        settings = parse(DecodingSettings, trained.config.get("decoding", {}), where="decoding")
-        return cls(trained, settings, find_device(device))
-
-    @property
-    def languages(self) -> Languages:
-        """The languages the model can translate into."""
-        return self.vocabulary.languages
+        return cls.of(trained, trained_settings(trained), find_device(device), fold)
 
     def with_settings(self, **changes: Any) -> Translator:
         """The same model with other decoding settings, for example `beam=1`."""
-        settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
-        return Translator(self.trained, settings, self.device)
+        other = copy(self)
+        other.settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
+        return other
+
+    def with_check(self, identify: Identify | None) -> Translator:
+        """The same model with outputs whose language is checked, see `LanguageCheck`; None checks nothing."""
+        other = copy(self)
+        other.check = None if identify is None else LanguageCheck(identify)
+        return other
 
     def translate(
-        self, texts: Iterable[str], to: str | Sequence[str], progress: Bar | None = None, first: int = 0
+        self,
+        texts: Iterable[str],
+        to: str | Sequence[str],
+        progress: Bar | None = None,
+        first: int = 0,
+        prefixes: Sequence[str] | None = None,
     ) -> list[str]:
         """Translate sentences into one language, or each into its own when `to` is a list.
 
-        An empty line stays empty; order and number are those of the input. Where the sentences are part of a longer
-        text, `first` is the place of the first one in it, on which depends what guidance draws at random.
+        Where the sentences are part of a longer text, `first` is the place of the first one in it, on which depends
+        what is drawn at random. Each translation begins with its prefix, where prefixes are given.
         """
-        if isinstance(texts, str):
-            raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
-        texts = list(texts)
-        targets = [to] * len(texts) if isinstance(to, str) else list(to)
-        if len(targets) != len(texts):
-            raise ManyglotError(f"There are {len(texts)} sentences and {len(targets)} target languages.")
-        languages = [self.languages.id(code) for code in targets]
+        return [found[0].text for found in self.hypotheses(texts, to, 1, progress, first, prefixes)]
+
+    def translate_to_all(self, texts: Iterable[str], to: Iterable[str] | None = None) -> dict[str, list[str]]:
+        """Translate all sentences into each of several languages, or of all: the translations by language code."""
+        texts, names = list(_sentences(texts)), self.languages if to is None else [to] if isinstance(to, str) else to
+        codes = list(dict.fromkeys(self.languages.find(name) for name in names))
+        outputs = iter(self.translate(texts * len(codes), [code for code in codes for _ in texts]))
+        return {code: list(islice(outputs, len(texts))) for code in codes}
+
+    def stream(self, texts: Iterable[str], to: str | Iterable[str]) -> Iterator[str]:
+        """Translate sentences as they come, in constant memory: they may be without end.
+
+        They are read a block at a time, when their translations are asked for. `to` is a language, or an iterable with
+        one for each sentence.
+        """
+        if isinstance(to, str):
+            to = self.languages.find(to)  # a wrong language is told at once, not when the first block is read
+        return self._stream(iter(_sentences(texts)), repeat(to) if isinstance(to, str) else iter(to))
+
+    def _stream(self, texts: Iterator[str], targets: Iterator[str]) -> Iterator[str]:
+        first = 0
+        while block := list(islice(texts, LINES_AT_ONCE)):
+            yield from self.translate(block, list(islice(targets, len(block))), first=first)
+            first += len(block)
+
+    def hypotheses(
+        self,
+        texts: Iterable[str],
+        to: str | Sequence[str],
+        n: int = 5,
+        progress: Bar | None = None,
+        first: int = 0,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[list[Translation]]:
+        """The n best translations of each sentence, best first, with their scores.
+
+        The beam is at least n wide. Translations of one sentence are different; where the search ends with fewer, there
+        are fewer. Scores compare translations of one sentence, and those of different ones only roughly.
+        """
+        texts = list(_sentences(texts))
+        targets = self._targets(to, len(texts))
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise ManyglotError(f"There are {len(texts)} sentences and {len(prefixes)} prefixes.")
         sources = self.vocabulary.encode([one_line(text) for text in texts])
-        found = self.engine.translate_ids(sources, languages, first=first, progress=progress)
-        return self.vocabulary.decode([hypotheses[0].ids for hypotheses in found])
+        begun = None if prefixes is None else self.vocabulary.encode(list(prefixes))
+        found = self._search(sources, targets, n, first, progress, begun)
+        if self.check is None:
+            return found
+
+        def search_wider(rows: Sequence[int], beam: int) -> list[list[Translation]]:
+            """All hypotheses of some sentences; the others are empty, so that each keeps its place in the text."""
+            those = set(rows)
+            alone = [source if i in those else [] for i, source in enumerate(sources)]
+            wider = self._search(alone, targets, max(beam, n), first, prefixes=begun)
+            return [wider[row] for row in rows]
+
+        return [each[:n] for each in self.check.mend(found, targets, self.settings.beam, search_wider)]
+
+    def _targets(self, to: str | Sequence[str], number: int) -> list[str]:
+        """The code of each sentence's target language."""
+        if isinstance(to, str):
+            return [self.languages.find(to)] * number
+        if len(to) != number:
+            raise ManyglotError(f"There are {number} sentences and {len(to)} target languages.")
+        return [self.languages.find(name) for name in to]
+
+    def _search(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[str],
+        n: int,
+        first: int,
+        progress: Bar | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Translation]]:
+        if n < 1:
+            raise ManyglotError(f"The number of translations is {n}; it should be 1 or more.")
+        settings = self.settings if n <= self.settings.beam else self.settings.with_beam(n)
+        languages = [self.engine.languages.id(code) for code in targets]
+        found = self.engine.translate_ids(
+            sources, languages, settings, first=first, progress=progress, prefixes=prefixes
+        )
+        found = [hypotheses[:1] for hypotheses in found] if n == 1 else found
+        texts = iter(self.vocabulary.decode([hypothesis.ids for hypotheses in found for hypothesis in hypotheses]))
+        return [_different([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in found]
+
+
+def trained_settings(trained: TrainedModel) -> DecodingSettings:
+    """The search that a model was trained with."""
+    return parse(DecodingSettings, trained.config.get("decoding", {}), where="decoding")
+
+
+def _sentences(texts: Iterable[str]) -> Iterable[str]:
+    """The sentences, unless they are the letters of one."""
+    if isinstance(texts, str):
+        raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
+    return texts
+
+
+def _different(translations: Iterable[Translation]) -> list[Translation]:
+    """The best of those with the same text, which can be written in different subwords."""
+    best: dict[str, Translation] = {}
+    for translation in translations:
+        best.setdefault(translation.text, translation)
+    return list(best.values())

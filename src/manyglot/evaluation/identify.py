@@ -18,11 +18,15 @@ import numpy as np
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Languages, primary
 from manyglot.corpus.rows import Split
+from manyglot.corpus.scripts import script_of
+from manyglot.decoding.check import Identify
 from manyglot.errors import ManyglotError
 
 IdentifierName = Literal["py3langid", "profile"]
 MAX_NGRAM = 4
 SMOOTHING = 0.1
+_DENSE = {"Hans", "Hant", "Jpan", "Kore"}
+"""Scripts in which a letter is a syllable or a word."""
 PROFILE_SENTENCES = 2000
 """Training sentences of a language that are enough for its profile."""
 
@@ -31,6 +35,8 @@ class Identifier(Protocol):
     """Tells the language of a sentence."""
 
     name: str
+    fewest_letters: int
+    """Letters of a text from which on it can be trusted with a single one."""
 
     def label(self, code: str) -> str | None:
         """What this identifier calls a language; None if it cannot tell it, and then its accuracy is not measured."""
@@ -41,6 +47,8 @@ class Identifier(Protocol):
 
 class Py3Langid:
     """The general tool py3langid, restricted to the given languages."""
+
+    fewest_letters = 16
 
     def __init__(self, languages: Languages) -> None:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
@@ -66,6 +74,7 @@ class Profile:
     """Naive Bayes over character n-grams (all digits alike), learnt from sentences of each language."""
 
     name = "character n-gram profiles of the training text"
+    fewest_letters = 4
 
     def __init__(self, sentences: Mapping[str, Sequence[str]]) -> None:
         self._codes = list(sentences)
@@ -103,6 +112,25 @@ def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
     return Profile(
         {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
     )
+
+
+def identify_with(identifier: Identifier) -> Identify:
+    """What the language check asks: codes instead of labels, and nothing where a text is too short to tell."""
+
+    def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
+        return [_code(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+
+    return identify
+
+
+def _code(identifier: Identifier, text: str, target: str) -> str:
+    """The target where a text is in it, what it is in instead, or nothing."""
+    wanted = identifier.label(target)
+    fewest = identifier.fewest_letters // (3 if script_of(target) in _DENSE else 1)
+    if wanted is None or sum(map(str.isalpha, text)) < fewest:
+        return ""
+    found = identifier.identify(text)
+    return target if found == wanted else found
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The engine: translates with exported models, in place of the beam search with a model of ours."""
+"""The engine of exports: searches with exported models, in place of the beam search with a model of ours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
-from manyglot.errors import FolderError, LanguageError
+from manyglot.errors import FolderError, LanguageError, ManyglotError
+from manyglot.export.ctranslate2 import import_ctranslate2
 from manyglot.export.exported import ExportedModel
 from manyglot.export.manifest import MANIFEST, read_manifest
+from manyglot.progress import Bar
+from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
 
 
-class Engine:
+class ExportedEngine:
     """Translates with the models of an export, each of which serves some of the target languages."""
 
     def __init__(self, models: Iterable[ExportedModel]) -> None:
@@ -29,11 +33,11 @@ class Engine:
         device: str = "cpu",
         inter_threads: int | None = None,
         intra_threads: int = 1,
-    ) -> Engine:
+    ) -> ExportedEngine:
         """Open the folder of an export: a model, or a folder with one for each of several languages.
 
         All cores are used, unless it is said how many batches are translated at once (inter) by how many threads each
-        (intra).
+        (intra). The device `auto` is a GPU where CTranslate2 can use one.
         """
         folder = Path(folder)
         below = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
@@ -41,9 +45,16 @@ class Engine:
         manifests = [read_manifest(each) for each in folders]
         if len({manifest.languages for manifest in manifests}) > 1:
             raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
+        if device == "auto":
+            device = "cuda" if import_ctranslate2().get_cuda_device_count() else "cpu"
         cores = len(os.sched_getaffinity(0))
         threads = inter_threads or (max(1, cores // intra_threads) if device == "cpu" else 1), intra_threads
         return cls(ExportedModel(*each, device, threads) for each in zip(folders, manifests, strict=True))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Its subwords and languages."""
+        return Vocabulary(Subwords.load(self.models[0].folder / "subwords.model"), self.languages)
 
     @property
     def settings(self) -> DecodingSettings:
@@ -56,12 +67,22 @@ class Engine:
         return tuple(self.languages.codes[i] for i in sorted(self._of_language))
 
     def translate_ids(
-        self, sources: Sequence[Sequence[int]], languages: Sequence[int], settings: DecodingSettings | None = None
+        self,
+        sources: Sequence[Sequence[int]],
+        languages: Sequence[int],
+        settings: DecodingSettings | None = None,
+        *,
+        first: int = 0,
+        progress: Bar | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each sentence, best first.
 
         Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty.
+        The place of the `first` sentence changes nothing, for guidance that draws at random cannot be exported.
         """
+        if prefixes is not None or (settings or self.settings).temperature is not None:
+            raise ManyglotError("An export neither takes prefixes nor draws words at random. Use the model folder.")
         rows_of: dict[ExportedModel, list[int]] = defaultdict(list)
         for row, (source, language) in enumerate(zip(sources, languages, strict=True)):
             if language not in self._of_language:
@@ -75,4 +96,6 @@ class Engine:
             found = model.search([sources[row] for row in rows], codes, settings or self.settings)
             for row, hypotheses in zip(rows, found, strict=True):
                 results[row] = hypotheses
+            if progress is not None:
+                progress.advance(len(rows))
         return results

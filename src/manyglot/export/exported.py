@@ -81,7 +81,7 @@ class ExportedModel:
     """One folder of CTranslate2 with its manifest."""
 
     def __init__(self, folder: Path, manifest: Manifest, device: str, threads: tuple[int, int]) -> None:
-        self.manifest, (self.num_at_once, threads_each) = manifest, threads
+        self.folder, self.manifest, (self.num_at_once, threads_each) = folder, manifest, threads
         try:
             self.names: list[str] = json.loads((folder / "shared_vocabulary.json").read_text("utf-8"))
             self.translator = import_ctranslate2().Translator(

@@ -71,6 +71,11 @@ class Manifest(Settings):
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
+def is_export(folder: Path) -> bool:
+    """Whether a folder says that it is an exported model, or has folders below that do."""
+    return (folder / MANIFEST).exists() or any(folder.glob(f"*/{MANIFEST}"))
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an exported model and check the files it names."""
     try:
@@ -78,7 +83,8 @@ def read_manifest(folder: Path) -> Manifest:
         version = values["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         missing = f"is not an exported model (no readable {MANIFEST})" if folder.exists() else "does not exist"
-        hint = " Export the model in it first: `manyglot export`." if (folder / "format.json").exists() else ""
+        is_model = (folder / "format.json").exists()
+        hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= FORMAT:
         raise FolderError(

@@ -253,7 +253,7 @@ def test_a_saved_model_is_the_same_model_and_names_its_languages(
     assert restored.state_dict().keys() == original.state_dict().keys()
     batch = random_batch(original)
     torch.testing.assert_close(logits(restored, batch), logits(original, batch), rtol=0, atol=0)
-    translator = Translator(loaded, DecodingSettings(beam=2, max_length=4), torch.device("cpu"))
+    translator = Translator.of(loaded, DecodingSettings(beam=2, max_length=4), torch.device("cpu"))
     assert len(translator.translate(["aaa bbb", "ccc"], to=["de", "fr"])) == 2
     with pytest.raises(LanguageError, match="de, en, fr"):
         translator.translate(["aaa"], to="sw")

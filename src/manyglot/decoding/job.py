@@ -1,0 +1,128 @@
+"""A job of the command line: what is read from where, and what is written to where, in constant memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, get_args
+
+from manyglot.decoding.answers import Answering
+from manyglot.decoding.notices import Notices
+from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
+from manyglot.decoding.results import Result, Writer, open_results, result_files
+from manyglot.decoding.translator import LINES_AT_ONCE, Translator
+from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
+from manyglot.progress import Bar, counter
+
+MOST_COUNTED = 2**30
+"""Bytes of files whose lines are counted first, for the progress."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job."""
+
+    num_lines: int = 0
+    num_problems: int = 0
+    """Lines that could not be translated."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Requests to be read, and results to be written."""
+
+    files: Sequence[Path] = ()
+    """Read one after the other; standard input where there are none."""
+    output: Path | None = None
+    """Standard output where it is None."""
+    to: Sequence[str] = ()
+    """The target languages, by whatever names; requests may have their own instead."""
+    form: Form = "text"
+    output_form: Form | None = None
+    """That of the input where it is None, and TSV for text in several languages to standard output."""
+    columns: Columns = field(default_factory=Columns)
+    """Where the text and its target are in a TSV file."""
+    n_best: int = 1
+    """Translations of each sentence, in TSV or JSONL."""
+    scores: bool = False
+    """Whether scores are written, in TSV or JSONL."""
+    max_chars: int = LIMIT
+    """Characters of a text beyond which it is cut, or split."""
+    split_long: bool = False
+
+    def __post_init__(self) -> None:
+        for name, form in (("format", self.form), ("output-format", self.output_form)):
+            if form is not None and form not in get_args(Form):
+                raise SettingsError(f"--{name}: '{form}' is not known. {suggest(form, get_args(Form))}")
+        if self.form == "text" and not self.to:
+            raise SettingsError("Text needs a target language, such as --to de; several are --to de,fr.")
+        if self.written_form == "text" and self.form != "text":
+            raise SettingsError(f"A line of {self.form} may have several targets. Take --output-format tsv or jsonl.")
+        if self.n_best < 1:
+            raise SettingsError(f"--n-best is {self.n_best}; it should be 1 or more.")
+        if self.written_form == "text" and (self.scores or self.n_best > 1):
+            raise SettingsError("--scores and --n-best have no place in text. Add --output-format tsv or jsonl.")
+
+    @property
+    def written_form(self) -> Form:
+        """The form of the results."""
+        several = self.output is None and len(self.to) > 1
+        return self.output_form or ("tsv" if self.form == "text" and several else self.form)
+
+    def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
+        """Translate everything; what cannot be is told, and is an empty result."""
+        targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
+        total = self._check_files(result_files(self.output, self.written_form, targets) if self.output else [])
+        requests = read_requests(
+            list(self.files) or stdin, self.form, columns=self.columns, limit=self.max_chars, split=self.split_long
+        )
+        asked = Answering(targets, self.n_best, self.scores)
+        most = 1 if not self.files and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
+        with open_results(self.output or stdout, self.written_form, targets) as writer:
+            hidden = self.output is None and stdout.isatty()  # the results themselves are progress enough
+            with counter("translating", "lines", total, hidden) as progress:
+                return self._run(translator, asked, in_blocks(requests, most), writer, progress)
+
+    def _run(
+        self,
+        translator: Translator,
+        asked: Answering,
+        blocks: Iterable[Sequence[Request]],
+        writer: Writer,
+        progress: Bar,
+    ) -> Outcome:
+        notices, outcome, first = Notices(), Outcome(), 0
+        for block in blocks:
+            answered = asked.block(translator, block, first, progress)
+            writer.write(self._rows(answered.results))
+            for request in answered.requests:
+                notices.tell(request)
+            bad = sum(bool(request.problem) for request in answered.requests)
+            outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
+            first += answered.num_sentences
+        notices.finish()
+        return outcome
+
+    def _rows(self, results: Iterable[Result]) -> Iterator[Result]:
+        """The results as they are written: in a table, the alternatives have rows of their own."""
+        for result in results:
+            yield result
+            for other in result.alternatives if self.written_form == "tsv" else ():
+                score = other.score if self.scores else None
+                yield Result(result.number, result.source, result.to, other.text, score, extra=result.extra)
+
+    def _check_files(self, outputs: Sequence[Path]) -> int | None:
+        """Refuse files that are missing or would be overwritten; the number of lines, where it can be known."""
+        for path in self.files:
+            if not path.exists() or path.is_dir():
+                raise CorpusError(
+                    f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
+                )
+            if any(output.exists() and os.path.samefile(path, output) for output in outputs):
+                raise ManyglotError(f"{path} is read and would be overwritten. Choose another --output.")
+        readable_twice = self.files and all(path.is_file() for path in self.files)
+        if not readable_twice or sum(path.stat().st_size for path in self.files) > MOST_COUNTED:
+            return None
+        return count_lines(self.files)

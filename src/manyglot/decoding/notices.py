@@ -1,0 +1,36 @@
+"""Notices to the user about single lines: the first of each kind, and how many more there were."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from manyglot.decoding.requests import Request
+from manyglot.progress import say
+
+MOST_TOLD = 10
+"""Notices of a kind that are told one by one."""
+
+
+class Notices:
+    """Tells what was wrong with requests and what was changed in them."""
+
+    def __init__(self) -> None:
+        self.numbers: Counter[str] = Counter()
+
+    def tell(self, request: Request) -> None:
+        """Say what there is to say of a request."""
+        if request.problem:
+            self._tell("lines could not be translated", request.problem)
+        for note in request.notes:
+            self._tell("lines were changed", note)
+
+    def finish(self) -> None:
+        """Say how many were not told."""
+        for kind, number in self.numbers.items():
+            if number > MOST_TOLD:
+                say(f"manyglot: {number:,} {kind}; the first {MOST_TOLD} are named above.")
+
+    def _tell(self, kind: str, message: str) -> None:
+        self.numbers[kind] += 1
+        if self.numbers[kind] <= MOST_TOLD:
+            say(f"manyglot: {message}")

@@ -1,0 +1,57 @@
+"""An engine that needs no model: it answers by a rule, and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.translator import Translator
+from manyglot.progress import Bar
+from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+CODES = ("de", "en", "fr")
+Rule = Callable[[str, str], list[str]]
+"""The hypotheses of a sentence into a language, best first; the beam cuts them off."""
+
+
+@cache
+def subwords() -> Subwords:
+    letters = [f"{letter} {letter.upper()} {letter}." for letter in "abcdefghijklmnopqrstuvwxyz0123456789:"]
+    return train_subwords(letters * 2, VocabularySettings(size=90))
+
+
+class StubEngine:
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam=2)
+        self.vocabulary = Vocabulary(subwords(), self.languages)
+        self.calls: list[tuple[int, int, int]] = []
+        """Of each call: sentences that are not empty, the beam, and the place of the first."""
+
+    def translate_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        languages: Sequence[int],
+        settings: DecodingSettings | None = None,
+        *,
+        first: int = 0,
+        progress: Bar | None = None,
+    ) -> list[list[Hypothesis]]:
+        settings = settings or self.settings
+        self.calls.append((sum(map(bool, sources)), settings.beam, first))
+        found = []
+        for text, source, language in zip(self.vocabulary.decode(sources), sources, languages, strict=True):
+            outputs = self.rule(text, self.languages.codes[language])[: settings.beam] if source else [""]
+            ids = self.vocabulary.encode(outputs)
+            found.append([Hypothesis(tuple(each), -float(i)) for i, each in enumerate(ids)])
+        if progress is not None:
+            progress.advance(self.calls[-1][0])
+        return found
+
+
+def stub(rule: Rule | None = None) -> Translator:
+    """A translator with such an engine; without a rule, `de` and `x` become `de:x`."""
+    engine = StubEngine(rule or (lambda text, code: [f"{code}:{text}", f"{code}:{text}.", f"{code}:{text}.."]))
+    return Translator(engine, engine.vocabulary)

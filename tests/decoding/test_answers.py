@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from manyglot.decoding.answers import Answering
+from manyglot.decoding.requests import Request
+from manyglot.decoding.translation import Translation
+from manyglot.errors import ManyglotError
+from tests.decoding.stub import stub
+
+
+class Told:
+    def __init__(self) -> None:
+        self.amounts: list[int] = []
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.amounts.append(amount)
+
+
+def test_a_block_of_different_requests_is_answered_in_order() -> None:
+    block = [
+        Request("one", None, 1),
+        Request("two", ("French", "de"), 2),
+        Request("three", ("klingonian",), 3, place="line 3"),
+        Request("", None, 4),
+        Request("four. five.", None, 5, parts=("four.", "five.")),
+        Request("", None, 6, problem="line 6 is bad."),
+    ]
+    told = Told()
+    answered = Answering(["de"], scores=True).block(stub(), block, progress=told)
+    found = [(result.number, result.to, result.output) for result in answered.results]
+    assert found == [
+        (1, "de", "de:one"),
+        (2, "fr", "fr:two"),
+        (2, "de", "de:two"),
+        (3, "de", ""),
+        (4, "de", ""),
+        (5, "de", "de:four. de:five."),
+        (6, "de", ""),
+    ]
+    assert [bool(result.problem) for result in answered.results] == [False, False, False, True, False, False, True]
+    assert [result.score for result in answered.results] == [0.0, 0.0, 0.0, None, None, 0.0, None]
+    assert answered.num_sentences == 6
+    assert sum(told.amounts) == len(block)
+
+
+def test_alternatives_are_those_of_one_sentence() -> None:
+    block = [Request("a", None, 1), Request("a. b.", None, 2, parts=("a.", "b."))]
+    one, split = Answering(["de"], n_best=3).block(stub(), block).results
+    assert one.alternatives == (Translation("de:a.", -1.0), Translation("de:a..", -2.0))
+    assert (one.score, split.alternatives) == (None, ())
+
+
+def test_a_text_is_on_target_when_all_its_sentences_are() -> None:
+    translator = stub(lambda text, code: [text * 3]).with_check(
+        lambda texts, targets: ["de" if "good" in text else "fr" for text in texts]
+    )
+    block = [Request("", None, 1, parts=("good good", "good good")), Request("", None, 2, parts=("good good", "drift"))]
+    results = Answering(["de"]).block(translator, block).results
+    assert [result.on_target for result in results] == [True, False]
+
+
+def test_nothing_to_translate_is_nothing_wrong() -> None:
+    (result,) = Answering().block(stub(), [Request("", None, 1)]).results
+    assert (result.to, result.output, result.problem) == ("", "", "")
+
+
+def test_what_the_engine_refuses_does_not_stop_the_others() -> None:
+    def rule(text: str, code: str) -> list[str]:
+        if text == "long":
+            raise ManyglotError("It is too long.")
+        return [f"{code}:{text}"]
+
+    block = [Request(text, None, 1, place="line 1 of stdin") for text in ("one", "long", "two")]
+    results = Answering(["de"]).block(stub(rule), block).results
+    assert [result.output for result in results] == ["de:one", "", "de:two"]
+    assert results[1].problem == "line 1 of stdin: It is too long."

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from manyglot.decoding.check import LanguageCheck, Tally
+from manyglot.decoding.translation import Translation
+from tests.decoding.stub import StubEngine, stub
+
+FRENCH = "bonjour le monde"
+GERMAN = "guten tag welt"
+
+
+def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """Knows French and German by their first letters, no English, and no language of a short text."""
+    known = {"b": "fr", "g": "de"}
+    short_or_unknown = [len(text) < 8 or target == "en" for text, target in zip(texts, targets, strict=True)]
+    return [
+        "" if not_told else known.get(text[:1], "xx") for text, not_told in zip(texts, short_or_unknown, strict=True)
+    ]
+
+
+def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_the_right_one() -> None:
+    plain = stub(lambda text, code: [FRENCH, "bonjour encore", "bonjour trois", GERMAN, "guten morgen"])
+    translator = plain.with_check(identify)
+    assert plain.translate(["hello"], "de") == [FRENCH]
+    assert translator.translate(["hello"], "de") == [GERMAN]
+    assert translator.hypotheses(["hello"], "de", n=2) == [
+        [Translation(GERMAN, -3.0, on_target=True), Translation(FRENCH, 0.0)]
+    ]
+    assert translator.hypotheses(["hello"], "fr", n=1) == [[Translation(FRENCH, 0.0, on_target=True)]]
+
+
+def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
+    translator = stub(lambda text, code: [GERMAN] if text == "good" else [FRENCH, GERMAN]).with_check(identify)
+    assert translator.translate(["good", "bad", "", "good"], "de", first=7) == [GERMAN, GERMAN, "", GERMAN]
+    assert isinstance(translator.engine, StubEngine)
+    assert translator.engine.calls == [(3, 2, 7), (1, 10, 7)]
+    translator.with_settings(beam=8).translate(["bad"], "de")
+    assert translator.engine.calls[-1] == (1, 16, 0)
+
+
+def test_what_has_no_better_alternative_is_kept_and_marked() -> None:
+    translator = stub(lambda text, code: [FRENCH, "bonjour encore"]).with_check(identify)
+    assert translator.hypotheses(["hello"], "de", n=1) == [[Translation(FRENCH, 0.0, on_target=False)]]
+
+
+def test_short_text_and_unknown_languages_are_not_judged() -> None:
+    translator = stub(lambda text, code: ["b 12" if text == "short" else FRENCH]).with_check(identify)
+    (short,), (unknown,) = translator.hypotheses(["short", "long"], ["de", "en"], n=1)
+    assert (short.on_target, unknown.on_target) == (None, None)
+    assert isinstance(translator.engine, StubEngine)
+    assert len(translator.engine.calls) == 1
+
+
+def test_what_was_found_is_summed_up_by_language() -> None:
+    translator = stub(lambda text, code: [FRENCH, GERMAN] if text == "bad" else [FRENCH]).with_check(identify)
+    translator.translate(["bad", "worse", "worse"], "de")
+    translator.translate(["fine"], "fr")
+    assert translator.check is not None
+    assert translator.check.tally == {"de": Tally(3, 3, 1), "fr": Tally(1, 0, 0)}
+    assert list(translator.check.summary()) == [
+        "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target)."
+    ]
+    assert list(LanguageCheck(identify).summary()) == []

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manyglot.decoding.job import Job, Outcome
+from manyglot.decoding.requests import read_columns
+from manyglot.errors import CorpusError, ManyglotError
+from tests.decoding.stub import stub
+
+
+def run(data: bytes = b"", **options: Any) -> tuple[list[str], Outcome]:
+    """The lines that a job writes to standard output, and its outcome."""
+    stdout = io.BytesIO()
+    outcome = Job(**options).run(stub(), io.BytesIO(data), stdout)
+    return stdout.getvalue().decode().splitlines(), outcome
+
+
+def test_text_from_stdin_to_stdout() -> None:
+    assert run(b"one\n\ntwo\n", to=["German"]) == (["de:one", "", "de:two"], Outcome(3, 0))
+
+
+def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
+    files = [tmp_path / "a.txt", tmp_path / "b.txt.gz"]
+    lines, outcome = run(files=files, to=["de"], output=tmp_path / "out.txt")
+    assert (lines, outcome) == ([], Outcome(3, 0))
+    assert (tmp_path / "out.txt").read_text() == "de:one\nde:two\nde:three\n"
+    run(files=files, to=["de"], output=tmp_path / "out.gz")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"de:one\nde:two\nde:three\n"
+
+
+def test_text_in_several_languages_is_a_table_or_a_file_each(tmp_path: Path) -> None:
+    lines, _ = run(b"one\n", to=["de", "fr"])
+    assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]
+    run(b"one\ntwo\n", to=["de", "fr"], output=tmp_path / "out.txt")
+    assert (tmp_path / "out.fr.txt").read_text() == "fr:one\nfr:two\n"
+
+
+def test_lines_may_name_their_own_targets() -> None:
+    lines, outcome = run(b"one\tfr\ntwo\t\n\nthree\tfr,de\n", to=["de"], form="tsv")
+    assert [line.split("\t")[2] for line in lines[1:]] == ["fr:one", "de:two", "", "fr:three", "de:three"]
+    assert outcome == Outcome(4, 0)
+    lines, outcome = run(b'{"text": "one", "to": "fr", "id": 7}\n{"text": "two"}\n', form="jsonl")
+    assert json.loads(lines[0]) == {"id": 7, "number": 1, "text": "one", "to": "fr", "output": "fr:one"}
+    assert "names no target language" in json.loads(lines[1])["problem"]
+    assert outcome == Outcome(2, 1)
+    lines, _ = run(b"id\tlang\tbody\n7\tfr\tone\n", form="tsv", columns=read_columns("body, lang"))
+    assert lines[1].startswith("one\tfr\tfr:one")
+
+
+def test_alternatives_and_scores() -> None:
+    options: dict[str, Any] = {"to": ["de"], "n_best": 2, "scores": True}
+    lines, _ = run(b"one\n", output_form="jsonl", **options)
+    assert json.loads(lines[0]) == {
+        "number": 1,
+        "text": "one",
+        "to": "de",
+        "output": "de:one",
+        "score": 0.0,
+        "alternatives": [{"output": "de:one.", "score": -1.0}],
+    }
+    lines, _ = run(b"one\n", output_form="tsv", **options)
+    assert [line.split("\t")[2:4] for line in lines[1:]] == [["de:one", "0.0000"], ["de:one.", "-1.0000"]]
+
+
+def test_bad_lines_are_named_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, outcome = run(b"fine\n" + b"\xff\n" * 12 + b"a\x00b\n", to=["de"])
+    assert lines == ["de:fine", *[""] * 12, "de:ab"]
+    assert outcome == Outcome(14, 12)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "manyglot: line 2 of stdin is not UTF-8; convert the text first."
+    assert told[10:] == [
+        "manyglot: line 14 of stdin: control characters were removed (1).",
+        "manyglot: 12 lines could not be translated; the first 10 are named above.",
+    ]
+
+
+def test_long_text_is_split_where_that_is_asked() -> None:
+    text = b"one one one. two two two. three."
+    assert run(text, to=["de"], max_chars=15, split_long=True)[0] == ["de:one one one. de:two two two. de:three."]
+    assert run(text, to=["de"], max_chars=15)[0] == ["de:one one one."]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Text needs a target language"),
+        ({"to": ["de"], "form": "xml"}, "--format: 'xml' is not known. Known: text, tsv, jsonl"),
+        ({"to": ["de"], "output_form": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
+        ({"to": ["de"], "scores": True}, "have no place in text"),
+        ({"to": ["de"], "n_best": 0}, "should be 1 or more"),
+        ({"form": "tsv", "output_form": "text"}, "may have several targets"),
+        ({"to": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ManyglotError, match=message):
+        run(b"one\n", **options)
+
+
+@pytest.mark.parametrize("columns", ["", "1,", ",2", "1,2,3", "0"])
+def test_columns_that_are_none_are_refused(columns: str) -> None:
+    with pytest.raises(ManyglotError, match="column"):
+        read_columns(columns)
+
+
+def test_no_file_is_lost(tmp_path: Path) -> None:
+    text, out = tmp_path / "text.de.txt", tmp_path / "out.txt"
+    text.write_text("one\n")
+    out.write_text("precious")
+    with pytest.raises(CorpusError, match=r"Cannot read .*nothing: there is no such file"):
+        run(files=[text, tmp_path / "nothing"], to=["de"], output=out)
+    with pytest.raises(CorpusError, match="it is a folder"):
+        run(files=[tmp_path], to=["de"], output=out)
+    assert out.read_text() == "precious"
+    with pytest.raises(ManyglotError, match="would be overwritten"):
+        run(files=[text], to=["de", "fr"], output=tmp_path / "text.txt")
+    with pytest.raises(ManyglotError, match=r"plain or as \.gz"):
+        run(files=[text], to=["de"], output=tmp_path / "out.xz")
+    assert text.read_text() == "one\n"
+
+
+def test_memory_does_not_grow_with_the_text() -> None:
+    """Twenty thousand lines need no more than two thousand, up to what the collector has not found yet."""
+
+    class Lines(io.RawIOBase):
+        def __init__(self, number: int) -> None:
+            self.pieces: Iterator[bytes] = (b"line\n" * 64 for _ in range(number // 64))
+
+        def read(self, size: int = -1) -> bytes:
+            return next(self.pieces, b"")
+
+    def peak(number: int) -> int:
+        with open(os.devnull, "wb") as nowhere:
+            tracemalloc.start()
+            outcome = Job(to=["de"]).run(stub(), Lines(number), nowhere)  # type: ignore[arg-type]
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert outcome.num_lines == number
+        return most
+
+    peak(64)  # what is made once
+    assert peak(20_480) < 2 * peak(2_048)
