@@ -6,8 +6,9 @@
 The models are of the paper's base size and know nothing, since speed does not depend on what they know; so every
 output is made as long as its sentence's own limit, the source's length and ten more, in all systems alike. Tokens are
 those of the best output. Systems: `laa+lee` and `token_src` into many languages at once, `folded` (LAA and LEE folded
-away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); and `hf`, the M2M100 of transformers in the
-same size, where it is installed, on sentences sorted by length in batches of the size that suits it best here.
+away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); `ctranslate2:float32` and `ctranslate2:int8`,
+the same model exported for one language; and `hf`, the M2M100 of transformers in the same size, where it is installed,
+on sentences sorted by length in batches of `--hf-sentences`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -39,6 +41,9 @@ GUIDANCE: dict[str, list[dict[str, object]]] = {
     "laa+lee": [{"method": "laa"}, {"method": "lee"}],
     "token_src": [{"method": "token", "side": "source"}],
 }
+
+
+SYSTEMS = ["laa+lee", "laa+lee:bf16", "folded", "folded:bf16", "ctranslate2:float32", "ctranslate2:int8", "hf"]
 
 
 @dataclass
@@ -75,7 +80,33 @@ def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: Dec
     return translate
 
 
-def hugging_face(dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+    """The same model through CTranslate2."""
+    from manyglot.export.ctranslate2 import export
+    from manyglot.export.engine import ExportedEngine
+    from manyglot.model.folder import TrainedModel
+
+    torch.manual_seed(0)
+    vocabulary, quantization = dataset.vocabulary, name.partition(":")[2]
+    guidance = [read_method(each) for each in GUIDANCE["laa+lee"]]
+    model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        export(
+            TrainedModel(model, vocabulary, (), {}),
+            Path(folder) / "model",
+            [vocabulary.languages.codes[0]],
+            None if quantization == "float32" else quantization,
+        )
+        engine = ExportedEngine.load(Path(folder) / "model", options.device)
+
+    def translate(sources: list[list[int]], languages: list[int]) -> int:
+        found = engine.translate_ids(sources, [0] * len(sources), settings)
+        return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
+
+    return translate
+
+
+def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
     """The same architecture in transformers."""
     from transformers import LogitsProcessor, M2M100Config, M2M100ForConditionalGeneration
 
@@ -137,7 +168,8 @@ def hugging_face(dataset: Dataset, options: argparse.Namespace, settings: Decodi
 def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> Measured:
     """Translate a few sentences to warm up, then all, then one by one."""
     settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
-    translate = hugging_face(dataset, options, settings) if name == "hf" else ours(name, dataset, options, settings)
+    make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
+    translate = make(name, dataset, options, settings)
     languages = [i % len(dataset.languages) for i in range(len(texts))]
     translate(texts[:: max(1, len(texts) // 8)], languages[:8] * len(texts))
     start = time.perf_counter()
@@ -168,7 +200,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
     parser.add_argument("--alone", type=int, default=3, help="times that one sentence is translated alone")
-    parser.add_argument("--systems", nargs="+", default=["laa+lee", "laa+lee:bf16", "token_src", "folded", "hf"])
+    parser.add_argument("--systems", nargs="+", default=SYSTEMS)
     parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
     dataset = Dataset(options.data)

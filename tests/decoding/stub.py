@@ -38,6 +38,7 @@ class StubEngine:
         *,
         first: int = 0,
         progress: Bar | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         settings = settings or self.settings
         self.calls.append((sum(map(bool, sources)), settings.beam, first))

@@ -160,3 +160,12 @@ def test_a_stream_may_have_a_target_for_each_sentence() -> None:
         translator.stream(["one"], to="sw")  # at once, not when it is read
     with pytest.raises(ManyglotError, match="takes a list of sentences"):
         translator.stream("one", to="de")
+
+
+def test_translations_begin_with_their_prefixes(translator: Translator, sentences: list[str]) -> None:
+    plain = translator.translate(sentences, "qab")
+    words = [text.split()[0] if text else "" for text in plain]
+    begun = translator.translate(sentences, "qab", prefixes=[words[-1]] * len(sentences))
+    assert all(text.startswith(words[-1]) for text, source in zip(begun, sentences, strict=True) if source)
+    with pytest.raises(ManyglotError, match=r"There are \d+ sentences and 1 prefixes"):
+        translator.translate(sentences, "qab", prefixes=["a"])

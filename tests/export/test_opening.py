@@ -12,7 +12,10 @@ from manyglot.decoding.native import NativeEngine
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.export.ctranslate2 import export
 from manyglot.export.engine import ExportedEngine
+from manyglot.export.opening import fold_if_possible
 from manyglot.model.folder import load_model
+from manyglot.model.guidance import read_method
+from tests.conftest import tiny_model
 
 TEXTS = ["kihumi faku zezu", "", "duka"]
 
@@ -53,3 +56,11 @@ def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experim
 def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:
     with pytest.raises(ManyglotError, match="py3langid knows none"):
         manyglot.load(trained.run / "model", check_language=True)
+
+
+def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
+    assert fold_if_possible(tiny_model([read_method({"method": "token"})]), 0) is None
+    assert fold_if_possible(tiny_model([read_method({"method": "adapter"})]), 0) is None
+    folded = fold_if_possible(tiny_model([read_method({"method": "laa"}), read_method({"method": "token"})]), 0)
+    assert folded is not None
+    assert not list(folded.guidance.items())
