@@ -69,6 +69,17 @@ def _first_words(model: Transformer, source_BS: torch.Tensor, temperature: float
     return (p_V / p_V.sum()).tolist()
 
 
+def test_samples_come_in_no_order_of_length_or_score() -> None:
+    """The first to end would mostly be short, and a caller who wants one takes the first."""
+    model = make()
+    source_BS = random_batch(model, size=30).source_BS
+    drawn = Sampler(model, DecodingSettings(beam=6, max_length=9, temperature=3.0)).search(source_BS, [0] * 30)
+    lengths = [[len(h.ids) for h in samples] for samples in drawn]
+    means = [sum(column) / 30 for column in zip(*lengths, strict=True)]
+    assert max(means) - min(means) < 3
+    assert any(each != sorted(each) for each in lengths)
+
+
 def test_a_prefix_is_kept() -> None:
     model = make()
     settings = DecodingSettings(beam=4, max_length=5, temperature=2.0)

@@ -78,9 +78,6 @@ class Hypothesis:
 class BeamSearch:
     """Searches with one model."""
 
-    in_order_of_score = True
-    """Whether the hypotheses of a sentence are given best first, or as they were finished."""
-
     def __init__(
         self,
         model: Transformer,
@@ -117,9 +114,8 @@ class BeamSearch:
             self._finish(state, candidates)
             done = [s for s in state.sentences if len(s.finished) >= self.settings.beam or length == s.limit]
             for sentence in done:
-                if self.in_order_of_score:
-                    sentence.finished.sort(key=lambda h: -h.score)
-                results[sentence.row] = sentence.finished[: self.settings.beam]
+                in_order = sorted(sentence.finished, key=self._order)
+                results[sentence.row] = [hypothesis for _, hypothesis in in_order[: self.settings.beam]]
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 
@@ -201,7 +197,19 @@ class BeamSearch:
             ids = tuple(state.ids_BKT[i, candidates.parent_BC[i, rank]].tolist())
             length = len(ids) + 1 + sentence.num_scored_tags
             score = float(candidates.score_BC[i, rank]) / length**self.settings.length_penalty
-            sentence.finished.append(Hypothesis(ids, score))
+            sentence.finished.append((rank, Hypothesis(ids, score)))
+
+    @staticmethod
+    def _order(finished: tuple[int, Hypothesis]) -> float:
+        """The best hypotheses come first."""
+        return -finished[1].score
+
+    def _live(self, candidates: Candidates) -> Tensor:
+        """Which candidates go on: the first K that do not end."""
+        beam = self.settings.beam
+        ending_BC = candidates.word_BC == EOS
+        rank_BC = torch.arange(2 * beam, device=ending_BC.device) + 2 * beam * ending_BC
+        return rank_BC.topk(beam, largest=False).indices
 
     def _go_on(self, state: State, candidates: Candidates, keep: list[int]) -> None:
         """Keep the first K continuations that do not end, of the sentences that are not done, and decode a step."""
@@ -211,9 +219,7 @@ class BeamSearch:
             return
         beam = self.settings.beam
         keep_B = torch.tensor(keep, device=state.score_BK.device)
-        ending_BC = candidates.word_BC[keep_B] == EOS
-        rank_BC = torch.arange(2 * beam, device=keep_B.device) + 2 * beam * ending_BC
-        live_BK = rank_BC.topk(beam, largest=False).indices
+        live_BK = self._live(candidates)[keep_B]
         state.score_BK = candidates.score_BC[keep_B].gather(1, live_BK)
         parent_BK = candidates.parent_BC[keep_B].gather(1, live_BK)
         word_BK = candidates.word_BC[keep_B].gather(1, live_BK)
@@ -234,7 +240,8 @@ class Sentence:
     limit: int
     num_scored_tags: int
     prefix: tuple[int, ...] = ()
-    finished: list[Hypothesis] = field(default_factory=list)
+    finished: list[tuple[int, Hypothesis]] = field(default_factory=list)
+    """With the rank that each had among the candidates."""
 
     def forced(self, length: int) -> int:
         """The only word that is allowed after so many; -1 if any is."""

@@ -14,14 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.decoding.beam import BeamSearch, Candidates, State
-from manyglot.vocabulary.subwords import PAD
+from manyglot.decoding.beam import BeamSearch, Candidates, Hypothesis, State
+from manyglot.vocabulary.subwords import EOS, PAD
 
 
 class Sampler(BeamSearch):
-    """Draws as many outputs as the beam is wide, in the order they are drawn."""
-
-    in_order_of_score = False
+    """Draws as many outputs as the beam is wide; they come in the order of their numbers, not of their scores."""
 
     def _start(
         self,
@@ -51,6 +49,17 @@ class Sampler(BeamSearch):
             parent_BC=parent_BK.repeat(1, 2),
             word_BC=torch.cat([word_BK, torch.full_like(word_BK, PAD)], dim=1),
         )
+
+    @staticmethod
+    def _order(finished: tuple[int, Hypothesis]) -> float:
+        """By the number of the sample: the first to end would mostly be short."""
+        return finished[0]
+
+    def _live(self, candidates: Candidates) -> Tensor:
+        """Each beam stays where it is; one that has ended is followed by nothing."""
+        beam = self.settings.beam
+        place_K = torch.arange(beam, device=candidates.word_BC.device)
+        return torch.where(candidates.word_BC[:, :beam] == EOS, place_K + beam, place_K)
 
     def _chances(self, state: State, step: int) -> Tensor:
         """A number between 0 and 1 for each row, by the seed, the place, the number of the sample and the step."""
