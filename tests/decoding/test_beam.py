@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
@@ -27,6 +28,9 @@ GUIDANCE = {
     "decoder": [{"method": "laa"}, {"method": "lee", "sites": ["memory", "dec.self"]}, {"method": "lalt"}],
     "random": [{"method": "random_laa", "sites": ["dec.self", "dec.cross"]}, {"method": "token"}],
 }
+
+
+SOME = hypothesis_settings(max_examples=30)  # of each guidance
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,6 +69,7 @@ def log_probability(model: Transformer, source_S: torch.Tensor, language: int, w
 
 
 @pytest.mark.parametrize("guidance", GUIDANCE)
+@SOME
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 1.0]))
 def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> None:
     model = make(guidance, seed)
@@ -78,6 +83,7 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
 
 
 @pytest.mark.parametrize("guidance", GUIDANCE)
+@SOME
 @given(seed=st.integers(0, 30), beam=st.integers(1, 5))
 def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam: int) -> None:
     model = make(guidance, seed)
@@ -90,6 +96,7 @@ def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam: int
 
 
 @pytest.mark.parametrize("guidance", GUIDANCE)
+@SOME
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 0.6, 1.0]))
 def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: int, penalty: float) -> None:
     model = make(guidance, seed)
@@ -105,6 +112,7 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
 
 
 @pytest.mark.parametrize("guidance", GUIDANCE)
+@SOME
 @given(
     seed=st.integers(0, 60),
     beam=st.integers(1, 4),
