@@ -59,6 +59,6 @@ def test_what_was_found_is_summed_up_by_language() -> None:
     assert translator.check is not None
     assert translator.check.tally == {"de": Tally(3, 3, 1), "fr": Tally(1, 0, 0)}
     assert list(translator.check.summary()) == [
-        "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target)."
+        "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target, in tsv and jsonl)."
     ]
     assert list(LanguageCheck(identify).summary()) == []

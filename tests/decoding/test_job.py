@@ -130,6 +130,14 @@ def test_no_file_is_lost(tmp_path: Path) -> None:
     assert text.read_text() == "one\n"
 
 
+def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "out.tsv"
+    output.write_text("keep")
+    with pytest.raises(ManyglotError, match="no column 'lang'"):
+        run(b"id\ttext\n7\tone\n", to=["de"], form="tsv", columns=read_columns("text,lang"), output=output)
+    assert output.read_text() == "keep"
+
+
 def test_memory_does_not_grow_with_the_text() -> None:
     """Twenty thousand lines need no more than two thousand, up to what the collector has not found yet."""
 

@@ -169,3 +169,15 @@ def test_translations_begin_with_their_prefixes(translator: Translator, sentence
     assert all(text.startswith(words[-1]) for text, source in zip(begun, sentences, strict=True) if source)
     with pytest.raises(ManyglotError, match=r"There are \d+ sentences and 1 prefixes"):
         translator.translate(sentences, "qab", prefixes=["a"])
+    with pytest.raises(ManyglotError, match=r"The prefix '日' has characters that are not in the model's vocabulary"):
+        translator.translate(["duka"], "qab", prefixes=["日"])
+    with pytest.raises(ManyglotError, match=r"A prefix has \d+ subwords, and the translation of its sentence may"):
+        translator.translate(["duka"], "qab", prefixes=["duka " * 100])
+
+
+def test_what_is_no_text_is_refused_and_broken_text_is_mended(translator: Translator) -> None:
+    with pytest.raises(ManyglotError, match=r"A sentence should be a str, and one of them is NoneType: None"):
+        translator.translate(["duka", None], "qab")  # type: ignore[list-item]
+    with pytest.raises(ManyglotError, match=r"`to` is a language such as 'de', or a list .* got None"):
+        translator.translate(["duka"], None)  # type: ignore[arg-type]
+    assert translator.translate(["\ud800duka"], "qab") == translator.translate(["?duka"], "qab")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,10 @@ def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
     folded = fold_if_possible(tiny_model([read_method({"method": "laa"}), read_method({"method": "token"})]), 0)
     assert folded is not None
     assert not list(folded.guidance.items())
+
+
+def test_a_folder_of_several_exports_is_not_one(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported, tmp_path / "exports" / name)
+    with pytest.raises(FolderError, match=r"exports is no export but holds several, for the same languages\. Give one"):
+        ExportedEngine.load(tmp_path / "exports")

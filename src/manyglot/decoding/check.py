@@ -68,7 +68,7 @@ class LanguageCheck:
                 left = tally.off_target - tally.replaced
                 yield (
                     f"{tally.off_target:,} of {tally.checked:,} outputs not in {code}: "
-                    f"{tally.replaced:,} replaced by an alternative, {left:,} marked (on_target)."
+                    f"{tally.replaced:,} replaced by an alternative, {left:,} marked (on_target, in tsv and jsonl)."
                 )
 
     def _judge(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
@@ -80,10 +81,12 @@ class Job:
         )
         asked = Answering(targets, self.n_best, self.scores)
         most = 1 if not self.files and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
+        blocks = in_blocks(requests, most)
+        first = list(islice(blocks, 1))  # what is wrong with all of the input is told before anything is overwritten
         with open_results(self.output or stdout, self.written_form, targets) as writer:
             hidden = self.output is None and stdout.isatty()  # the results themselves are progress enough
             with counter("translating", "lines", total, hidden) as progress:
-                return self._run(translator, asked, in_blocks(requests, most), writer, progress)
+                return self._run(translator, asked, chain(first, blocks), writer, progress)
 
     def _run(
         self,

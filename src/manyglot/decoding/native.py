@@ -14,6 +14,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.sampling import Sampler
 from manyglot.devices import in_half
+from manyglot.errors import ManyglotError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import Bar
 
@@ -56,6 +57,12 @@ class NativeEngine:
         at random. Outputs may be made to begin with given words.
         """
         settings = settings or self.settings
+        for source, prefix in zip(sources, prefixes or (), strict=False):
+            if source and len(prefix) > settings.limit(len(source)):
+                raise ManyglotError(
+                    f"A prefix has {len(prefix)} subwords, and the translation of its sentence may have no more than "
+                    f"{settings.limit(len(source))} (decoding.max_length, decoding.max_length_ratio)."
+                )
         search, drawn = self._search(settings, languages), self._draw(len(sources), first, settings.seed)
         results = [[Hypothesis((), 0.0)] for _ in sources]
         for rows in _batches(sources, settings):

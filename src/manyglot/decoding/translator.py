@@ -23,6 +23,7 @@ from manyglot.errors import ManyglotError
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
 from manyglot.settings import parse
+from manyglot.vocabulary.subwords import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 LINES_AT_ONCE = 1024
@@ -128,10 +129,8 @@ class Translator:
         """
         texts = list(_sentences(texts))
         targets = self._targets(to, len(texts))
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise ManyglotError(f"There are {len(texts)} sentences and {len(prefixes)} prefixes.")
-        sources = self.vocabulary.encode([one_line(text) for text in texts])
-        begun = None if prefixes is None else self.vocabulary.encode(list(prefixes))
+        sources = self.vocabulary.encode([one_line(_text(text)) for text in texts])
+        begun = None if prefixes is None else self._prefixes(prefixes, len(texts))
         found = self._search(sources, targets, n, first, progress, begun)
         if self.check is None:
             return found
@@ -145,10 +144,22 @@ class Translator:
 
         return [each[:n] for each in self.check.mend(found, targets, self.settings.beam, search_wider)]
 
+    def _prefixes(self, prefixes: Sequence[str], number: int) -> list[list[int]]:
+        """The subwords that translations begin with, which must be words that can be written."""
+        if len(prefixes) != number:
+            raise ManyglotError(f"There are {number} sentences and {len(prefixes)} prefixes.")
+        begun = self.vocabulary.encode([_text(prefix) for prefix in prefixes])
+        for prefix, ids in zip(prefixes, begun, strict=True):
+            if UNK in ids:
+                raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")
+        return begun
+
     def _targets(self, to: str | Sequence[str], number: int) -> list[str]:
         """The code of each sentence's target language."""
         if isinstance(to, str):
             return [self.languages.find(to)] * number
+        if not isinstance(to, Sequence):
+            raise ManyglotError(f"`to` is a language such as 'de', or a list with one for each sentence; got {to!r}.")
         if len(to) != number:
             raise ManyglotError(f"There are {number} sentences and {len(to)} target languages.")
         return [self.languages.find(name) for name in to]
@@ -184,6 +195,13 @@ def _sentences(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):
         raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
     return texts
+
+
+def _text(text: str) -> str:
+    """A sentence, if it is one; halves of characters, which no text should have, are replaced."""
+    if not isinstance(text, str):
+        raise ManyglotError(f"A sentence should be a str, and one of them is {type(text).__name__}: {text!r:.60}.")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _different(translations: Iterable[Translation]) -> list[Translation]:

@@ -45,6 +45,10 @@ class ExportedEngine:
         manifests = [read_manifest(each) for each in folders]
         if len({manifest.languages for manifest in manifests}) > 1:
             raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
+        served = [code for manifest in manifests for code in manifest.targets]
+        if len(set(served)) < len(served):
+            names = ", ".join(str(each) for each in folders)
+            raise FolderError(f"{folder} is no export but holds several, for the same languages. Give one of {names}.")
         if device == "auto":
             device = "cuda" if import_ctranslate2().get_cuda_device_count() else "cpu"
         cores = len(os.sched_getaffinity(0))
