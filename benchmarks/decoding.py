@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from peers import m2m100
 
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
@@ -108,24 +109,11 @@ def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings:
 
 def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
     """The same architecture in transformers."""
-    from transformers import LogitsProcessor, M2M100Config, M2M100ForConditionalGeneration
+    from transformers import LogitsProcessor
 
     torch.manual_seed(0)
-    vocabulary, size, device = dataset.vocabulary, ModelSettings(), find_device(options.device)
-    config = M2M100Config(
-        vocab_size=len(vocabulary.subwords) + len(vocabulary.languages),
-        d_model=size.width,
-        encoder_layers=size.num_encoder_layers,
-        decoder_layers=size.num_decoder_layers,
-        encoder_attention_heads=size.num_heads,
-        decoder_attention_heads=size.num_heads,
-        encoder_ffn_dim=size.ffn_width,
-        decoder_ffn_dim=size.ffn_width,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-        decoder_start_token_id=EOS,
-    )
-    model = M2M100ForConditionalGeneration(config).to(device).eval()
+    device = find_device(options.device)
+    model = m2m100(dataset).to(device).eval()
     model = model.to(torch.bfloat16) if device.type == "cuda" else model
 
     class EndAt(LogitsProcessor):  # type: ignore[misc]

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from peers import m2m100
 
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place, Planned
@@ -47,7 +48,7 @@ from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
 from manyglot.training.losses import Losses
 from manyglot.training.step import RecordedStep, make_step
-from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.vocabulary.subwords import PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
     "token_src": [{"method": "token", "side": "source"}],
@@ -113,29 +114,8 @@ class HuggingFace:
     """The same architecture in transformers, with its own loss, on padded batches."""
 
     def __init__(self, dataset: Dataset, options: argparse.Namespace, device: torch.device) -> None:
-        from transformers import M2M100Config, M2M100ForConditionalGeneration  # type: ignore[import-not-found]
-
         torch.manual_seed(0)
-        vocabulary = dataset.vocabulary
-        size = ModelSettings()
-        config = M2M100Config(
-            vocab_size=len(vocabulary.subwords) + len(vocabulary.languages),
-            d_model=size.width,
-            encoder_layers=size.num_encoder_layers,
-            decoder_layers=size.num_decoder_layers,
-            encoder_attention_heads=size.num_heads,
-            decoder_attention_heads=size.num_heads,
-            encoder_ffn_dim=size.ffn_width,
-            decoder_ffn_dim=size.ffn_width,
-            dropout=size.dropout,
-            attention_dropout=0.0,
-            encoder_layerdrop=0.0,
-            decoder_layerdrop=0.0,
-            pad_token_id=PAD,
-            eos_token_id=EOS,
-            decoder_start_token_id=EOS,
-        )
-        self.model = M2M100ForConditionalGeneration(config).to(device).train()
+        self.model = m2m100(dataset).to(device).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
         self.device, self.precision = device, options.precision
 

@@ -39,7 +39,7 @@ def test_what_is_drawn_does_not_depend_on_the_batch(seed: int) -> None:
     together = sampler.search(batch.source_BS, languages)
     for row, source_S in enumerate(batch.source_BS):
         (alone,) = sampler.search(source_S[source_S != PAD][None], languages[row : row + 1], places=[row])
-        assert alone == together[row] or [h.ids for h in alone] == [h.ids for h in together[row]]
+        assert [h.ids for h in alone] == [h.ids for h in together[row]]
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (1.0, 0.5)])

@@ -105,8 +105,10 @@ class BeamSearch:
         made to begin with given words. Where words are drawn at random, they depend on the places of the targets in
         the text.
         """
-        self.places = range(len(languages)) if places is None else places
-        state = self._start(source_BS, languages, drawn_B, sentences, prefixes)
+        state = self._start(source_BS, languages, drawn_B, sentences)
+        for sentence in state.sentences:
+            sentence.prefix = () if prefixes is None else tuple(prefixes[sentence.row])
+            sentence.place = sentence.row if places is None else places[sentence.row]
         results: list[list[Hypothesis]] = [[] for _ in languages]
         while state.sentences:
             length = state.ids_BKT.shape[2]
@@ -125,7 +127,6 @@ class BeamSearch:
         languages: Sequence[int],
         drawn_B: Tensor | None,
         sentences: Sequence[int] | None,
-        prefixes: Sequence[Sequence[int]] | None,
     ) -> State:
         """Encode, and let the decoder read the start symbol and the tags."""
         device, beam, number = source_BS.device, self.settings.beam, len(languages)
@@ -136,8 +137,7 @@ class BeamSearch:
         prefix_BT = torch.tensor([[EOS, *tag.target] for tag in tags], device=device)
         cache = self.model.new_cache()
         hidden_BTD = self.model.decode(prefix_BT, memory, target, cache)
-        score_BK = hidden_BTD.new_full((number, beam), -torch.inf, dtype=self.next_words.dtype)
-        score_BK[:, 0] = self._tag_scores(hidden_BTD, prefix_BT, tags)  # the beams are alike, so only one may go on
+        score_BK = self._first_scores(self._tag_scores(hidden_BTD, prefix_BT, tags))
         rows_N = torch.arange(number, device=device).repeat_interleave(beam)
         cache.fork(rows_N)
         self.next_words.follow(hidden_BTD[:, -1].index_select(0, rows_N))
@@ -148,7 +148,6 @@ class BeamSearch:
                     row=row,
                     limit=self.settings.limit(lengths[row if sentences is None else sentences[row]]),
                     num_scored_tags=len(tag.target) if tag.predicted else 0,
-                    prefix=() if prefixes is None else tuple(prefixes[row]),
                 )
                 for row, tag in enumerate(tags)
             ],
@@ -159,11 +158,17 @@ class BeamSearch:
             cache=cache,
         )
 
-    def _tag_scores(self, hidden_BTD: Tensor, prefix_BT: Tensor, tags: Sequence[Tags]) -> Tensor | float:
+    def _first_scores(self, score_B: Tensor) -> Tensor:
+        """The beams are alike at first, so only one of them may go on."""
+        score_BK = score_B[:, None].repeat(1, self.settings.beam)
+        score_BK[:, 1:] = -torch.inf
+        return score_BK
+
+    def _tag_scores(self, hidden_BTD: Tensor, prefix_BT: Tensor, tags: Sequence[Tags]) -> Tensor:
         """The log-probabilities of the tags where they are predicted."""
-        if not any(tag.predicted for tag in tags):
-            return 0.0
         total_B = hidden_BTD.new_zeros(len(tags), dtype=self.next_words.dtype)
+        if not any(tag.predicted for tag in tags):
+            return total_B
         for i in range(prefix_BT.shape[1] - 1):
             self.next_words.follow(hidden_BTD[:, i])
             total_B = total_B + self.next_words.of(prefix_BT[:, i + 1])
@@ -240,6 +245,8 @@ class Sentence:
     limit: int
     num_scored_tags: int
     prefix: tuple[int, ...] = ()
+    place: int = 0
+    """In the text: what is drawn at random depends on it."""
     finished: list[tuple[int, Hypothesis]] = field(default_factory=list)
     """With the rank that each had among the candidates."""
 

@@ -8,8 +8,6 @@ Shape letters: B sentences, K samples, N = B·K rows, V vocabulary, C candidates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,18 +19,9 @@ from manyglot.vocabulary.subwords import EOS, PAD
 class Sampler(BeamSearch):
     """Draws as many outputs as the beam is wide; they come in the order of their numbers, not of their scores."""
 
-    def _start(
-        self,
-        source_BS: Tensor,
-        languages: Sequence[int],
-        drawn_B: Tensor | None,
-        sentences: Sequence[int] | None,
-        prefixes: Sequence[Sequence[int]] | None,
-    ) -> State:
+    def _first_scores(self, score_B: Tensor) -> Tensor:
         """All beams may go on."""
-        state = super()._start(source_BS, languages, drawn_B, sentences, prefixes)
-        state.score_BK = state.score_BK[:, :1].repeat(1, self.settings.beam)
-        return state
+        return score_B[:, None].repeat(1, self.settings.beam)
 
     def _expand(self, state: State) -> Candidates:
         """One word for each beam, and nothing in place of those that end."""
@@ -63,9 +52,8 @@ class Sampler(BeamSearch):
 
     def _chances(self, state: State, step: int) -> Tensor:
         """A number between 0 and 1 for each row, by the seed, the place, the number of the sample and the step."""
-        places = [self.places[sentence.row] for sentence in state.sentences]
         seed, beam = self.settings.seed, self.settings.beam
-        numbers = [np.random.default_rng([seed, place, step]).random(beam) for place in places]
+        numbers = [np.random.default_rng([seed, sentence.place, step]).random(beam) for sentence in state.sentences]
         return torch.from_numpy(np.stack(numbers)).to(state.score_BK).flatten()
 
     def _draw(self, chance_N: Tensor) -> Tensor:
