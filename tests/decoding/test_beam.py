@@ -212,3 +212,12 @@ def test_a_narrower_beam_has_larger_batches() -> None:
     assert (greedy.beam, greedy.max_tokens, greedy.max_sentences, greedy.length_penalty) == (1, 500, 35, 0.5)
     assert settings.with_beam(5) == settings
     assert settings.with_beam(10).max_tokens == 50
+
+
+def test_batches_keep_their_budget() -> None:
+    sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
+    batches = list(BeamSearch(tiny_model(), DecodingSettings(max_tokens=10, max_sentences=3)).batches(sources))
+    assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
+    for batch in batches:
+        assert len(batch) <= 3
+        assert len(batch) * max(len(sources[i]) for i in batch) <= 10

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding import native
+from manyglot.decoding import native, slots
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
 from manyglot.decoding.native import NativeEngine
+from manyglot.decoding.slots import SlotSearch
 from manyglot.export.fold import fold
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
@@ -88,3 +89,12 @@ def test_words_can_be_given_and_drawn() -> None:
     assert ids(drawn) == ids(one.translate_ids(SOURCES, [0] * 4, settings))
     assert ids(drawn) != ids(one.translate_ids(SOURCES, [0] * 4, settings.model_copy(update={"seed": 2})))
     assert ids(drawn)[3:] == ids(one.translate_ids(SOURCES[3:], [0], settings, first=3))
+
+
+def test_slots_are_an_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where they are used."""
+    monkeypatch.setattr(slots, "SENTENCES", 3)
+    plain, other = engine({"method": "laa"}), engine({"method": "laa"})
+    monkeypatch.setattr(other, "_search", lambda settings, languages: SlotSearch(other.model, settings))
+    sources, languages = [*SOURCES, *SOURCES, [7] * 9], [0, 1, 2, 0, 1, 1, 1, 1, 2]
+    assert ids(other.translate_ids(sources, languages)) == ids(plain.translate_ids(sources, languages))

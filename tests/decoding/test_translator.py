@@ -10,7 +10,6 @@ import torch
 import manyglot
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
-from manyglot.decoding.native import _batches
 from manyglot.decoding.translation import Translation
 from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import ManyglotError
@@ -81,15 +80,6 @@ def test_mistakes_are_explained(translator: Translator) -> None:
         translator.translate(["x", "y"], to=["qab"])
     with pytest.raises(ManyglotError, match=r"decoding\.beem is not a setting\. Did you mean 'beam'"):
         translator.with_settings(beem=3)
-
-
-def test_batches_keep_their_budget(translator: Translator) -> None:
-    sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
-    batches = list(_batches(sources, translator.with_settings(max_tokens=10, max_sentences=3).settings))
-    assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
-    for batch in batches:
-        assert len(batch) <= 3
-        assert len(batch) * max(len(sources[i]) for i in batch) <= 10
 
 
 def test_any_iterable_will_do(translator: Translator, sentences: list[str]) -> None:

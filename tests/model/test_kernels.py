@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,10 @@ from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noq
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
+from manyglot.model.kernels.slots import attend_past, attend_sources  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
 from manyglot.model.operations import Dropped, Sight  # noqa: E402
+from manyglot.model.slots import OfSources, Past, Slots, Sources  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -197,18 +200,71 @@ def test_matrices_are_added_to_each() -> None:
 
 @pytest.mark.parametrize("number", [1, 5, 40])
 @pytest.mark.parametrize("vocabulary", [37, 200])
-def test_the_best_of_many(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(best, "LANES", 32)
     monkeypatch.setattr(best, "AT_ONCE", 2)
     torch.manual_seed(0)
-    scores, allowed = torch.randn(9, vocabulary, device=DEVICE), range(1, vocabulary - 3)
-    found, words, total = best.best_of(scores, number, allowed, never=2)
+    scores, base, allowed = torch.randn(12, vocabulary + 5), torch.randn(4, 3), range(1, vocabulary - 3)
+    base[0, 1:] = -torch.inf
+    scores, base = scores.to(DEVICE), base.to(DEVICE)
+    beams, words, total = best.best_continuations(scores, base, number, vocabulary, allowed, never=2)
+    scores = scores[:, :vocabulary]
     torch.testing.assert_close(total, scores.logsumexp(dim=1))
+    scores = scores.log_softmax(dim=1) + base.view(-1, 1)
     scores[:, [0, 2, *range(allowed.stop, vocabulary)]] = -torch.inf
-    values, places = scores.topk(min(number, vocabulary))
+    values, places = scores.view(4, -1).topk(number)
     finite = values.isfinite()
-    torch.testing.assert_close(found[:, : finite.shape[1]][finite], values[finite])
-    assert torch.equal(words[:, : finite.shape[1]][finite], places[finite])
+    assert torch.equal((beams * vocabulary + words)[finite], places[finite])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exact_scores(dtype: torch.dtype) -> None:
+    hidden, weight = random(2, 3, 48, dtype=dtype).detach(), random(9, 48).detach()
+    beams, words = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]], device=DEVICE), torch.randint(9, (2, 4), device=DEVICE)
+    total = torch.randn(6, device=DEVICE)
+    found = best.exact_scores(hidden, weight, beams, words, total)
+    for i in range(2):
+        expected = (hidden[i, beams[i]].float() * weight[words[i]]).sum(dim=1) - total.view(2, 3)[i, beams[i]]
+        torch.testing.assert_close(found[i], expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("beam", "heads", "width"), [(3, 2, 32), (1, 3, 24), (20, 2, 128)])
+def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
+    """Step by step; beams change their ancestors, and a sentence takes the place of another."""
+    torch.manual_seed(0)
+    num_slots, room, tokens, tolerance = 3, 37, 60, 1e-5 if dtype == torch.float32 else 0.02
+    lengths = torch.tensor([4, 33, 1, 22])
+    sources = Sources((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
+    slots = Slots.empty(num_slots, beam, room, DEVICE)
+    slots.sentence_B.copy_(torch.tensor([3, 1, 0]))
+    read = OfSources(slots, sources, *(random(tokens, width, dtype=dtype).detach() for _ in range(2)))
+    past = Past(slots, *(random(num_slots, beam, room, width, dtype=dtype).detach() for _ in range(2)))
+    other = replace(past, key_BKTD=past.key_BKTD.clone(), value_BKTD=past.value_BKTD.clone())
+    for step in range(room - 1):
+        q, k, v = (random(num_slots, beam, width, dtype=dtype).detach() for _ in range(3))
+        both = (past.key_BKTD, past.value_BKTD)
+        mine = attend_past(q, k, v, both, slots.ancestor_BKT, slots.age_B, heads)
+        torch.testing.assert_close(mine, plainly(other.attend)(q, k, v, heads), rtol=tolerance, atol=tolerance)
+        mine = attend_sources(q, (read.key_MD, read.value_MD), slots.sentence_B, *vars(sources).values(), heads)
+        torch.testing.assert_close(mine, plainly(read.attend)(q, heads), rtol=tolerance, atol=tolerance)
+        parent = torch.randint(beam, (num_slots, beam), device=DEVICE)
+        slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, room)))
+        slots.ancestor_BKT[torch.arange(num_slots), :, slots.age_B] = parent.short()
+        slots.age_B += 1
+        if step == 5:
+            slots.age_B[0], slots.sentence_B[0] = 0, 2
+
+
+def plainly(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Without kernels."""
+
+    def called(*arguments: Any) -> Tensor:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("manyglot.model.slots.have_kernels", lambda: False)
+            return function(*arguments)
+
+    return called
 
 
 def test_sum_of_parts() -> None:

@@ -41,7 +41,7 @@ def test_the_embedding_is_the_paper_s() -> None:
         dtype=torch.float64,
     )
     expected = model.encoder_norm(4 * model.embedding(ids) + position)
-    torch.testing.assert_close(model._embed(ids, model.encoder_norm, start=3), expected)
+    torch.testing.assert_close(model._embed(ids, model.encoder_norm, model.positions(5)[3:5]), expected)
 
 
 def test_one_table_serves_encoder_decoder_and_output() -> None:

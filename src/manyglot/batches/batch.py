@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def tag_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags
 
 
 def _pad(sentences: Sequence[Sequence[int]]) -> Tensor:
-    padded = torch.full((len(sentences), max(map(len, sentences))), PAD)
-    for row, sentence in enumerate(sentences):
-        padded[row, : len(sentence)] = torch.as_tensor(sentence)
-    return padded
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    padded = np.full((len(sentences), lengths.max()), PAD, dtype=np.int64)
+    padded[np.arange(lengths.max()) < lengths[:, None]] = list(chain.from_iterable(sentences))
+    return torch.from_numpy(padded)

@@ -10,7 +10,7 @@ Shape letters: B sentences, K beams, N = B·K rows, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -40,9 +40,10 @@ class DecodingSettings(Settings):
     max_length_ratio: float = Field(4.0, gt=0, le=1000)
     """An output has at most this many times the source's tokens, plus ten: what runs on beyond is noise."""
     max_tokens: int = Field(4096, ge=1, le=2**24)
-    """Size of a batch: sentences times the longest source, beams not counted."""
+    """Size of a batch: sentences times the longest source, beams not counted. A GPU takes what it has room for."""
     max_sentences: int = Field(256, ge=1, le=2**20)
-    """A batch has at most this many sentences: each of their beams has a score for every symbol."""
+    """A batch has at most this many sentences: each of their beams has a score for every symbol. A GPU takes what it
+    has room for."""
     precision: Precision = "auto"
     """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
     temperature: float | None = Field(None, gt=0, le=100)
@@ -87,6 +88,18 @@ class BeamSearch:
     ) -> None:
         self.model, self.tags, self.settings = model, model.tags() if tags is None else tags, settings
         self.next_words = NextWords(model, exact_VD)
+
+    def batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Sentences that are not empty, longest first, in batches that keep the budget."""
+        batch: list[int] = []
+        for row in longest_first(sources):
+            too_large = batch and (len(batch) + 1) * len(sources[batch[0]]) > self.settings.max_tokens
+            if too_large or len(batch) == self.settings.max_sentences:
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch
 
     @torch.inference_mode()
     def search(
@@ -235,6 +248,12 @@ class BeamSearch:
             state.target, state.memory = state.target.select(keep_B), state.memory.select(keep_B)
         hidden_BKD = self.model.decode(word_BK, state.memory, state.target, state.cache)
         self.next_words.follow(hidden_BKD.flatten(0, 1))
+
+
+def longest_first(sources: Sequence[Sequence[int]]) -> list[int]:
+    """The places of sentences that are not empty; those that are the same come together."""
+    places = (place for place, source in enumerate(sources) if source)
+    return sorted(places, key=lambda place: (-len(sources[place]), *sources[place]))
 
 
 @dataclass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +13,12 @@ from torch import Tensor
 from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.belt import Belt
 from manyglot.decoding.sampling import Sampler
+from manyglot.decoding.slots import SlotSearch
 from manyglot.devices import in_half
 from manyglot.errors import ManyglotError
+from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.progress import Bar
 
@@ -22,6 +26,14 @@ MANY = 500
 """Sentences for which it pays to fold a model."""
 Fold = Callable[[Transformer, int], Transformer | None]
 """Makes a model for one target language that does the same with less work; or says that it cannot."""
+
+
+class _Form(NamedTuple):
+    """A form of the model."""
+
+    half: bool
+    language: int | None
+    """Folded for one language."""
 
 
 class NativeEngine:
@@ -37,7 +49,8 @@ class NativeEngine:
     ) -> None:
         self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
         self.fold = fold
-        self._forms: dict[tuple[bool, int | None], Transformer] = {}
+        self._forms: dict[_Form, Transformer] = {}
+        self._belts: dict[tuple[_Form, int], dict[int, Belt]] = {}
 
     def translate_ids(
         self,
@@ -65,7 +78,7 @@ class NativeEngine:
                 )
         search, drawn = self._search(settings, languages), self._draw(len(sources), first, settings.seed)
         results = [[Hypothesis((), 0.0)] for _ in sources]
-        for rows in _batches(sources, settings):
+        for rows in search.batches(sources):
             targets = [languages[i] for i in rows]
             read, sentences = self._sources([sources[i] for i in rows], targets, search)
             found = search.search(
@@ -82,26 +95,35 @@ class NativeEngine:
                 progress.advance(len(rows))
         return results
 
-    def _search(self, settings: DecodingSettings, languages: Sequence[int]) -> BeamSearch:
+    def _search(self, settings: DecodingSettings, languages: Sequence[int]) -> BeamSearch | SlotSearch:
         """Search or draw, with the model or a form of it that is faster."""
-        kind = BeamSearch if settings.temperature is None else Sampler
         one = self.fold is not None and len(languages) >= MANY and len(set(languages)) == 1
-        half = in_half(self.device, settings.precision)
-        model = self._form(half, languages[0] if one else None)
-        exact_VD = self.model.embedding.weight.detach() if half else None
-        return kind(model, settings, exact_VD, self.model.tags())
+        form = _Form(in_half(self.device, settings.precision), languages[0] if one else None)
+        model, exact_VD = self._form(form), self.model.embedding.weight.detach() if form.half else None
+        if settings.temperature is not None:
+            return Sampler(model, settings, exact_VD, self.model.tags())
+        if self.device.type == "cuda" and have_kernels():
+            return SlotSearch(model, settings, exact_VD, self.model.tags(), self._belts_of(form, settings.beam))
+        return BeamSearch(model, settings, exact_VD, self.model.tags())
 
-    def _form(self, half: bool, language: int | None) -> Transformer:
+    def _form(self, form: _Form) -> Transformer:
         """The model, in half precision or folded for one language; of the folded ones the last is kept."""
-        if (half, language) not in self._forms:
+        half, language = form
+        if form not in self._forms:
             folded = self.fold(self.model, language) if self.fold is not None and language is not None else None
             model = folded or self.model
-            kept = {key: value for key, value in self._forms.items() if key[1] is None}
-            self._forms = kept | {(half, language): copy.deepcopy(model).to(torch.bfloat16) if half else model}
-        return self._forms[half, language]
+            kept = {key: value for key, value in self._forms.items() if key.language is None}
+            self._forms = kept | {form: copy.deepcopy(model).to(torch.bfloat16) if half else model}
+        return self._forms[form]
+
+    def _belts_of(self, form: _Form, beam: int) -> dict[int, Belt]:
+        """Those for a form of the model; for another there would be no room."""
+        if (form, beam) not in self._belts:
+            self._belts = {(form, beam): {}}
+        return self._belts[form, beam]
 
     def _sources(
-        self, sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch
+        self, sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | SlotSearch
     ) -> tuple[Tensor, list[int] | None]:
         """The sources with their tags; each once, and which of them each target has, if that is possible."""
         if search.model.guidance.in_encoder:
@@ -115,17 +137,3 @@ class NativeEngine:
         """A random language for each sentence, by the seed and its place, whatever its batch."""
         rng = np.random.Generator(np.random.PCG64(seed).advance(first))
         return torch.from_numpy((rng.random(number) * len(self.languages)).astype(np.int64))
-
-
-def _batches(sources: Sequence[Sequence[int]], settings: DecodingSettings) -> Iterator[list[int]]:
-    """Sentences that are not empty, longest first, in batches that keep the budget."""
-    rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: (-len(sources[i]), *sources[i]))
-    batch: list[int] = []
-    for i in rows:
-        too_large = batch and (len(batch) + 1) * len(sources[batch[0]]) > settings.max_tokens
-        if too_large or len(batch) == settings.max_sentences:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

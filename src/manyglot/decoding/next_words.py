@@ -14,7 +14,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from manyglot.model.operations import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, UNK
 
@@ -33,27 +32,21 @@ class NextWords:
         """Padding, the unknown word and tags are never written, but have their share of the probability."""
         tags = range(model.dimensions.first_tag, len(self.weight_VD))
         self._never = torch.tensor([PAD, UNK, *tags], device=self.weight_VD.device)
-        self._in_passing = self.weight_VD.is_cuda and exact_VD is not None and have_kernels()
-        self._memory = self.weight_VD.new_empty(0, dtype=self.weight_VD.dtype if self._in_passing else self.dtype)
+        self._memory = self.weight_VD.new_empty(0, dtype=self.dtype)
 
     def follow(self, hidden_ND: Tensor) -> None:
         """Take other rows, by their last hidden states."""
         self._hidden_ND, self._score_NV = hidden_ND, self._room(len(hidden_ND))
         self._multiply(hidden_ND, self._score_NV)
-        self._log_total_N: Tensor | None = None
-        if not self._in_passing:
-            first_N = self._score_NV[:, 0].clone()
-            torch.log_softmax(self._score_NV, dim=1, out=self._score_NV)
-            self._log_total_N = first_N - self._score_NV[:, 0]
+        first_N = self._score_NV[:, 0].clone()
+        torch.log_softmax(self._score_NV, dim=1, out=self._score_NV)
+        self._log_total_N = first_N - self._score_NV[:, 0]
 
     def best(self, number: int) -> tuple[Tensor, Tensor]:
         """The words that are most probable after each row, with their log-probabilities."""
-        if self._in_passing:
-            rough_NC, word_NC = self._best_in_passing(2 * number)
-        else:
-            self._score_NV.index_fill_(1, self._never, -torch.inf)
-            wanted = number if self.exact_VD is None else 2 * number
-            rough_NC, word_NC = self._score_NV.topk(min(wanted, len(self.weight_VD)))
+        self._score_NV.index_fill_(1, self._never, -torch.inf)
+        wanted = number if self.exact_VD is None else 2 * number
+        rough_NC, word_NC = self._score_NV.topk(min(wanted, len(self.weight_VD)))
         if self.exact_VD is None:
             return rough_NC, word_NC
         exact_NC = self._exact(word_NC).masked_fill(rough_NC.isneginf(), -torch.inf)
@@ -66,19 +59,9 @@ class NextWords:
             return self._score_NV.gather(1, word_N[:, None])[:, 0]
         return self._exact(word_N[:, None])[:, 0]
 
-    def _best_in_passing(self, number: int) -> tuple[Tensor, Tensor]:
-        """Rough scores of the best words, while those of all are added up."""
-        from manyglot.model.kernels.best import best_of
-
-        score_NC, word_NC, self._log_total_N = best_of(self._score_NV, number, self.words, UNK)
-        return score_NC, word_NC
-
     def _exact(self, word_NC: Tensor) -> Tensor:
         """The log-probabilities of some words, by the exact weights."""
-        if self._log_total_N is None:
-            self._best_in_passing(1)
         assert self.exact_VD is not None
-        assert self._log_total_N is not None
         weight_NCD = self.exact_VD[word_NC]
         score_NC1 = weight_NCD @ self._hidden_ND.to(weight_NCD.dtype)[:, :, None]
         return score_NC1[..., 0] - self._log_total_N[:, None]

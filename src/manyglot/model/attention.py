@@ -26,6 +26,7 @@ from manyglot.model.operations import (
     project,
     project_by_language,
 )
+from manyglot.model.slots import OfSources, Past
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,20 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         memory: Memory | None = None,
-        cache: KeyValues | None = None,
+        cache: KeyValues | Past | OfSources | None = None,
         sight: Sight | None = None,
     ) -> Branch:
         """Attend from the states to the memory, or to themselves when there is none.
 
         In self-attention the mask is true where attention is allowed, and `causal` allows a position to see those
         before it and itself; the memory has its own mask. With a cache, self-attention adds its new positions and
-        cross-attention reads the memory once. Packed sentences have a sight instead of all that.
+        cross-attention reads the memory once. Packed sentences have a sight instead of all that, and beams in slots
+        have all of it in what they remember.
         """
         x_BTD, term_BTD = states.through, guidance.project(self.point, states.guided, target)
-        if cache is not None and cache.per_token:
+        if isinstance(cache, Past | OfSources):
+            z_BTD = self._attend_in_slots(x_BTD, term_BTD, cache)
+        elif cache is not None and cache.per_token:
             term_N1D = None if term_BTD is None else _rows(term_BTD)
             z_BTD = self._attend(_rows(x_BTD), term_N1D, mask, causal, memory, cache).view_as(x_BTD)
         elif sight is None:
@@ -100,6 +104,12 @@ class Attention(nn.Module):
         memory_ND, terms = memory.memory_BSD.flatten(0, 1), (term_ND, _flat(memory.term_BSD))
         made = None if memory.keys_and_values is None else memory.keys_and_values[self.point.layer]
         return attend_cross(x_ND, memory_ND, made, projections, terms, sight, self.num_heads)[:, None]
+
+    def _attend_in_slots(self, x_BKD: Tensor, term_BKD: Tensor | None, cache: Past | OfSources) -> Tensor:
+        q_BKD = _add(self.query(x_BKD), term_BKD)
+        if isinstance(cache, OfSources):
+            return cache.attend(q_BKD, self.num_heads)
+        return cache.attend(q_BKD, *self.keys_and_values(x_BKD, term_BKD), self.num_heads)
 
     def _attend(
         self,
@@ -130,8 +140,13 @@ class Attention(nn.Module):
             z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask, is_causal=causal)
         return z_BHTK.transpose(1, 2).flatten(2)
 
+    def keys_and_values(self, x_BSD: Tensor, term_BSD: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Of all heads side by side."""
+        return _add(self.key(x_BSD), term_BSD), _add(self.value(x_BSD), term_BSD)
+
     def _keys_and_values(self, x_BSD: Tensor, term_BSD: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self._heads(_add(self.key(x_BSD), term_BSD)), self._heads(_add(self.value(x_BSD), term_BSD))
+        key_BSD, value_BSD = self.keys_and_values(x_BSD, term_BSD)
+        return self._heads(key_BSD), self._heads(value_BSD)
 
     def _heads(self, x_BTD: Tensor) -> Tensor:
         batch, length, width = x_BTD.shape

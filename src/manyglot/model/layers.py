@@ -16,6 +16,7 @@ from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
 from manyglot.model.guidance.base import Guidance, NormTerms, Point, Site, Target
 from manyglot.model.operations import Branch, Fork, Sight, add_norm, feed_forward
+from manyglot.model.slots import SlotLayer
 from manyglot.settings import Settings
 
 
@@ -136,10 +137,10 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Fork,
-        memory: Memory,
+        memory: Memory | None,
         guidance: Guidance,
         target: Target,
-        cache: LayerCache | None,
+        cache: LayerCache | SlotLayer | None,
         sights: tuple[Sight, Sight] | None = None,
     ) -> Fork:
         """One layer up; packed sentences have a sight for each of the attentions."""

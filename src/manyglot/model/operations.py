@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,13 +23,8 @@ from manyglot.batches.packing import LONG, Groups, Sentences
 from manyglot.model.cross_entropy import ChunkedCrossEntropy
 from manyglot.model.guidance.products import ByLanguage, linear_by_language, product_dtype
 from manyglot.model.halves import Halves
+from manyglot.model.kernels import have_kernels
 from manyglot.vocabulary.subwords import PAD
-
-
-@cache
-def have_kernels() -> bool:
-    """Whether kernels can be used, if there is a GPU."""
-    return find_spec("triton") is not None
 
 
 def _half_type(x: Tensor) -> torch.dtype | None:

@@ -23,6 +23,7 @@ from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
 from manyglot.model.operations import Fork, Sight, embed, packed_pass, project_memory
+from manyglot.model.slots import OfSources, Past, SlotCache, SlotLayer, Slots, Sources
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -90,7 +91,7 @@ class Transformer(nn.Module):
         it must be said which sentence each of them translates.
         """
         mask_B11S = (source_BS != PAD)[:, None, None, :]
-        x_BSD = self._embed(source_BS, self.encoder_norm, start=0)
+        x_BSD = self._embed(source_BS, self.encoder_norm, self.positions(source_BS.shape[1])[: source_BS.shape[1]])
         states = Fork.of(x_BSD)
         for layer in self.encoder:
             states = layer(states, mask_B11S, self.guidance, target)
@@ -105,24 +106,35 @@ class Transformer(nn.Module):
         x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), x_BSD, target)
         return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 
-    def decode(self, input_BT: Tensor, memory: Memory, target: Target, cache: DecoderCache | None = None) -> Tensor:
+    def decode(
+        self,
+        input_BT: Tensor,
+        memory: Memory | None,
+        target: Target,
+        cache: DecoderCache | SlotCache | None = None,
+    ) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before.
 
-        Where the cache is forked, the input has the next word of each beam instead of the next words of a sentence.
+        Where the cache is forked, the input has the next word of each beam instead of the next words of a sentence. So
+        it has where sentences are in slots, which remember the memory themselves.
         """
-        start = cache.length if cache is not None else 0
-        if cache is not None and cache.per_token:
-            x_BTD = self._embed(input_BT.reshape(-1, 1), self.decoder_norm, start).view(*input_BT.shape, -1)
-        else:
-            x_BTD = self._embed(input_BT, self.decoder_norm, start)
+        x_BTD = self._embed(input_BT, self.decoder_norm, self._next_positions(input_BT, cache))
         states = Fork.of(x_BTD)
         for i, layer in enumerate(self.decoder):
             layer_cache = cache.layers[i] if cache is not None else None
             states = layer(states, memory, self.guidance, target, layer_cache)
-        if cache is not None:
+        if isinstance(cache, DecoderCache):
             cache.length += 1 if cache.per_token else input_BT.shape[1]
         hidden_BTD: Tensor = self.decoder_final_norm(states.past)
         return hidden_BTD
+
+    def _next_positions(self, input_BT: Tensor, cache: DecoderCache | SlotCache | None) -> Tensor:
+        """The positions of the input; beams share theirs."""
+        if isinstance(cache, SlotCache):
+            return self.positions(cache.room)[cache.slots.age_B][:, None]
+        start = 0 if cache is None else cache.length
+        end = start + (1 if cache is not None and cache.per_token else input_BT.shape[1])
+        return self.positions(end)[start:end]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of all symbols, by the shared embeddings."""
@@ -187,6 +199,31 @@ class Transformer(nn.Module):
         """An empty cache for step-by-step decoding."""
         return DecoderCache(len(self.decoder))
 
+    def new_slots(self, num_slots: int, beam: int, room: int, sources: Sources, num_tokens: int) -> SlotCache:
+        """Empty slots for sentences that come and go, with room for so many positions and tokens of all sources."""
+        weight, width = self.embedding.weight, self.settings.width
+        slots = Slots.empty(num_slots, beam, room, weight.device)
+
+        def layer() -> SlotLayer:
+            past = [weight.new_zeros(num_slots, beam, room, width) for _ in range(2)]
+            read = [weight.new_zeros(num_tokens, width) for _ in range(2)]
+            return SlotLayer(Past(slots, *past), OfSources(slots, sources, *read))
+
+        return SlotCache(slots, [layer() for _ in self.decoder])
+
+    def remember(self, memory: Memory, cache: SlotCache, first: int) -> int:
+        """Write the keys and values of sources down, one after the other without padding; returns where they end."""
+        assert memory.mask_B11S is not None
+        token_n = memory.mask_B11S.flatten().nonzero()[:, 0]
+        end = first + len(token_n)
+        for layer, remembered in zip(self.decoder, cache.layers, strict=True):
+            assert isinstance(layer, DecoderLayer)
+            read = remembered.cross_attention
+            both = layer.cross_attention.keys_and_values(memory.memory_BSD, memory.term_BSD)
+            for all_MD, new_BSD in zip((read.key_MD, read.value_MD), both, strict=True):
+                all_MD[first:end] = new_BSD.flatten(0, 1)[token_n]
+        return end
+
     def representations(self) -> dict[str, Tensor]:
         """What the guidance has learnt of each language, by method; row i belongs to language i."""
         tag_LD = self.embedding.weight[self.dimensions.first_tag :]
@@ -207,10 +244,10 @@ class Transformer(nn.Module):
         table_PD: Tensor = make(_round_up(length), self.settings.width, weight.device, weight.dtype)
         return table_PD
 
-    def _embed(self, ids_BT: Tensor, norm: nn.Module, start: int) -> Tensor:
+    def _embed(self, ids_BT: Tensor, norm: nn.Module, position: Tensor) -> Tensor:
         """Dropout(LN(sqrt(D) E[token] + position)); the layer norm is in the paper's code, not in its text."""
-        end, factor = start + ids_BT.shape[1], math.sqrt(self.settings.width)
-        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + self.positions(end)[start:end]))
+        factor = math.sqrt(self.settings.width)
+        x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + position))
         return x_BTD
 
     def _embed_packed(self, sentences: Sentences, norm: nn.LayerNorm) -> Tensor:

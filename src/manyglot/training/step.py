@@ -18,7 +18,7 @@ from torch import Tensor
 from manyglot.batches.batch import Batch
 from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half
-from manyglot.model.operations import have_kernels
+from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded

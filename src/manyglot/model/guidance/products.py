@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from manyglot.model.kernels import have_kernels
 
 PIECE = 2048
 """Tokens whose part of a matrix's gradient is computed at once."""
@@ -62,13 +63,19 @@ class Choice:
         of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
         return ends_P, torch.arange(len(ends_L), device=ends_L.device)[:, None] == of_P
 
+    @cached_property
+    def _back_B(self) -> Tensor:
+        """Where each row is among the ordered ones."""
+        assert self.order_B is not None
+        return self.order_B.argsort()
+
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
-        return x if self.order_B is None else _moved(x, self.order_B, self.order_B.argsort())
+        return x if self.order_B is None else _moved(x, self.order_B, self._back_B)
 
     def put_back(self, x: Tensor) -> Tensor:
         """Undo `put_in_order`."""
-        return x if self.order_B is None else _moved(x, self.order_B.argsort(), self.order_B)
+        return x if self.order_B is None else _moved(x, self._back_B, self.order_B)
 
 
 class ByLanguage(NamedTuple):
@@ -222,7 +229,7 @@ class _OneKernel(torch.autograd.Function):
 
 def _product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     """Of many tokens: by a kernel of our own, which is faster than the library's, where it is there."""
-    if x_ND.is_cuda and find_spec("triton") is not None:
+    if x_ND.is_cuda and have_kernels():
         from manyglot.model.kernels.grouped import grouped_product
 
         return grouped_product(x_ND, matrix_LDE, ends_L)
@@ -231,7 +238,7 @@ def _product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
 
 
 def _added_to_each(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
-    if matrix_LED.is_cuda and find_spec("triton") is not None:
+    if matrix_LED.is_cuda and have_kernels():
         from manyglot.model.kernels.grouped import added_to_each
 
         return added_to_each(matrix_LED, weight_ED)

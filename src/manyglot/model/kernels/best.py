@@ -1,10 +1,11 @@
-"""The best of many scores, in one pass: for a search that wants a few words of a large vocabulary.
+"""The best continuations of beams, in one pass over the scores of a large vocabulary.
 
 The columns of a row are dealt to lanes, and the largest score of each lane is found while the exponentials are added
 up. The best C scores are in the best C lanes: a lane that holds one of them has a maximum at least as large. So what is
-left is to look into C lanes.
+left is to look into C lanes of all the beams of a sentence.
 
-Shape letters: N rows, V vocabulary, A lanes, C candidates, R columns of a lane.
+Shape letters: B sentences, K beams, N = B·K rows, V vocabulary, W columns (V filled up), A lanes, C candidates, D model
+width, R columns of a lane.
 """
 
 from __future__ import annotations
@@ -21,45 +22,99 @@ AT_ONCE = 8
 
 @triton.jit
 def _lanes_kernel(
-    scores_ptr, most_ptr, total_ptr, stride, allowed_first, allowed_end, never,
-    VOCABULARY: tl.constexpr, LANES: tl.constexpr, AT_ONCE: tl.constexpr,
+    scores_ptr, base_ptr, lanes_ptr, total_ptr, allowed_first, allowed_end, never,
+    V: tl.constexpr, W: tl.constexpr, LANES: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
-    """One row: the largest score of each lane among the words that may be written, and log sum exp of all."""
+    """One row: the largest log-probability of each lane among the words that may be written, and log sum exp of all.
+
+    To the log-probabilities that of the beam is added.
+    """
     LOG2E: tl.constexpr = 1.4426950408889634
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, LANES)
     most = tl.full((LANES,), -1e30, dtype=tl.float32)
     best = tl.full((LANES,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((LANES,), dtype=tl.float32)
-    for start in range(0, VOCABULARY, LANES * AT_ONCE):
+    for start in range(0, V, LANES * AT_ONCE):
         columns = start + lane[:, None] + LANES * tl.arange(0, AT_ONCE)[None, :]
-        z = tl.load(scores_ptr + row * stride + columns, mask=columns < VOCABULARY, other=-1e30).to(tl.float32)
+        z = tl.load(scores_ptr + row * W + columns, mask=columns < V, other=-1e30).to(tl.float32)
         new = tl.maximum(most, tl.max(z, axis=1))
         total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new[:, None]) * LOG2E), axis=1)
         most = new
-        may = (columns >= allowed_first) & (columns < allowed_end) & (columns != never)
-        best = tl.maximum(best, tl.max(tl.where(may, z, float("-inf")), axis=1))
+        if (start == 0) | (start + LANES * AT_ONCE > allowed_end):
+            may = (columns >= allowed_first) & (columns < allowed_end) & (columns != never)
+            z = tl.where(may, z, float("-inf"))
+        best = tl.maximum(best, tl.max(z, axis=1))
     highest = tl.max(most, axis=0)
-    tl.store(total_ptr + row, highest + tl.log(tl.sum(total * tl.exp2((most - highest) * LOG2E), axis=0)))
-    tl.store(most_ptr + row * LANES + lane, best)
+    log_total = highest + tl.log(tl.sum(total * tl.exp2((most - highest) * LOG2E), axis=0))
+    tl.store(total_ptr + row, log_total)
+    tl.store(lanes_ptr + row * LANES + lane, best + (tl.load(base_ptr + row) - log_total))
 
 
-def best_of(scores_NV: Tensor, number: int, allowed: range, never: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest scores of each row with their columns, and log sum exp of all its scores.
+@triton.jit
+def _columns_kernel(
+    scores_ptr, base_ptr, total_ptr, chosen_ptr, out_ptr, allowed_first, allowed_end, never,
+    K: tl.constexpr, W: tl.constexpr, C: tl.constexpr, R: tl.constexpr,
+    LANES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One of the chosen lanes of a sentence: its log-probabilities."""
+    sentence, place = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    chosen = tl.load(chosen_ptr + sentence * C + place)
+    row, lane = sentence * K + chosen // LANES, chosen % LANES
+    each = tl.arange(0, COLUMNS)
+    column = lane + LANES * each
+    may = (each < R) & (column >= allowed_first) & (column < allowed_end) & (column != never)
+    z = tl.load(scores_ptr + row * W + column, mask=may, other=float("-inf")).to(tl.float32)
+    z += tl.load(base_ptr + row) - tl.load(total_ptr + row)
+    tl.store(out_ptr + (sentence * C + place) * R + each, z, mask=each < R)
 
-    Among the columns of a range but one; all have a part in the sum.
+
+def best_continuations(
+    score_NW: Tensor, base_BK: Tensor, number: int, vocabulary: int, allowed: range, never: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The beams and words of each sentence whose log-probabilities are largest together, and log sum exp of each row.
+
+    Among the words of a range but one; all words have a part in the sum, and columns beyond the vocabulary have none.
     """
-    num_rows, vocabulary = scores_NV.shape
-    most_NA = torch.empty((num_rows, LANES), dtype=torch.float32, device=scores_NV.device)
-    total_N = torch.empty(num_rows, dtype=torch.float32, device=scores_NV.device)
+    (num_sentences, beam), (num_rows, columns) = base_BK.shape, score_NW.shape
+    device, per_lane = score_NW.device, triton.cdiv(vocabulary, LANES)
+    lane_BA = torch.empty((num_sentences, beam * LANES), dtype=torch.float32, device=device)
+    total_N = torch.empty(num_rows, dtype=torch.float32, device=device)
+    words = allowed.start, allowed.stop, never
     _lanes_kernel[(num_rows,)](
-        scores_NV, most_NA, total_N, scores_NV.stride(0), allowed.start, allowed.stop, never,
-        VOCABULARY=vocabulary, LANES=LANES, AT_ONCE=AT_ONCE, num_warps=8,
+        score_NW, base_BK, lane_BA, total_N, *words, V=vocabulary, W=columns, LANES=LANES, AT_ONCE=AT_ONCE, num_warps=8
+    )
+    chosen_BC = lane_BA.topk(min(number, beam * LANES)).indices
+    number = chosen_BC.shape[1]
+    score_BE = torch.empty((num_sentences, number * per_lane), dtype=torch.float32, device=device)
+    _columns_kernel[(num_sentences, number)](
+        score_NW, base_BK, total_N, chosen_BC, score_BE, *words, K=beam, W=columns, C=number, R=per_lane,
+        LANES=LANES, COLUMNS=triton.next_power_of_2(per_lane), num_warps=1,
     )  # fmt: skip
-    lane_NC = most_NA.topk(min(number, LANES)).indices
-    across_R = torch.arange(0, vocabulary, LANES, device=scores_NV.device)
-    column_NE = (lane_NC[:, :, None] + across_R).flatten(1)
-    may_NE = (column_NE >= allowed.start) & (column_NE < allowed.stop) & (column_NE != never)
-    score_NE = scores_NV.gather(1, column_NE.clamp_max(vocabulary - 1)).float().masked_fill(~may_NE, -torch.inf)
-    score_NC, place_NC = score_NE.topk(min(number, score_NE.shape[1]))
-    return score_NC, column_NE.gather(1, place_NC), total_N
+    place_BC = score_BE.topk(number).indices
+    chosen_BC = chosen_BC.gather(1, place_BC // per_lane)
+    return chosen_BC // LANES, chosen_BC % LANES + LANES * (place_BC % per_lane), total_N
+
+
+@triton.jit
+def _exact_kernel(
+    hidden_ptr, weight_ptr, beam_ptr, word_ptr, total_ptr, out_ptr,
+    K: tl.constexpr, C: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """One candidate of a sentence."""
+    place = tl.program_id(0).to(tl.int64)
+    row = place // C * K + tl.load(beam_ptr + place)
+    each = tl.arange(0, WIDTH)
+    hidden = tl.load(hidden_ptr + row * D + each, mask=each < D, other=0.0).to(tl.float32)
+    weight = tl.load(weight_ptr + tl.load(word_ptr + place) * D + each, mask=each < D, other=0.0).to(tl.float32)
+    tl.store(out_ptr + place, tl.sum(hidden * weight, axis=0) - tl.load(total_ptr + row))
+
+
+def exact_scores(hidden_BKD: Tensor, weight_VD: Tensor, beam_BC: Tensor, word_BC: Tensor, total_N: Tensor) -> Tensor:
+    """The log-probabilities of some words after some beams of each sentence."""
+    score_BC, (_, beam, width) = torch.empty_like(beam_BC, dtype=torch.float32), hidden_BKD.shape
+    _exact_kernel[(beam_BC.numel(),)](
+        hidden_BKD.contiguous(), weight_VD, beam_BC.contiguous(), word_BC.contiguous(), total_N, score_BC,
+        K=beam, C=beam_BC.shape[1], D=width, WIDTH=triton.next_power_of_2(width), num_warps=1,
+    )  # fmt: skip
+    return score_BC

@@ -1,0 +1,188 @@
+"""The search of `beam` for a GPU: the same results, from a belt of slots that is kept from call to call.
+
+Shape letters: S sentences, K beams, C hypotheses that ended, T positions, B sentences that are read together, s a
+source's position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyglot.decoding.beam import DecodingSettings, Hypothesis, longest_first
+from manyglot.decoding.belt import Belt, Found, Job, round_up
+from manyglot.model.attention import Memory
+from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subwords import PAD
+from manyglot.vocabulary.vocabulary import Tags
+
+ROWS = 10_240
+"""Beams that are searched at once: enough to keep a large GPU busy."""
+FEW = (1, 8, 64, 512)
+"""Slots of smaller belts; the next larger one is taken."""
+AT_ONCE = 65_536
+"""Tokens that the encoder reads at once."""
+SHARE = 0.4
+"""Of a GPU's memory for the past and the scores of all beams."""
+TOKENS, SENTENCES = 2**18, 2**14
+"""What is read before it is translated: at most so many tokens of at most so many sentences."""
+
+
+class SlotSearch:
+    """Searches with one model; a belt that is large enough is kept in the place that is given."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        settings: DecodingSettings,
+        exact_VD: Tensor | None = None,
+        tags: Sequence[Tags] | None = None,
+        belts: dict[int, Belt] | None = None,
+    ) -> None:
+        self.model, self.tags, self.settings = model, model.tags() if tags is None else tags, settings
+        self.exact_VD, self.belts = exact_VD, {} if belts is None else belts
+
+    def batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Sentences that are not empty, longest first, as many as can be read at once."""
+        batch: list[int] = []
+        tokens = 0
+        for row in longest_first(sources):
+            tokens += len(sources[row])
+            if batch and (tokens > TOKENS or len(batch) == SENTENCES):
+                yield batch
+                batch, tokens = [], len(sources[row])
+            batch.append(row)
+        if batch:
+            yield batch
+
+    @torch.inference_mode()
+    def search(
+        self,
+        source_BS: Tensor,
+        languages: Sequence[int],
+        drawn_B: Tensor | None = None,
+        *,
+        sentences: Sequence[int] | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        places: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each target, best first, as `BeamSearch.search` gives them.
+
+        It is best if the longest sentences come first.
+        """
+        numbers = np.arange(len(languages)) if sentences is None else np.asarray(sentences)
+        length_S = (source_BS != PAD).sum(dim=1).cpu().numpy()[numbers]
+        job = self._job(length_S, languages, drawn_B, prefixes)
+        belt = self._belt(job)
+        memories = self._read(source_BS, numbers, length_S, job)
+        return self._hypotheses(belt.run(job, memories), job)
+
+    def _job(
+        self,
+        length_S: np.ndarray,
+        languages: Sequence[int],
+        drawn_S: Tensor | None,
+        prefixes: Sequence[Sequence[int]] | None,
+    ) -> Job:
+        limits = np.array([self.settings.limit(int(length)) for length in length_S])
+        forced = [self.tags[language].target for language in languages]
+        if prefixes is not None:
+            cut = (tuple(prefix)[:limit] for prefix, limit in zip(prefixes, limits, strict=True))
+            forced = [(*tags, *prefix) for tags, prefix in zip(forced, cut, strict=True)]
+        forced_SP = torch.full((len(forced), max(1, *map(len, forced))), -1)
+        for row, words in enumerate(forced):
+            forced_SP[row, : len(words)] = torch.tensor(words)
+        return Job(
+            lang_S=torch.tensor(languages),
+            drawn_S=torch.zeros(len(forced), dtype=torch.long) if drawn_S is None else drawn_S,
+            last_S=torch.from_numpy(limits + self._num_tags),
+            forced_SP=forced_SP,
+            start_S=torch.from_numpy(length_S.cumsum() - length_S),
+            length_S=torch.from_numpy(length_S),
+            num_slots=self._num_slots(len(length_S), int(limits.max()) + self._num_tags + 1),
+        )
+
+    @property
+    def _num_tags(self) -> int:
+        """Before an output: all languages have as many."""
+        return len(self.tags[0].target)
+
+    def _num_slots(self, num_sentences: int, num_positions: int) -> int:
+        """Those of the smallest belt that has one for each sentence, or as many as there is room for."""
+        most, weight = ROWS // self.settings.beam, self.model.embedding.weight
+        if weight.is_cuda:
+            past = 2 * len(self.model.decoder) * round_up(num_positions) * self.model.settings.width
+            size = self.settings.beam * (past + len(weight)) * weight.element_size()
+            memory = torch.cuda.get_device_properties(weight.device).total_memory
+            most = min(most, int(SHARE * memory) // size)
+        return next((few for few in FEW if num_sentences <= few <= most), max(1, most))
+
+    def _belt(self, job: Job) -> Belt:
+        """One that holds the job, from those that are kept, or a new one instead of the one with as many slots."""
+        needed = job.room()
+        belt = self.belts.get(needed.slots)
+        if belt is None or not belt.room.holds(needed):
+            for slots in [each for each in self.belts if (each in FEW[:2]) == (needed.slots in FEW[:2])]:
+                del self.belts[slots]  # a small one, for sentences that come alone, and a large one are kept
+            uncounted = 0 if self.tags[0].predicted else self._num_tags
+            belt = Belt(self.model, self.exact_VD, self.settings.beam, needed, uncounted)
+            self.belts[needed.slots] = belt
+        return belt
+
+    def _read(self, source_BS: Tensor, numbers: np.ndarray, length_S: np.ndarray, job: Job) -> Iterator[Memory]:
+        """What the encoder makes of the sources, some at a time, in the order of the job."""
+        device = self.model.embedding.weight.device
+        for rows in _pieces(length_S):
+            number_B, place_B = np.unique(numbers[rows], return_inverse=True)
+            source_BS_ = source_BS[torch.from_numpy(number_B), : length_S[rows].max()].to(device)
+            lang_B, drawn_B = job.lang_S[rows].to(device), job.drawn_S[rows].to(device)
+            target = self.model.target(lang_B, drawn_B if self.model.guidance.draws else None)
+            alike = len(number_B) == len(place_B) and (np.diff(place_B) > 0).all()
+            yield self.model.encode(source_BS_, target, None if alike else torch.from_numpy(place_B).to(device))
+
+    def _hypotheses(self, found: Found, job: Job) -> list[list[Hypothesis]]:
+        """The best K that ended, in words: those of a beam are found by going back from parent to parent."""
+        beam, num_scored = self.settings.beam, self._num_tags if self.tags[0].predicted else 0
+        ended_SC, there_SC = found.ended_SC, found.ended_SC >= 0
+        length_SC = ended_SC - self._num_tags + 1 + num_scored
+        penalty_SC = length_SC.clamp_min(1).to(found.score_SC.dtype) ** self.settings.length_penalty
+        score_SC = (found.score_SC / penalty_SC).masked_fill(~there_SC, -torch.inf)
+        score_SK, order_SK = (x[:, :beam] for x in score_SC.sort(dim=1, descending=True, stable=True))
+        ended_SK, beam_SK = ended_SC.gather(1, order_SK), found.beam_SC.gather(1, order_SK)
+        ids_SKT = _go_back(found, ended_SK, beam_SK, int(job.last_S.max()))[..., self._num_tags :]
+        num_words_SK = (ended_SK - self._num_tags).clamp_min(0)
+        inside_SKT = torch.arange(ids_SKT.shape[2], device=ids_SKT.device) < num_words_SK[..., None]
+        words, ends = ids_SKT[inside_SKT].tolist(), num_words_SK.flatten().cumsum(dim=0).view_as(num_words_SK).tolist()
+        start, results = 0, []
+        for scores, up_to, number in zip(score_SK.tolist(), ends, there_SC.sum(dim=1).tolist(), strict=True):
+            hypotheses = []
+            for score, end in zip(scores[:number], up_to[:number], strict=True):
+                hypotheses.append(Hypothesis(tuple(words[start:end]), score))
+                start = end
+            results.append(hypotheses)
+        return results
+
+
+def _go_back(found: Found, ended_SK: Tensor, beam_SK: Tensor, longest: int) -> Tensor:
+    """The words of the beams that ended at some positions."""
+    ids_SKT = ended_SK.new_zeros((*ended_SK.shape, longest))
+    for position in reversed(range(longest)):
+        passed_SK = position < ended_SK
+        ids_SKT[..., position] = found.word_STK[:, position].gather(1, beam_SK)
+        parent_SK = found.parent_STK[:, position].long().gather(1, beam_SK)
+        beam_SK = torch.where(passed_SK, parent_SK, beam_SK)
+    return ids_SKT
+
+
+def _pieces(length_S: np.ndarray) -> Iterator[slice]:
+    """Sentences that follow one another and are not too many to be read at once."""
+    start = longest = 0
+    for number, length in enumerate(length_S):
+        longest = max(longest, int(length))
+        if number > start and (number + 1 - start) * longest > AT_ONCE:
+            yield slice(start, number)
+            start, longest = number, int(length)
+    yield slice(start, len(length_S))

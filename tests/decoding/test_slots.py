@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from manyglot.decoding import slots
+from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.belt import Belt
+from manyglot.decoding.slots import SlotSearch
+from manyglot.model import guidance as guidance_methods
+from manyglot.model.guidance import METHODS
+from manyglot.vocabulary.subwords import EOS, PAD
+from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
+from tests.decoding.plain_beam import plain_beam
+from tests.decoding.test_beam import GUIDANCE, drawn, make
+from tests.model.guidance.everywhere import Everywhere
+
+SOME = hypothesis_settings(max_examples=20)  # of each guidance
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_slots_and_guidance_everywhere() -> Iterator[None]:
+    """Fewer slots than sentences, so that these come and go."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guidance_methods, "METHODS", (*METHODS, Everywhere))
+        patch.setattr(slots, "FEW", (1,))
+        patch.setattr(slots, "ROWS", 8)
+        patch.setattr(slots, "AT_ONCE", 30)
+        yield
+
+
+def ids(found: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
+    return [[h.ids for h in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize("guidance", GUIDANCE)
+@SOME
+@given(
+    seed=st.integers(0, 60),
+    beam=st.integers(1, 4),
+    penalty=st.sampled_from([0.0, 0.6, 1.0]),
+    max_length=st.integers(1, 6),
+    prefix=st.lists(st.integers(3, NUM_SUBWORDS - 1), max_size=3),
+)
+@example(seed=0, beam=2, penalty=1.0, max_length=2, prefix=[4, 5, 6])
+def test_the_search_is_what_its_definition_says(
+    guidance: str, seed: int, beam: int, penalty: float, max_length: int, prefix: list[int]
+) -> None:
+    model = make(guidance, seed)
+    batch = random_batch(model, seed=seed)
+    settings = DecodingSettings(beam=beam, max_length=max_length, length_penalty=penalty)
+    languages = batch.lang_B.tolist()
+    prefixes = [tuple(prefix) if row % 2 else () for row in range(len(batch))]
+    found = SlotSearch(model, settings).search(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    for row, source_S in enumerate(batch.source_BS):
+        chosen = int(source_S.sum()) % NUM_LANGUAGES
+        expected = plain_beam(model, source_S[source_S != PAD], languages[row], settings, chosen, prefixes[row])
+        assert [h.ids for h in found[row]] == [h.ids for h in expected]
+        assert [h.score for h in found[row]] == pytest.approx([h.score for h in expected])
+
+
+@pytest.mark.parametrize("guidance", ["faithful", "decoder"])
+@SOME
+@given(seed=st.integers(0, 30))
+def test_a_sentence_is_read_once_for_several_languages(guidance: str, seed: int) -> None:
+    model = make(guidance, seed)
+    source_BS = random_batch(model, seed=seed, size=3).source_BS
+    source_BS[source_BS >= model.dimensions.first_tag] = 5
+    sentences, languages = [0, 2, 2, 1, 0, 2], [1, 0, 2, 1, 0, 1]
+    settings = DecodingSettings(beam=3, max_length=6)
+    once = SlotSearch(model, settings).search(source_BS, languages, sentences=sentences)
+    assert ids(once) == ids(BeamSearch(model, settings).search(source_BS[sentences], languages))
+
+
+def test_a_belt_is_kept_while_it_is_large_enough() -> None:
+    model, belts = make("decoder"), dict[int, Belt]()
+    settings = DecodingSettings(beam=2, max_length=6)
+
+    def translate(source: list[list[int]], longest: int = 6) -> None:
+        changed = settings.model_copy(update={"max_length": longest, "max_length_ratio": 100.0})
+        languages = [i % NUM_LANGUAGES for i in range(len(source))]
+        source_BS = torch.tensor([[*words, EOS] for words in source])
+        found = SlotSearch(model, changed, belts=belts).search(source_BS, languages)
+        assert ids(found) == ids(BeamSearch(model, changed).search(source_BS, languages))
+
+    translate([[5, 6, 7], [8, 9, 10]])
+    (many,) = belts.values()
+    translate([[11, 12, 13], [7, 8, 9]])
+    translate([[3, 4, 5]])
+    assert belts[many.room.slots] is many
+    assert len(belts) == 2, "one sentence has a belt of its own"
+    translate([[11, 12, 13], [7, 8, 9]], longest=70)
+    assert belts[many.room.slots] is not many
+    assert belts[many.room.slots].room.positions == 128
+
+
+def test_half_precision_finds_about_the_same() -> None:
+    model = make("decoder").float()
+    exact_VD = model.embedding.weight.detach().clone()
+    half = make("decoder").to(torch.bfloat16)
+    batch = random_batch(model, size=40)
+    settings = DecodingSettings(beam=3, max_length=8)
+    expected = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
+    found = SlotSearch(half, settings, exact_VD).search(batch.source_BS, batch.lang_B.tolist())
+    apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(found, expected, strict=True)]
+    assert sum(apart) / len(apart) < 0.03
+    assert len({h.score for hypotheses in found for h in hypotheses}) > 100, "scores are not rounded to halves"
+
+
+def test_what_never_ends_is_ended() -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.embedding.weight[EOS] = -model.embedding.weight[EOS].abs() - 5
+    settings = DecodingSettings(beam=2, max_length_ratio=0.5)
+    found = SlotSearch(model, settings).search(torch.tensor([[5, 6, 7, EOS], [5, EOS, PAD, PAD]]), [0, 0])
+    assert [len(hypotheses[0].ids) for hypotheses in found] == [12, 11]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("guidance", GUIDANCE)
+def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
+    """The same belt again and again, with other sentences, and fewer of them than slots in the end."""
+    model, belts = make(guidance).float(), dict[int, Belt]()
+    device = torch.device("cuda")
+    copy = make(guidance).float().to(device)
+    settings = DecodingSettings(beam=3, max_length=9)
+    for seed, size in ((1, 30), (2, 40), (3, 1), (4, 2), (5, 1)):
+        batch = random_batch(model, seed=seed, size=size)
+        languages, chosen = batch.lang_B.tolist(), drawn(batch.source_BS)
+        prefixes = [(7, 8) if row % 3 == 1 else () for row in range(size)]
+        expected = BeamSearch(model, settings).search(batch.source_BS, languages, chosen, prefixes=prefixes)
+        found = SlotSearch(copy, settings, belts=belts).search(
+            batch.source_BS.to(device), languages, chosen.to(device), prefixes=prefixes
+        )
+        assert ids(found) == ids(expected)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert [h.score for h in mine] == pytest.approx([h.score for h in theirs], abs=1e-4)
