@@ -122,6 +122,7 @@ def test_what_never_ends_is_ended() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("guidance", GUIDANCE)
 def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
     """The same belt again and again, with other sentences, and fewer of them than slots in the end."""
