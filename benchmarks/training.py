@@ -165,11 +165,10 @@ class Running:
         with without_kernels(name == "plain"):
             self.system: Any = (HuggingFace if name == "hf" else partial(Ours, name))(dataset, options, self.device)
         tags = Transformer.tags(self.system.model) if name != "hf" else _source_tags(dataset)
-        settings = BatchSettings(max_tokens=options.tokens, alike=options.alike)
+        size, alike = options.tokens, options.alike
         if name == "hf":
-            settings = BatchSettings(max_tokens=min(options.tokens, options.hf_tokens), alike="both")
-        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
-        self.batches = (batch for batch, _ in loader.planned(Place()))
+            size, alike = min(size, options.hf_tokens), "both"
+        self.batches = _batches(dataset, tags, size, alike)
         self.first_step_seconds = self._warm_up(options.warmup)
         self.memory_gib = (torch.cuda.max_memory_reserved() - before) / 2**30 if self._on_gpu else None
         self.rounds: list[Round] = []
@@ -233,6 +232,18 @@ class Running:
             rounds=len(quiet),
             parts=_parts(self, looked_at) if self._on_gpu else {},
         )
+
+
+def _batches(dataset: Dataset, tags: Any, size: int, alike: Any) -> Iterator[Planned]:
+    """Batches that have about so many target tokens on average, whatever tags there are."""
+
+    def planned(max_tokens: int) -> Iterator[Planned]:
+        settings = BatchSettings(max_tokens=max_tokens, alike=alike)
+        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
+        return (batch for batch, _ in loader.planned(Place()))
+
+    tried = [int(batch.tokens_by_language().sum()) for batch in itertools.islice(planned(size), 10)]
+    return planned(round(size * size / statistics.mean(tried)))
 
 
 def in_turns(systems: list[Running], options: argparse.Namespace, chip: float | None) -> list[Measured]:
@@ -334,10 +345,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
-    parser.add_argument("--tokens", type=int, default=65_536, help="batches.max_tokens")
+    parser.add_argument("--tokens", type=int, default=65_536, help="target tokens of a step, on average")
     parser.add_argument("--alike", choices=["longer", "both", "none"], help="none on a GPU, else longer")
     parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
-    parser.add_argument("--hf-tokens", type=int, default=32_768, help="batches.max_tokens of hf, if that is less")
+    parser.add_argument("--hf-tokens", type=int, default=32_768, help="those of hf, if that is less")
     parser.add_argument("--warmup", type=int, default=30, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")

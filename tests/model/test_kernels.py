@@ -23,10 +23,10 @@ from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # no
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
-from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
+from manyglot.model.kernels.norm import AddNorm, Embed, sum_norm  # noqa: E402
 from manyglot.model.kernels.slots import attend_past, attend_sources  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
-from manyglot.model.operations import Dropped, Sight  # noqa: E402
+from manyglot.model.operations import Branch, Dropped, Sight  # noqa: E402
 from manyglot.model.slots import OfSources, Past, Slots, Sources  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
@@ -233,21 +233,27 @@ def test_exact_scores(dtype: torch.dtype) -> None:
 def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
     """Step by step; beams change their ancestors, and a sentence takes the place of another."""
     torch.manual_seed(0)
-    num_slots, room, tokens, tolerance = 3, 37, 60, 1e-5 if dtype == torch.float32 else 0.02
+    num_slots, room, tokens, tolerance = 3, 37, 60, 1e-5 if dtype == torch.float32 else 0.03
+    close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
     lengths = torch.tensor([4, 33, 1, 22])
     sources = Sources((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
     slots = Slots.empty(num_slots, beam, room, DEVICE)
     slots.sentence_B.copy_(torch.tensor([3, 1, 0]))
     read = OfSources(slots, sources, *(random(tokens, width, dtype=dtype).detach() for _ in range(2)))
-    past = Past(slots, *(random(num_slots, beam, room, width, dtype=dtype).detach() for _ in range(2)))
+    unused = torch.empty(0), torch.empty(0)
+    past = Past(slots, unused, *(random(num_slots, beam, room, width, dtype=dtype).detach() for _ in range(2)))
     other = replace(past, key_BKTD=past.key_BKTD.clone(), value_BKTD=past.value_BKTD.clone())
     for step in range(room - 1):
-        q, k, v = (random(num_slots, beam, width, dtype=dtype).detach() for _ in range(3))
-        both = (past.key_BKTD, past.value_BKTD)
-        mine = attend_past(q, k, v, both, slots.ancestor_BKT, slots.age_B, heads)
-        torch.testing.assert_close(mine, plainly(other.attend)(q, k, v, heads), rtol=tolerance, atol=tolerance)
-        mine = attend_sources(q, (read.key_MD, read.value_MD), slots.sentence_B, *vars(sources).values(), heads)
-        torch.testing.assert_close(mine, plainly(read.attend)(q, heads), rtol=tolerance, atol=tolerance)
+        qkv, term = (random(num_slots * beam, n * width, dtype=dtype).detach() for n in (3, 1))
+        added = term if step % 2 else None
+        slots.order_B.copy_(torch.randperm(num_slots))
+        mine = attend_past(
+            qkv, added, (past.key_BKTD, past.value_BKTD), slots.ancestor_BKT, slots.age_B, slots.order_B, heads
+        )
+        close(mine, plainly(other.attend)(qkv, added, heads))
+        where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
+        mine = attend_sources(term, added, (read.key_MD, read.value_MD), *where, heads)
+        close(mine, plainly(read.attend)(term, added, heads))
         parent = torch.randint(beam, (num_slots, beam), device=DEVICE)
         slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, room)))
         slots.ancestor_BKT[torch.arange(num_slots), :, slots.age_B] = parent.short()
@@ -371,3 +377,15 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
         size = gradient.norm() + 0.01 * whole  # that of a key's bias is zero but for rounding
         mine, theirs = ((each[parameter] - gradient).norm() / size for each in (got, plain))
         assert mine < 2 * theirs + 0.05, f"{parameter}: {mine} against {theirs}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("with_term", [True, False])
+def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
+    norm = nn.LayerNorm(24, device=DEVICE, dtype=dtype)
+    nn.init.normal_(norm.weight)
+    x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))
+    mine = sum_norm(x, Branch(y, None, term if with_term else None), norm)
+    theirs = norm(x + y + (term if with_term else 0))
+    tolerance = 1e-5 if dtype == torch.float32 else 0.05
+    torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -67,8 +68,7 @@ class DecodingSettings(Settings):
         return min(self.max_length, int(self.max_length_ratio * source_length) + 10)
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):
     """A finished translation."""
 
     ids: tuple[int, ...]

@@ -113,6 +113,7 @@ class Belt:
         sources = Sources(self.job.start_S, self.job.length_S)
         self.cache = model.new_slots(room.slots, beam, room.positions, sources, room.tokens)
         self.continuations = Continuations(model, exact_VD, room.slots * beam)
+        self.slot_N = torch.arange(room.slots, device=self.device).repeat_interleave(beam)
         self.word_BK, self.score_BK = numbers(room.slots, beam), numbers(room.slots, beam, of=dtype)
         self.fresh_K = numbers(beam, of=dtype)
         self.fresh_K[1:] = -torch.inf  # beams are alike at first, so only one of them may go on
@@ -190,9 +191,7 @@ class Belt:
         """Read a word in each beam, choose the next ones, note what has ended, and put new sentences in."""
         slots, job = self.cache.slots, self.job
         sentence_B, age_B = slots.sentence_B, slots.age_B
-        drawn_B = job.drawn_S[sentence_B] if self.model.guidance.draws else None
-        target = self.model.target(job.lang_S[sentence_B], drawn_B)
-        hidden_BKD = self.model.decode(self.word_BK, None, target, self.cache)
+        hidden_BKD = self._decode()
         at_end_B = age_B == job.last_S[sentence_B]
         forced_B = job.forced_SP[sentence_B, age_B.clamp_max(self.room.forced - 1)]
         forced_B = torch.where(age_B < self.room.forced, forced_B, -1).masked_fill(at_end_B, EOS)
@@ -201,6 +200,20 @@ class Belt:
         done_B = (self.num_ended_B >= self.beam) | at_end_B
         self._go_on(candidates)
         self._replace(done_B)
+
+    def _decode(self) -> Tensor:
+        """Read a word in each beam; slots are put in the order in which guidance wants them."""
+        slots, job = self.cache.slots, self.job
+        drawn_B = job.drawn_S[slots.sentence_B] if self.model.guidance.draws else None
+        target = self.model.target(job.lang_S[slots.sentence_B], drawn_B)
+        choice = self.model.guidance.choice(target)
+        if choice is not None and choice.order_B is not None:
+            target = target.in_order_of(choice)
+            slots.order_B.copy_(choice.order_B)
+        in_order_BK = self.word_BK[slots.order_B]
+        hidden_N1D = self.model.decode(in_order_BK.view(-1, 1), None, target.of_tokens(self.slot_N), self.cache)
+        hidden_BKD = hidden_N1D.view(*self.word_BK.shape, -1)
+        return hidden_BKD if choice is None else choice.put_back(hidden_BKD)
 
     def _note(self, candidates: Candidates) -> None:
         """The hypotheses that end among the first K."""

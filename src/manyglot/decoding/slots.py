@@ -7,6 +7,7 @@ source's position.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, count
 
 import numpy as np
 import torch
@@ -87,19 +88,14 @@ class SlotSearch:
         drawn_S: Tensor | None,
         prefixes: Sequence[Sequence[int]] | None,
     ) -> Job:
-        limits = np.array([self.settings.limit(int(length)) for length in length_S])
-        forced = [self.tags[language].target for language in languages]
-        if prefixes is not None:
-            cut = (tuple(prefix)[:limit] for prefix, limit in zip(prefixes, limits, strict=True))
-            forced = [(*tags, *prefix) for tags, prefix in zip(forced, cut, strict=True)]
-        forced_SP = torch.full((len(forced), max(1, *map(len, forced))), -1)
-        for row, words in enumerate(forced):
-            forced_SP[row, : len(words)] = torch.tensor(words)
+        of_length = np.array([self.settings.limit(length) for length in range(length_S.max() + 1)])
+        limits, lang_S = of_length[length_S], torch.tensor(languages)
+        tags_LP = torch.tensor([tags.target for tags in self.tags], dtype=torch.long)
         return Job(
-            lang_S=torch.tensor(languages),
-            drawn_S=torch.zeros(len(forced), dtype=torch.long) if drawn_S is None else drawn_S,
+            lang_S=lang_S,
+            drawn_S=torch.zeros_like(lang_S) if drawn_S is None else drawn_S,
             last_S=torch.from_numpy(limits + self._num_tags),
-            forced_SP=forced_SP,
+            forced_SP=torch.cat([tags_LP[lang_S], _cut(prefixes or [()] * len(limits), limits)], dim=1),
             start_S=torch.from_numpy(length_S.cumsum() - length_S),
             length_S=torch.from_numpy(length_S),
             num_slots=self._num_slots(len(length_S), int(limits.max()) + self._num_tags + 1),
@@ -155,15 +151,23 @@ class SlotSearch:
         ids_SKT = _go_back(found, ended_SK, beam_SK, int(job.last_S.max()))[..., self._num_tags :]
         num_words_SK = (ended_SK - self._num_tags).clamp_min(0)
         inside_SKT = torch.arange(ids_SKT.shape[2], device=ids_SKT.device) < num_words_SK[..., None]
-        words, ends = ids_SKT[inside_SKT].tolist(), num_words_SK.flatten().cumsum(dim=0).view_as(num_words_SK).tolist()
-        start, results = 0, []
-        for scores, up_to, number in zip(score_SK.tolist(), ends, there_SC.sum(dim=1).tolist(), strict=True):
-            hypotheses = []
-            for score, end in zip(scores[:number], up_to[:number], strict=True):
-                hypotheses.append(Hypothesis(tuple(words[start:end]), score))
-                start = end
-            results.append(hypotheses)
-        return results
+        words, num_words = tuple(ids_SKT[inside_SKT].tolist()), num_words_SK.flatten().tolist()
+        ends = list(accumulate(num_words))
+        numbers, scores = score_SK.isfinite().sum(dim=1).tolist(), score_SK.flatten().tolist()
+        all_of_them = [
+            Hypothesis(words[end - number : end], score)
+            for end, number, score in zip(ends, num_words, scores, strict=True)
+        ]
+        return [all_of_them[first : first + number] for first, number in zip(count(0, beam), numbers, strict=False)]
+
+
+def _cut(prefixes: Sequence[Sequence[int]], limits: np.ndarray) -> Tensor:
+    """The words that are forced, filled up; no more than an output may have, and a place at least."""
+    longest = max(1, *map(len, prefixes))
+    if longest == 1 and not any(prefixes):
+        return torch.full((len(prefixes), 1), -1)
+    rows = [[*prefix[:limit], *[-1] * longest][:longest] for prefix, limit in zip(prefixes, limits, strict=True)]
+    return torch.tensor(rows)
 
 
 def _go_back(found: Found, ended_SK: Tensor, beam_SK: Tensor, longest: int) -> Tensor:

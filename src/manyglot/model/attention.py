@@ -105,11 +105,17 @@ class Attention(nn.Module):
         made = None if memory.keys_and_values is None else memory.keys_and_values[self.point.layer]
         return attend_cross(x_ND, memory_ND, made, projections, terms, sight, self.num_heads)[:, None]
 
-    def _attend_in_slots(self, x_BKD: Tensor, term_BKD: Tensor | None, cache: Past | OfSources) -> Tensor:
-        q_BKD = _add(self.query(x_BKD), term_BKD)
+    def _attend_in_slots(self, x_N1D: Tensor, term_N1D: Tensor | None, cache: Past | OfSources) -> Tensor:
+        x_ND, term_ND = x_N1D.flatten(0, 1), _flat(term_N1D)
         if isinstance(cache, OfSources):
-            return cache.attend(q_BKD, self.num_heads)
-        return cache.attend(q_BKD, *self.keys_and_values(x_BKD, term_BKD), self.num_heads)
+            return cache.attend(self.query(x_ND), term_ND, self.num_heads)[:, None]
+        qkv_NC = F.linear(x_ND, *cache.projection)
+        return cache.attend(qkv_NC, term_ND, self.num_heads)[:, None]
+
+    def joined(self) -> tuple[Tensor, Tensor]:
+        """The projections to query, key and value as one."""
+        projections = self.query, self.key, self.value
+        return torch.cat([p.weight for p in projections]), torch.cat([p.bias for p in projections])
 
     def _attend(
         self,

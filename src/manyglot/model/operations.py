@@ -26,6 +26,8 @@ from manyglot.model.halves import Halves
 from manyglot.model.kernels import have_kernels
 from manyglot.vocabulary.subwords import PAD
 
+HALVES = (torch.bfloat16, torch.float16)
+
 
 def _half_type(x: Tensor) -> torch.dtype | None:
     """The type of half precision in which kernels would compute on the device of x; none where there are none."""
@@ -36,7 +38,12 @@ def _half_type(x: Tensor) -> torch.dtype | None:
 
 def _has_kernels(x: Tensor) -> bool:
     """Whether x goes through kernels: packed, on a GPU and in half precision."""
-    return bool(_passes) and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and have_kernels()
+    return bool(_passes) and x.is_cuda and x.dtype in HALVES and have_kernels()
+
+
+def _only_read(x: Tensor) -> bool:
+    """Whether x goes through kernels that have no gradients."""
+    return torch.is_inference_mode_enabled() and x.is_cuda and x.dtype in HALVES and have_kernels()
 
 
 class Dropped(NamedTuple):
@@ -151,6 +158,9 @@ def project_by_language(x: Tensor, projection: nn.Linear, added: ByLanguage) -> 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Branch:
     """relu(x W1^T + b1) W2^T + b2."""
+    if _only_read(x):
+        hidden_NE = torch._addmm_activation(inner.bias, x.flatten(0, -2), inner.weight.T)
+        return Branch(outer(hidden_NE).view_as(x))
     if not _has_kernels(x) or any(width % 8 for width in inner.weight.shape):  # a tile starts at whole 16 bytes
         return Branch(outer(F.relu(inner(x))))
     from manyglot.model.kernels.linear import FeedForward
@@ -178,6 +188,10 @@ class Fork(NamedTuple):
 
 def add_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm, dropout: nn.Dropout) -> Fork:
     """LN(x + dropout(y))."""
+    if _only_read(x) and not dropout.training:
+        from manyglot.model.kernels.norm import sum_norm
+
+        return Fork.of(sum_norm(x, branch, norm))
     if not (_has_kernels(x) and branch.bias is not None):
         normed: Tensor = norm(x + dropout(branch.total()))
         return Fork.of(normed)

@@ -115,8 +115,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The decoder's last hidden states; with a cache, the input continues what was decoded before.
 
-        Where the cache is forked, the input has the next word of each beam instead of the next words of a sentence. So
-        it has where sentences are in slots, which remember the memory themselves.
+        Where the cache is forked, the input has the next word of each beam instead of the next words of a sentence.
+        Slots remember the memory themselves; there each row of the input is the next word of one beam.
         """
         x_BTD = self._embed(input_BT, self.decoder_norm, self._next_positions(input_BT, cache))
         states = Fork.of(x_BTD)
@@ -131,7 +131,7 @@ class Transformer(nn.Module):
     def _next_positions(self, input_BT: Tensor, cache: DecoderCache | SlotCache | None) -> Tensor:
         """The positions of the input; beams share theirs."""
         if isinstance(cache, SlotCache):
-            return self.positions(cache.room)[cache.slots.age_B][:, None]
+            return self.positions(cache.room)[cache.age()][:, None]
         start = 0 if cache is None else cache.length
         end = start + (1 if cache is not None and cache.per_token else input_BT.shape[1])
         return self.positions(end)[start:end]
@@ -204,12 +204,13 @@ class Transformer(nn.Module):
         weight, width = self.embedding.weight, self.settings.width
         slots = Slots.empty(num_slots, beam, room, weight.device)
 
-        def layer() -> SlotLayer:
+        def remembering(layer: nn.Module) -> SlotLayer:
+            assert isinstance(layer, DecoderLayer)
             past = [weight.new_zeros(num_slots, beam, room, width) for _ in range(2)]
             read = [weight.new_zeros(num_tokens, width) for _ in range(2)]
-            return SlotLayer(Past(slots, *past), OfSources(slots, sources, *read))
+            return SlotLayer(Past(slots, layer.self_attention.joined(), *past), OfSources(slots, sources, *read))
 
-        return SlotCache(slots, [layer() for _ in self.decoder])
+        return SlotCache(slots, [remembering(layer) for layer in self.decoder])
 
     def remember(self, memory: Memory, cache: SlotCache, first: int) -> int:
         """Write the keys and values of sources down, one after the other without padding; returns where they end."""

@@ -18,33 +18,56 @@ from torch import Tensor
 LANES = 1024
 AT_ONCE = 8
 """Columns of a lane that are read together."""
+NUM_WARPS = 8
+
+
+@triton.jit
+def _seen(
+    row_ptr, start, most, best, total, allowed_first, allowed_end, never,
+    V: tl.constexpr, EDGE: tl.constexpr, LANES: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """Some columns more; only those at the edges of the vocabulary are asked whether they may be written."""
+    LOG2E: tl.constexpr = 1.4426950408889634
+    columns = start + tl.arange(0, LANES)[None, :] + LANES * tl.arange(0, AT_ONCE)[:, None]
+    if EDGE:
+        z = tl.load(row_ptr + columns, mask=columns < V, other=-1e30).to(tl.float32)
+    else:
+        z = tl.load(row_ptr + columns).to(tl.float32)
+    highest = tl.max(z, axis=0)
+    new = tl.maximum(most, highest)
+    total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new[None, :]) * LOG2E), axis=0)
+    if EDGE:
+        may = (columns >= allowed_first) & (columns < allowed_end) & (columns != never)
+        highest = tl.max(tl.where(may, z, float("-inf")), axis=0)
+    return new, tl.maximum(best, highest), total
 
 
 @triton.jit
 def _lanes_kernel(
     scores_ptr, base_ptr, lanes_ptr, total_ptr, allowed_first, allowed_end, never,
-    V: tl.constexpr, W: tl.constexpr, LANES: tl.constexpr, AT_ONCE: tl.constexpr,
+    V: tl.constexpr, W: tl.constexpr, END: tl.constexpr, LANES: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """One row: the largest log-probability of each lane among the words that may be written, and log sum exp of all.
 
-    To the log-probabilities that of the beam is added.
+    To the log-probabilities that of the beam is added. Between the first columns and the end, all may be written.
     """
     LOG2E: tl.constexpr = 1.4426950408889634
+    STEP: tl.constexpr = LANES * AT_ONCE
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, LANES)
+    row_ptr = scores_ptr + row * W
     most = tl.full((LANES,), -1e30, dtype=tl.float32)
     best = tl.full((LANES,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((LANES,), dtype=tl.float32)
-    for start in range(0, V, LANES * AT_ONCE):
-        columns = start + lane[:, None] + LANES * tl.arange(0, AT_ONCE)[None, :]
-        z = tl.load(scores_ptr + row * W + columns, mask=columns < V, other=-1e30).to(tl.float32)
-        new = tl.maximum(most, tl.max(z, axis=1))
-        total = total * tl.exp2((most - new) * LOG2E) + tl.sum(tl.exp2((z - new[:, None]) * LOG2E), axis=1)
-        most = new
-        if (start == 0) | (start + LANES * AT_ONCE > allowed_end):
-            may = (columns >= allowed_first) & (columns < allowed_end) & (columns != never)
-            z = tl.where(may, z, float("-inf"))
-        best = tl.maximum(best, tl.max(z, axis=1))
+    most, best, total = _seen(row_ptr, 0, most, best, total, allowed_first, allowed_end, never, V, True, LANES, AT_ONCE)
+    for start in range(STEP, END, STEP):
+        most, best, total = _seen(
+            row_ptr, start, most, best, total, allowed_first, allowed_end, never, V, False, LANES, AT_ONCE
+        )
+    for start in range(END, V, STEP):
+        most, best, total = _seen(
+            row_ptr, start, most, best, total, allowed_first, allowed_end, never, V, True, LANES, AT_ONCE
+        )
     highest = tl.max(most, axis=0)
     log_total = highest + tl.log(tl.sum(total * tl.exp2((most - highest) * LOG2E), axis=0))
     tl.store(total_ptr + row, log_total)
@@ -81,9 +104,11 @@ def best_continuations(
     lane_BA = torch.empty((num_sentences, beam * LANES), dtype=torch.float32, device=device)
     total_N = torch.empty(num_rows, dtype=torch.float32, device=device)
     words = allowed.start, allowed.stop, never
+    step = LANES * AT_ONCE
     _lanes_kernel[(num_rows,)](
-        score_NW, base_BK, lane_BA, total_N, *words, V=vocabulary, W=columns, LANES=LANES, AT_ONCE=AT_ONCE, num_warps=8
-    )
+        score_NW, base_BK, lane_BA, total_N, *words, V=vocabulary, W=columns,
+        END=max(step, allowed.stop // step * step), LANES=LANES, AT_ONCE=AT_ONCE, num_warps=NUM_WARPS,
+    )  # fmt: skip
     chosen_BC = lane_BA.topk(min(number, beam * LANES)).indices
     number = chosen_BC.shape[1]
     score_BE = torch.empty((num_sentences, number * per_lane), dtype=torch.float32, device=device)

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyglot.model.kernels.random import kept
 from manyglot.model.kernels.sums import sum_of_parts
-from manyglot.model.operations import Dropped
+from manyglot.model.operations import Branch, Dropped
 
 FORWARD = {"ROWS": 4, "num_warps": 4}
 BACKWARD = {"ROWS": 1, "num_warps": 2}
@@ -85,6 +85,38 @@ def _add_forward(
     tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
     tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
     tl.store(scale_ptr + rows, scale, mask=rows < num_rows)
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _sum_kernel(
+    x_ptr, y_ptr, term_ptr, gain_ptr, shift_ptr, out_ptr, num_rows, eps,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, TERM: tl.constexpr,
+):  # fmt: skip
+    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    real = columns < WIDTH
+    inside = (rows < num_rows)[:, None] & real[None, :]
+    place = rows[:, None] * WIDTH + columns[None, :]
+    total = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    total += tl.load(y_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    if TERM:
+        total += tl.load(term_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    normed, _, _ = _normed(total, real[None, :], eps, WIDTH)
+    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
+    out = normed * gain[None, :] + shift[None, :]
+    tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+def sum_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm) -> Tensor:
+    """LN(x + y), where nobody asks for gradients."""
+    y = branch.y if branch.bias is None else branch.y + branch.bias
+    width, out = x.shape[-1], torch.empty_like(x, memory_format=torch.contiguous_format)
+    num_rows, term = x.numel() // width, y if branch.term is None else branch.term
+    _sum_kernel[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
+        x.contiguous(), y.contiguous(), term.contiguous(), norm.weight, norm.bias, out, num_rows, norm.eps,
+        WIDTH=width, COLUMNS=triton.next_power_of_2(width), TERM=branch.term is not None, **FORWARD,
+    )  # fmt: skip
+    return out
 
 
 @triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
