@@ -58,6 +58,28 @@ def test_lines_may_name_their_own_targets() -> None:
     assert lines[1].startswith("one\tfr\tfr:one")
 
 
+def test_an_unknown_target_does_not_stop_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    request = {"text": "one", "to": ["German", "tlh", "fr", "xx"], "id": 7}
+    lines, outcome = run(json.dumps(request).encode(), form="jsonl")
+    found = [json.loads(line) for line in lines]
+    assert [(each["to"], each["output"]) for each in found] == [
+        ("de", "de:one"),
+        ("tlh", ""),
+        ("fr", "fr:one"),
+        ("xx", ""),
+    ]
+    problem = "line 1 of stdin: Klingon (tlh) is not among the model's languages: de, en, fr."
+    assert [each.get("problem", "")[:30] for each in found] == ["", problem[:30], "", "line 1 of stdin: Unknown langu"]
+    assert found[1]["problem"] == problem
+    assert all(each["id"] == 7 for each in found)
+    assert outcome == Outcome(1, 1)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"manyglot: {problem}"
+    assert len(told) == 2
+    lines, outcome = run(b"one\ttlh,de\n", form="tsv")
+    assert [line.split("\t")[1:3] for line in lines[1:]] == [["tlh", ""], ["de", "de:one"]]
+
+
 def test_alternatives_and_scores() -> None:
     options: dict[str, Any] = {"to": ["de"], "n_best": 2, "scores": True}
     lines, _ = run(b"one\n", output_form="jsonl", **options)

@@ -27,7 +27,7 @@ class Outcome:
 
     num_lines: int = 0
     num_problems: int = 0
-    """Lines that could not be translated."""
+    """Lines that could not be translated, or not into all their languages."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Job:
             writer.write(self._rows(answered.results))
             for request in answered.requests:
                 notices.tell(request)
-            bad = sum(bool(request.problem) for request in answered.requests)
+            bad = sum(bool(request.problem or request.unknown) for request in answered.requests)
             outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
             first += answered.num_sentences
         notices.finish()

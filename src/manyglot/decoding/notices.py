@@ -21,6 +21,9 @@ class Notices:
         """Say what there is to say of a request."""
         if request.problem:
             self._tell("lines could not be translated", request.problem)
+        else:
+            for problem in request.unknown.values():
+                self._tell("languages of lines that were translated into others are not known", problem)
         for note in request.notes:
             self._tell("lines were changed", note)
 

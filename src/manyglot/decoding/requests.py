@@ -48,6 +48,8 @@ class Request:
     """The sentences of a text that was split."""
     problem: str = ""
     """Why it cannot be translated."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Those of its languages that are not known, each with the reason; it is translated into the others."""
     notes: tuple[str, ...] = ()
     """What was changed in it, for the user."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -63,14 +65,20 @@ class Request:
     def into(self, languages: Languages, default: Sequence[str] = ()) -> Request:
         """The same request with the codes of its languages, or of the default ones.
 
-        An unknown language is a problem, and so is none, unless there is no text.
+        One that is not known keeps its name. It is a problem where no other is known, and so is no language, unless
+        there is no text.
         """
-        try:
-            codes = tuple(dict.fromkeys(languages.find(name) for name in self.to or default))
-        except LanguageError as error:
-            return replace(self, to=None, problem=self.problem or f"{self.place}: {error}")
-        missing = "" if codes or not self.text.strip() else f"{self.place} names no target language."
-        return replace(self, to=codes or None, problem=self.problem or missing)
+        codes: dict[str, None] = {}
+        unknown: dict[str, str] = {}
+        for name in self.to or default:
+            try:
+                codes[languages.find(name)] = None
+            except LanguageError as error:
+                codes[name], unknown[name] = None, f"{self.place}: {error}"
+        problem = "" if codes or not self.text.strip() else f"{self.place} names no target language."
+        if unknown and len(unknown) == len(codes):
+            problem = next(iter(unknown.values()))
+        return replace(self, to=tuple(codes) or None, problem=self.problem or problem, unknown=unknown)
 
 
 @dataclass(frozen=True)
