@@ -80,6 +80,13 @@ def test_an_unknown_target_does_not_stop_the_others(capsys: pytest.CaptureFixtur
     assert [line.split("\t")[1:3] for line in lines[1:]] == [["tlh", ""], ["de", "de:one"]]
 
 
+def test_a_text_that_is_none_comes_back_with_its_keys() -> None:
+    lines, outcome = run(b'{"id": 7, "text": 1.5, "to": "de"}\n', form="jsonl")
+    found = json.loads(lines[0])
+    assert (found["id"], found["to"], found["output"], outcome) == (7, "de", "", Outcome(1, 1))
+    assert found["problem"].startswith('line 1 of stdin should be an object with a "text"')
+
+
 def test_alternatives_and_scores() -> None:
     options: dict[str, Any] = {"to": ["de"], "n_best": 2, "scores": True}
     lines, _ = run(b"one\n", output_form="jsonl", **options)

@@ -109,7 +109,7 @@ class _Share:
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.done += amount
-        self._tell(self.num_requests * self.done // self.num_sentences, note)
+        self._tell(self.num_requests * self.done // max(1, self.num_sentences), note)
 
     def finish(self) -> None:
         """All of them; empty ones were not searched for."""

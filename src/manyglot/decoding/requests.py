@@ -197,13 +197,16 @@ def _from_json(line: Line) -> Request:
     except (ValueError, RecursionError) as error:
         reason = re.sub(r": line 1 column (\d+) \(char \d+\)", r" at character \1", str(error))
         return _bad(f"{line.place} is not JSON ({reason}).")
-    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
-        return _bad(f'{line.place} should be an object with a "text", such as {{"text": "…", "to": "de"}}.')
+    expected = f'{line.place} should be an object with a "text", such as {{"text": "…", "to": "de"}}.'
+    if not isinstance(value, dict):
+        return _bad(expected)
+    extra = {key: other for key, other in value.items() if key not in ("text", "to")}  # also of one that is refused
     to = value.get("to")
     names = [to] if isinstance(to, str) else to or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return _bad(f'{line.place}: "to" should be a language or a list of languages.')
-    extra = {key: other for key, other in value.items() if key not in ("text", "to")}
+        return replace(_bad(f'{line.place}: "to" should be a language or a list of languages.'), extra=extra)
+    if not isinstance(value.get("text"), str):
+        return replace(_bad(expected), to=tuple(names) or None, extra=extra)
     return Request(value["text"], tuple(names) or None, 0, extra=extra)
 
 
