@@ -129,6 +129,8 @@ def test_translate_reads_stdin_and_files(
     from_stdin, _ = run(capsys, "translate", model, "--to", "qab")
     from_file, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab")
     assert from_stdin == from_file
+    stdin.seek(0)
+    assert run(capsys, "translate", model, "-", "-o", "-", "--to", "qab")[0] == from_file
     lines = from_file.split("\n")
     assert len(lines) == 4
     assert lines[1] == ""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def translate(
     model: Annotated[Path, typer.Argument(help="A model folder, or an export for CTranslate2.", show_default=False)],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="What to translate; also .gz, .xz, .zst. Stdin if none is given.")
+        list[Path] | None,
+        typer.Argument(help="What to translate; also .gz, .xz, .zst. Stdin if none is given, or for -."),
     ] = None,
     to: Annotated[
         str, typer.Option(help="Target languages, such as de or de,fr; the default where lines name their own.")

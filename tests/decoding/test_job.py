@@ -39,6 +39,18 @@ def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"de:one\nde:two\nde:three\n"
 
 
+def test_a_dash_is_standard_input_and_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dash, file = Path("-"), tmp_path / "a.txt"
+    file.write_text("file\n")
+    assert run(b"one\n", files=[dash], to=["de"], output=dash) == (["de:one"], Outcome(1, 0))
+    assert run(b"one\n", files=[file, dash, file], to=["de"])[0] == ["de:file", "de:one", "de:file"]
+    assert len(run(b"one\n", files=[dash], to=["de", "fr"], output=dash)[0]) == 3  # a table
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(ManyglotError, match="- is given twice, and standard input can be read once"):
+        run(b"one\n", files=[dash, dash], to=["de"])
+
+
 def test_text_in_several_languages_is_a_table_or_a_file_each(tmp_path: Path) -> None:
     lines, _ = run(b"one\n", to=["de", "fr"])
     assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]

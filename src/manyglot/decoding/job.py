@@ -17,6 +17,8 @@ from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
 from manyglot.progress import Bar, counter
 
+STANDARD = Path("-")
+"""As a file, standard input or output."""
 MOST_COUNTED = 2**30
 """Bytes of files whose lines are counted first, for the progress."""
 
@@ -35,9 +37,9 @@ class Job:
     """Requests to be read, and results to be written."""
 
     files: Sequence[Path] = ()
-    """Read one after the other; standard input where there are none."""
+    """Read one after the other; standard input where there are none, and for `-`."""
     output: Path | None = None
-    """Standard output where it is None."""
+    """Standard output where it is None or `-`."""
     to: Sequence[str] = ()
     """The target languages, by whatever names; requests may have their own instead."""
     form: Form = "text"
@@ -57,6 +59,8 @@ class Job:
         for name, form in (("format", self.form), ("output-format", self.output_form)):
             if form is not None and form not in get_args(Form):
                 raise SettingsError(f"--{name}: '{form}' is not known. {suggest(form, get_args(Form))}")
+        if list(self.files).count(STANDARD) > 1:
+            raise SettingsError("- is given twice, and standard input can be read once.")
         if self.form == "text" and not self.to:
             raise SettingsError("Text needs a target language, such as --to de; several are --to de,fr.")
         if self.written_form == "text" and self.form != "text":
@@ -69,22 +73,27 @@ class Job:
     @property
     def written_form(self) -> Form:
         """The form of the results."""
-        several = self.output is None and len(self.to) > 1
+        several = self.output_file is None and len(self.to) > 1
         return self.output_form or ("tsv" if self.form == "text" and several else self.form)
+
+    @property
+    def output_file(self) -> Path | None:
+        """The file to write, if it is not standard output."""
+        return None if self.output == STANDARD else self.output
 
     def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
         """Translate everything; what cannot be is told, and is an empty result."""
         targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
-        total = self._check_files(result_files(self.output, self.written_form, targets) if self.output else [])
-        requests = read_requests(
-            list(self.files) or stdin, self.form, columns=self.columns, limit=self.max_chars, split=self.split_long
-        )
+        output = self.output_file
+        total = self._check_files(result_files(output, self.written_form, targets) if output else [])
+        sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
+        requests = read_requests(sources, self.form, columns=self.columns, limit=self.max_chars, split=self.split_long)
         asked = Answering(targets, self.n_best, self.scores)
-        most = 1 if not self.files and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
+        most = 1 if stdin in sources and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
         blocks = in_blocks(requests, most)
         first = list(islice(blocks, 1))  # what is wrong with all of the input is told before anything is overwritten
-        with open_results(self.output or stdout, self.written_form, targets) as writer:
-            hidden = self.output is None and stdout.isatty()  # the results themselves are progress enough
+        with open_results(output or stdout, self.written_form, targets) as writer:
+            hidden = output is None and stdout.isatty()  # the results themselves are progress enough
             with counter("translating", "lines", total, hidden) as progress:
                 return self._run(translator, asked, chain(first, blocks), writer, progress)
 
@@ -118,14 +127,15 @@ class Job:
 
     def _check_files(self, outputs: Sequence[Path]) -> int | None:
         """Refuse files that are missing or would be overwritten; the number of lines, where it can be known."""
-        for path in self.files:
+        files = [path for path in self.files if path != STANDARD]
+        for path in files:
             if not path.exists() or path.is_dir():
                 raise CorpusError(
                     f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
                 )
             if any(output.exists() and os.path.samefile(path, output) for output in outputs):
                 raise ManyglotError(f"{path} is read and would be overwritten. Choose another --output.")
-        readable_twice = self.files and all(path.is_file() for path in self.files)
-        if not readable_twice or sum(path.stat().st_size for path in self.files) > MOST_COUNTED:
+        readable_twice = files and len(files) == len(self.files) and all(path.is_file() for path in files)
+        if not readable_twice or sum(path.stat().st_size for path in files) > MOST_COUNTED:
             return None
-        return count_lines(self.files)
+        return count_lines(files)

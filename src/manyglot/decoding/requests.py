@@ -114,24 +114,22 @@ def read_columns(text: str | None) -> Columns:
 
 
 def read_requests(
-    source: BinaryIO | Sequence[Path],
+    source: BinaryIO | Sequence[Path | BinaryIO],
     form: Form = "text",
     *,
     columns: Columns = Columns(),
     limit: int = LIMIT,
     split: bool = False,
 ) -> Iterator[Request]:
-    """Yield a request for each line of a stream or of files, one after the other.
+    """Yield a request for each line of a stream or of files and streams, one after the other.
 
     A text of more than `limit` characters is cut at a space; with `split`, it is split into sentences instead. A file
     that is missing or that is not what its name says is an error, for what it should have held is not known.
     """
     if limit < 2:
         raise ManyglotError(f"The limit of a text is {limit} characters; it should be 2 or more.")
-    if isinstance(source, Sequence):
-        files = [(str(path), read_pieces(path)) for path in source]
-    else:
-        files = [("stdin", stream_pieces(source))]
+    sources = source if isinstance(source, Sequence) else [source]
+    files = [(str(s), read_pieces(s)) if isinstance(s, Path) else ("stdin", stream_pieces(s)) for s in sources]
     every = chain.from_iterable(_read_file(split_lines(pieces, name), name, form, columns) for name, pieces in files)
     for number, found in enumerate(every, start=1):
         yield _fitted(replace(found, number=number), limit, split)
