@@ -176,6 +176,8 @@ def test_translate_with_an_export(
     native, _ = run(capsys, "translate", model, text, "--to", "qab")
     assert run(capsys, "translate", folder, text, "--to", "qab") == (native, "")
     assert "manyglot export" in mistake(capsys, "translate", model, text, "--to", "qab", "--engine", "ctranslate2")
+    for option in (("--precision", "bfloat16"), ("--temperature", 1)):
+        assert "an export " in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
 
 
 def test_the_language_of_outputs_is_checked(
@@ -324,6 +326,19 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
     assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
     assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
+
+
+def test_options_without_effect_are_refused(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["translate", trained.run / "model", "--to", "qab"]
+    assert "Add --format tsv." in mistake(capsys, *command, "--columns", "1,2")
+    assert "--json is --output-format jsonl, and tsv is" in mistake(
+        capsys, *command, "--json", "--output-format", "tsv"
+    )
+    assert "--json has the examples anyway" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
+    demo = mistake(capsys, "demo", "--output", tmp_path / "demo", "--set", "run=elsewhere")
+    assert "--set run=elsewhere: the demo has all its folders below --output" in demo
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import manyglot
-from manyglot.errors import ManyglotError, Stopped
+from manyglot.errors import ManyglotError, SettingsError, Stopped
 from manyglot.progress import is_silent, say
 from manyglot.translate_command import translate
 
@@ -158,6 +158,8 @@ def prepare(
     from manyglot.config import read_experiment
     from manyglot.reports.corpora import print_dropped, print_subwords
 
+    if as_json and show_dropped:
+        raise SettingsError("--show-dropped is for the text; --json has the examples anyway. Leave one of them out.")
     dataset = workflow.prepare(read_experiment(config, overrides))
     if as_json:
         return _print_json({"data": str(dataset.folder), **dataset.card})

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from manyglot.errors import SettingsError
+
 if TYPE_CHECKING:
     from manyglot.decoding.requests import Form
 
@@ -67,13 +69,15 @@ def translate(
     from manyglot.decoding.requests import LIMIT, read_columns
     from manyglot.translating import translate as run_job
 
+    if as_json and output_form not in (None, "jsonl"):
+        raise SettingsError(f"--json is --output-format jsonl, and {output_form} is asked for too. Give one of them.")
     job = Job(
         files=files or (),
         output=output,
         to=[name.strip() for name in to.split(",") if name.strip()],
         form=cast("Form", form),
         output_form=cast("Form", "jsonl" if as_json else output_form),
-        columns=read_columns(columns),
+        columns=None if columns is None else read_columns(columns),
         n_best=n_best,
         scores=scores,
         max_chars=LIMIT if max_chars is None else max_chars,

@@ -338,6 +338,9 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
     """
     if output.exists() and not is_empty(output) and not (output / "data").is_dir():
         raise FolderError(f"{output} exists and holds something else. Choose another `--output`.")
+    overrides = list(overrides)
+    if moved := [override for override in overrides if override.partition("=")[0] in ("data", "run")]:
+        raise SettingsError(f"--set {moved[0]}: the demo has all its folders below --output. Choose that instead.")
     config = Path(__file__).with_name("demo.yaml")
     experiment = read_experiment(config, overrides).model_copy(update={"data": output / "data", "run": output / "run"})
     prepare(experiment)

@@ -140,6 +140,11 @@ def test_long_text_is_split_where_that_is_asked() -> None:
         ({"to": ["de"], "output_form": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
         ({"to": ["de"], "scores": True}, "have no place in text"),
         ({"to": ["de"], "n_best": 0}, "should be 1 or more"),
+        (
+            {"to": ["de"], "columns": read_columns("1,2")},
+            r"--columns is for tables, and the input is text\. Add --format tsv",
+        ),
+        ({"form": "jsonl", "columns": read_columns("3")}, "--columns is for tables, and the input is jsonl"),
         ({"form": "tsv", "output_form": "text"}, "may have several targets"),
         ({"to": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
@@ -45,8 +45,8 @@ class Job:
     form: Form = "text"
     output_form: Form | None = None
     """That of the input where it is None, and TSV for text in several languages to standard output."""
-    columns: Columns = field(default_factory=Columns)
-    """Where the text and its target are in a TSV file."""
+    columns: Columns | None = None
+    """Where the text and its target are in a TSV file; the first two where it is None."""
     n_best: int = 1
     """Translations of each sentence, in TSV or JSONL."""
     scores: bool = False
@@ -63,6 +63,8 @@ class Job:
             raise SettingsError("- is given twice, and standard input can be read once.")
         if self.form == "text" and not self.to:
             raise SettingsError("Text needs a target language, such as --to de; several are --to de,fr.")
+        if self.columns is not None and self.form != "tsv":
+            raise SettingsError(f"--columns is for tables, and the input is {self.form}. Add --format tsv.")
         if self.written_form == "text" and self.form != "text":
             raise SettingsError(f"A line of {self.form} may have several targets. Take --output-format tsv or jsonl.")
         if self.n_best < 1:
@@ -87,7 +89,9 @@ class Job:
         output = self.output_file
         total = self._check_files(result_files(output, self.written_form, targets) if output else [])
         sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
-        requests = read_requests(sources, self.form, columns=self.columns, limit=self.max_chars, split=self.split_long)
+        requests = read_requests(
+            sources, self.form, columns=self.columns or Columns(), limit=self.max_chars, split=self.split_long
+        )
         asked = Answering(targets, self.n_best, self.scores)
         most = 1 if stdin in sources and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
         blocks = in_blocks(requests, most)

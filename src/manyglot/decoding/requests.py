@@ -102,10 +102,8 @@ class Columns:
         return self.header or isinstance(self.text, str) or isinstance(self.to, str)
 
 
-def read_columns(text: str | None) -> Columns:
+def read_columns(text: str) -> Columns:
     """Columns as people write them: `1,2`, `text,lang`, or `3` where no column has a target."""
-    if text is None:
-        return Columns()
     first, comma, second = (part.strip() for part in text.partition(","))
     if not first or (comma and not second) or "," in second:
         raise ManyglotError(f"--columns is {text!r}; it should be such as 1,2 or text,lang or 3.")
