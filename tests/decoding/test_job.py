@@ -132,6 +132,16 @@ def test_long_text_is_split_where_that_is_asked() -> None:
     assert run(text, to=["de"], max_chars=15)[0] == ["de:one one one."]
 
 
+def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    text, options = b"one one one. two two two. three.\nshort.\n", {"max_chars": 15, "split_long": True}
+    run(text, to=["de", "fr"], **options)
+    assert capsys.readouterr().err == "manyglot: 1 line was split into 3 sentences.\n"
+    run(text * 2 + b"a b c d e f g h. i.", to=["de"], **options)
+    assert capsys.readouterr().err == "manyglot: 3 lines were split into 8 sentences.\n"
+    run(b"short.\n", to=["de"], **options)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
