@@ -430,7 +430,7 @@ def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Pat
     assert result.stdout.count("\n") == 1
 
 
-def test_an_interrupted_translation_leaves_whole_lines_and_no_words(trained: Experiment, tmp_path: Path) -> None:
+def test_an_interrupted_translation_leaves_whole_lines_and_tells_how_many(trained: Experiment, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "manyglot", "translate", f"{trained.run}/model", "--to", "qab", "-o"]
     with subprocess.Popen(
         [*command, str(tmp_path / "out.txt")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -443,7 +443,8 @@ def test_an_interrupted_translation_leaves_whole_lines_and_no_words(trained: Exp
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        assert (process.wait(timeout=60), process.stderr.read()) == (130, "")
+        code, told = process.wait(timeout=60), process.stderr.read()
+    assert (code, told) == (130, "manyglot: stopped after 1,024 lines.\n")
     assert (tmp_path / "out.txt").read_text().count("\n") == 1024
 
 

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import signal
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.requests import read_columns
 from manyglot.errors import CorpusError, ManyglotError
@@ -192,6 +194,61 @@ def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match="no column 'lang'"):
         run(b"id\ttext\n7\tone\n", to=["de"], form="tsv", columns=read_columns("text,lang"), output=output)
     assert output.read_text() == "keep"
+
+
+def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rule(text: str, code: str) -> list[str]:
+        if text == "stop":
+            raise KeyboardInterrupt
+        return [f"{code}:{text}"]
+
+    text, job = tmp_path / "in.txt", {"to": ["de"], "max_chars": 5, "split_long": True}
+    text.write_text("one. a.\n" + "one\n" * 1099 + "stop\n")
+    out = tmp_path / "out.txt"
+    with pytest.raises(KeyboardInterrupt):
+        Job(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
+    assert out.read_text() == "de:one. de:a.\n" + "de:one\n" * 1023
+    told = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
+    assert capsys.readouterr().err == told
+
+
+def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupting(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if not self.tell():
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().write(data)
+
+    stdout = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        Job(to=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
+    assert stdout.getvalue() == b"de:one\n" * 1024
+    assert capsys.readouterr().err == "manyglot: stopped after 1,024 lines.\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interruption_does_not_wait() -> None:
+    steps = []
+
+    def interrupted_twice() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("after the first")
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("after the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_twice()
+    assert steps == ["after the first"]
+
+
+def test_an_interruption_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_memory_does_not_grow_with_the_text() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import BinaryIO, get_args
 
 from manyglot.decoding.answers import Answering
+from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.notices import Notices
 from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
 from manyglot.decoding.results import Result, Writer, open_results, result_files
 from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
-from manyglot.progress import Bar, counter
+from manyglot.progress import Bar, counter, say
 
 STANDARD = Path("-")
 """As a file, standard input or output."""
@@ -30,6 +31,20 @@ class Outcome:
     num_lines: int = 0
     num_problems: int = 0
     """Lines that could not be translated, or not into all their languages."""
+
+
+class _Done:
+    """What has been written so far."""
+
+    def __init__(self) -> None:
+        self.outcome, self.notices = Outcome(), Notices()
+
+    def add(self, requests: Sequence[Request]) -> None:
+        """Count a block and tell what there is to say of it."""
+        for request in requests:
+            self.notices.tell(request)
+        bad = sum(bool(request.problem or request.unknown) for request in requests)
+        self.outcome = Outcome(self.outcome.num_lines + len(requests), self.outcome.num_problems + bad)
 
 
 @dataclass(frozen=True)
@@ -84,22 +99,38 @@ class Job:
         return None if self.output == STANDARD else self.output
 
     def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
-        """Translate everything; what cannot be is told, and is an empty result."""
+        """Translate everything; what cannot be is told, and is an empty result.
+
+        Ctrl-C leaves the results of whole blocks, and it is told how many lines they are of.
+        """
         targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
         output = self.output_file
         total = self._check_files(result_files(output, self.written_form, targets) if output else [])
+        asked, done = Answering(targets, self.n_best, self.scores), _Done()
+        try:
+            blocks = self._blocks(stdin, len(targets))
+            first = list(
+                islice(blocks, 1)
+            )  # what is wrong with all of the input is told before anything is overwritten
+            with open_results(output or stdout, self.written_form, targets) as writer:
+                hidden = output is None and stdout.isatty()  # the results themselves are progress enough
+                with counter("translating", "lines", total, hidden) as progress:
+                    self._run(translator, asked, chain(first, blocks), writer, progress, done)
+        except KeyboardInterrupt:
+            done.notices.finish()
+            of_total = "" if total is None else f" of {total:,}"
+            say(f"manyglot: stopped after {done.outcome.num_lines:,}{of_total} lines.")
+            raise
+        done.notices.finish()
+        return done.outcome
+
+    def _blocks(self, stdin: BinaryIO, num_targets: int) -> Iterator[list[Request]]:
+        """What is translated together; in a terminal, each line when it is entered."""
         sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
-        requests = read_requests(
-            sources, self.form, columns=self.columns or Columns(), limit=self.max_chars, split=self.split_long
-        )
-        asked = Answering(targets, self.n_best, self.scores)
-        most = 1 if stdin in sources and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
-        blocks = in_blocks(requests, most)
-        first = list(islice(blocks, 1))  # what is wrong with all of the input is told before anything is overwritten
-        with open_results(output or stdout, self.written_form, targets) as writer:
-            hidden = output is None and stdout.isatty()  # the results themselves are progress enough
-            with counter("translating", "lines", total, hidden) as progress:
-                return self._run(translator, asked, chain(first, blocks), writer, progress)
+        columns = self.columns or Columns()
+        requests = read_requests(sources, self.form, columns=columns, limit=self.max_chars, split=self.split_long)
+        entered = stdin in sources and stdin.isatty()
+        return in_blocks(requests, 1 if entered else max(1, LINES_AT_ONCE // max(1, num_targets)))
 
     def _run(
         self,
@@ -108,18 +139,15 @@ class Job:
         blocks: Iterable[Sequence[Request]],
         writer: Writer,
         progress: Bar,
-    ) -> Outcome:
-        notices, outcome, first = Notices(), Outcome(), 0
+        done: _Done,
+    ) -> None:
+        first = 0
         for block in blocks:
             answered = asked.block(translator, block, first, progress)
-            writer.write(self._rows(answered.results))
-            for request in answered.requests:
-                notices.tell(request)
-            bad = sum(bool(request.problem or request.unknown) for request in answered.requests)
-            outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
+            with uninterrupted():
+                writer.write(self._rows(answered.results))
+                done.add(answered.requests)
             first += answered.num_sentences
-        notices.finish()
-        return outcome
 
     def _rows(self, results: Iterable[Result]) -> Iterator[Result]:
         """The results as they are written: in a table, the alternatives have rows of their own."""
