@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROAD = ("corpus", "vocabulary", "batches", "model", "training", "decoding", "evaluation", "reports", "export")
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-SEES_EVERYTHING = {"cli", "config", "workflow", "__init__", "__main__"}
+SEES_EVERYTHING = {"cli", "config", "workflow", "translate_command", "translating", "__init__", "__main__"}
 NOT_BETWEEN = {("decoding", "training"), ("evaluation", "training"), ("reports", "training"), ("export", "training")}
 
 
@@ -41,6 +41,10 @@ def test_imports_point_up_the_road(path: Path) -> None:
     assert not uses & later, f"{path.name} imports a later stage"
     assert not uses & SEES_EVERYTHING, f"{path.name} imports what sees everything"
     assert not {(stage, other) for other in uses} & NOT_BETWEEN
+
+
+def test_translating_loads_no_training() -> None:
+    assert not imported(SOURCE / "translating.py") & {"training", "reports", *SEES_EVERYTHING}
 
 
 def test_guidance_imports_no_layer() -> None:

@@ -129,6 +129,8 @@ def test_translate_reads_stdin_and_files(
     from_stdin, _ = run(capsys, "translate", model, "--to", "qab")
     from_file, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab")
     assert from_stdin == from_file
+    stdin.seek(0)
+    assert run(capsys, "translate", model, "-", "-o", "-", "--to", "qab")[0] == from_file
     lines = from_file.split("\n")
     assert len(lines) == 4
     assert lines[1] == ""
@@ -174,6 +176,8 @@ def test_translate_with_an_export(
     native, _ = run(capsys, "translate", model, text, "--to", "qab")
     assert run(capsys, "translate", folder, text, "--to", "qab") == (native, "")
     assert "manyglot export" in mistake(capsys, "translate", model, text, "--to", "qab", "--engine", "ctranslate2")
+    for option in (("--precision", "bfloat16"), ("--temperature", 1)):
+        assert "an export " in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
 
 
 def test_the_language_of_outputs_is_checked(
@@ -324,6 +328,19 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
 
 
+def test_options_without_effect_are_refused(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["translate", trained.run / "model", "--to", "qab"]
+    assert "Add --format tsv." in mistake(capsys, *command, "--columns", "1,2")
+    assert "--json is --output-format jsonl, and tsv is" in mistake(
+        capsys, *command, "--json", "--output-format", "tsv"
+    )
+    assert "--json has the examples anyway" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
+    demo = mistake(capsys, "demo", "--output", tmp_path / "demo", "--set", "run=elsewhere")
+    assert "--set run=elsewhere: the demo has all its folders below --output" in demo
+
+
 @pytest.mark.parametrize(
     ("guidance", "message"),
     [
@@ -413,7 +430,7 @@ def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Pat
     assert result.stdout.count("\n") == 1
 
 
-def test_an_interrupted_translation_leaves_whole_lines_and_no_words(trained: Experiment, tmp_path: Path) -> None:
+def test_an_interrupted_translation_leaves_whole_lines_and_tells_how_many(trained: Experiment, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "manyglot", "translate", f"{trained.run}/model", "--to", "qab", "-o"]
     with subprocess.Popen(
         [*command, str(tmp_path / "out.txt")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -426,7 +443,8 @@ def test_an_interrupted_translation_leaves_whole_lines_and_no_words(trained: Exp
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        assert (process.wait(timeout=60), process.stderr.read()) == (130, "")
+        code, told = process.wait(timeout=60), process.stderr.read()
+    assert (code, told) == (130, "manyglot: stopped after 1,024 lines.\n")
     assert (tmp_path / "out.txt").read_text().count("\n") == 1024
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -47,6 +48,12 @@ def read_start(path: Path, number: int) -> bytes:
             return file.read(number)
     except OSError as error:
         raise FolderError(f"Cannot read {path}: {error.strerror or error}.") from None
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -1,12 +1,11 @@
 """The road from end to end, one function for each command: prepare, train, translate, evaluate, describe, export.
 
 The command line only parses arguments and prints; whoever writes Python calls these. Beside `cli.py` and `config.py`
-this is the one file that sees all stages.
+this is the one file that sees all stages; translating, which needs no training, has a file of its own.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -26,17 +25,14 @@ from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
 from manyglot.decoding.beam import DecodingSettings
-from manyglot.decoding.check import Identify
-from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
-from manyglot.evaluation.identify import Py3Langid, identify_with, make_identifier
+from manyglot.evaluation.identify import make_identifier
 from manyglot.evaluation.sample import translated_measures
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
-from manyglot.export.opening import open_translator
 from manyglot.folders import is_empty, written_whole
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
@@ -58,6 +54,7 @@ from manyglot.training.sharding import place_model, whole_model
 from manyglot.training.trackers import check_trackers
 from manyglot.training.trial import try_out
 from manyglot.training.validation import DevLoss, Measure, Validation
+from manyglot.translating import translate as translate
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Tags
 
@@ -256,44 +253,6 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
 
 
-def translate(
-    model: Path,
-    job: Job,
-    *,
-    decoding: Mapping[str, Any] | None = None,
-    device: str = "auto",
-    engine: str = "auto",
-    check_language: bool = False,
-    data: Path | None = None,
-) -> Outcome:
-    """Do a job of translating with a model folder or an export; `decoding` changes settings of the search.
-
-    With `check_language`, the language of outputs is told by py3langid, or by the training text of prepared `data`.
-    """
-    if data is not None and not check_language:
-        raise SettingsError("--data is what --check-language tells languages by. Give both.")
-    translator = open_translator(model, device, engine).with_settings(**decoding or {})
-    if check_language:
-        translator = translator.with_check(_identify(translator.engine.languages, data))
-    outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
-    for message in translator.check.summary() if translator.check else ():
-        say(message)
-    return outcome
-
-
-def _identify(languages: Languages, data: Path | None) -> Identify:
-    """What tells the languages of outputs."""
-    if data is not None:
-        return identify_with(make_identifier("profile", Dataset(data)))
-    try:
-        return identify_with(Py3Langid(languages))
-    except ManyglotError:
-        raise ManyglotError(
-            "--check-language: py3langid knows none of the model's languages. With --data DATA they are told by the "
-            "training text of prepared data."
-        ) from None
-
-
 def evaluate(
     model_folder: Path, data: Path, zero_shot: bool = False, output: Path | None = None, overrides: Iterable[str] = ()
 ) -> Evaluation:
@@ -379,6 +338,9 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
     """
     if output.exists() and not is_empty(output) and not (output / "data").is_dir():
         raise FolderError(f"{output} exists and holds something else. Choose another `--output`.")
+    overrides = list(overrides)
+    if moved := [override for override in overrides if override.partition("=")[0] in ("data", "run")]:
+        raise SettingsError(f"--set {moved[0]}: the demo has all its folders below --output. Choose that instead.")
     config = Path(__file__).with_name("demo.yaml")
     experiment = read_experiment(config, overrides).model_copy(update={"data": output / "data", "run": output / "run"})
     prepare(experiment)

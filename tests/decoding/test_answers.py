@@ -31,7 +31,7 @@ def test_a_block_of_different_requests_is_answered_in_order() -> None:
         (1, "de", "de:one"),
         (2, "fr", "fr:two"),
         (2, "de", "de:two"),
-        (3, "de", ""),
+        (3, "klingonian", ""),
         (4, "de", ""),
         (5, "de", "de:four. de:five."),
         (6, "de", ""),

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import signal
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.requests import read_columns
 from manyglot.errors import CorpusError, ManyglotError
@@ -39,6 +41,18 @@ def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"de:one\nde:two\nde:three\n"
 
 
+def test_a_dash_is_standard_input_and_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dash, file = Path("-"), tmp_path / "a.txt"
+    file.write_text("file\n")
+    assert run(b"one\n", files=[dash], to=["de"], output=dash) == (["de:one"], Outcome(1, 0))
+    assert run(b"one\n", files=[file, dash, file], to=["de"])[0] == ["de:file", "de:one", "de:file"]
+    assert len(run(b"one\n", files=[dash], to=["de", "fr"], output=dash)[0]) == 3  # a table
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(ManyglotError, match="- is given twice, and standard input can be read once"):
+        run(b"one\n", files=[dash, dash], to=["de"])
+
+
 def test_text_in_several_languages_is_a_table_or_a_file_each(tmp_path: Path) -> None:
     lines, _ = run(b"one\n", to=["de", "fr"])
     assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]
@@ -56,6 +70,35 @@ def test_lines_may_name_their_own_targets() -> None:
     assert outcome == Outcome(2, 1)
     lines, _ = run(b"id\tlang\tbody\n7\tfr\tone\n", form="tsv", columns=read_columns("body, lang"))
     assert lines[1].startswith("one\tfr\tfr:one")
+
+
+def test_an_unknown_target_does_not_stop_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    request = {"text": "one", "to": ["German", "tlh", "fr", "xx"], "id": 7}
+    lines, outcome = run(json.dumps(request).encode(), form="jsonl")
+    found = [json.loads(line) for line in lines]
+    assert [(each["to"], each["output"]) for each in found] == [
+        ("de", "de:one"),
+        ("tlh", ""),
+        ("fr", "fr:one"),
+        ("xx", ""),
+    ]
+    problem = "line 1 of stdin: Klingon (tlh) is not among the model's languages: de, en, fr."
+    assert [each.get("problem", "")[:30] for each in found] == ["", problem[:30], "", "line 1 of stdin: Unknown langu"]
+    assert found[1]["problem"] == problem
+    assert all(each["id"] == 7 for each in found)
+    assert outcome == Outcome(1, 1)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"manyglot: {problem}"
+    assert len(told) == 2
+    lines, outcome = run(b"one\ttlh,de\n", form="tsv")
+    assert [line.split("\t")[1:3] for line in lines[1:]] == [["tlh", ""], ["de", "de:one"]]
+
+
+def test_a_text_that_is_none_comes_back_with_its_keys() -> None:
+    lines, outcome = run(b'{"id": 7, "text": 1.5, "to": "de"}\n', form="jsonl")
+    found = json.loads(lines[0])
+    assert (found["id"], found["to"], found["output"], outcome) == (7, "de", "", Outcome(1, 1))
+    assert found["problem"].startswith('line 1 of stdin should be an object with a "text"')
 
 
 def test_alternatives_and_scores() -> None:
@@ -91,6 +134,16 @@ def test_long_text_is_split_where_that_is_asked() -> None:
     assert run(text, to=["de"], max_chars=15)[0] == ["de:one one one."]
 
 
+def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    text, options = b"one one one. two two two. three.\nshort.\n", {"max_chars": 15, "split_long": True}
+    run(text, to=["de", "fr"], **options)
+    assert capsys.readouterr().err == "manyglot: 1 line was split into 3 sentences.\n"
+    run(text * 2 + b"a b c d e f g h. i.", to=["de"], **options)
+    assert capsys.readouterr().err == "manyglot: 3 lines were split into 8 sentences.\n"
+    run(b"short.\n", to=["de"], **options)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -99,6 +152,11 @@ def test_long_text_is_split_where_that_is_asked() -> None:
         ({"to": ["de"], "output_form": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
         ({"to": ["de"], "scores": True}, "have no place in text"),
         ({"to": ["de"], "n_best": 0}, "should be 1 or more"),
+        (
+            {"to": ["de"], "columns": read_columns("1,2")},
+            r"--columns is for tables, and the input is text\. Add --format tsv",
+        ),
+        ({"form": "jsonl", "columns": read_columns("3")}, "--columns is for tables, and the input is jsonl"),
         ({"form": "tsv", "output_form": "text"}, "may have several targets"),
         ({"to": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
     ],
@@ -136,6 +194,61 @@ def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match="no column 'lang'"):
         run(b"id\ttext\n7\tone\n", to=["de"], form="tsv", columns=read_columns("text,lang"), output=output)
     assert output.read_text() == "keep"
+
+
+def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rule(text: str, code: str) -> list[str]:
+        if text == "stop":
+            raise KeyboardInterrupt
+        return [f"{code}:{text}"]
+
+    text, job = tmp_path / "in.txt", {"to": ["de"], "max_chars": 5, "split_long": True}
+    text.write_text("one. a.\n" + "one\n" * 1099 + "stop\n")
+    out = tmp_path / "out.txt"
+    with pytest.raises(KeyboardInterrupt):
+        Job(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
+    assert out.read_text() == "de:one. de:a.\n" + "de:one\n" * 1023
+    told = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
+    assert capsys.readouterr().err == told
+
+
+def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupting(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if not self.tell():
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().write(data)
+
+    stdout = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        Job(to=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
+    assert stdout.getvalue() == b"de:one\n" * 1024
+    assert capsys.readouterr().err == "manyglot: stopped after 1,024 lines.\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interruption_does_not_wait() -> None:
+    steps = []
+
+    def interrupted_twice() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("after the first")
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("after the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_twice()
+    assert steps == ["after the first"]
+
+
+def test_an_interruption_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_memory_does_not_grow_with_the_text() -> None:

@@ -163,6 +163,16 @@ def test_lines_that_are_no_requests_are_marked(line: str, problem: str) -> None:
     assert (good.text, good.to, good.problem) == ("b", ("de",), "")
 
 
+@pytest.mark.parametrize(
+    ("value", "to"),
+    [({"text": 7, "to": ["de"]}, ("de",)), ({"text": None}, None), ({}, None), ({"text": "a", "to": 7}, None)],
+)
+def test_an_object_that_is_no_request_keeps_its_other_keys(value: dict[str, Any], to: tuple[str, ...] | None) -> None:
+    (request,) = read(json.dumps({"id": 5, **value, "meta": [1]}).encode(), "jsonl")
+    assert request.problem
+    assert (request.text, request.to, request.extra) == ("", to, {"id": 5, "meta": [1]})
+
+
 def test_half_a_character_becomes_a_whole_one() -> None:
     (request,) = read(b'{"text": "a\\ud800b"}', "jsonl")
     assert request.text == "a\ufffdb"

@@ -170,6 +170,13 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
         export(trained, tmp_path / "all")
 
 
+def test_languages_are_found_as_when_translating(tmp_path: Path) -> None:
+    folders = export(random_model(COMBINATIONS["laa"]), tmp_path, ["French", "deu", "fr"])
+    assert folders == [tmp_path / "fr", tmp_path / "de"]
+    with pytest.raises(LanguageError, match=r"Swahili \(sw\) is not among the model's languages"):
+        export(random_model(COMBINATIONS["laa"]), tmp_path / "other", ["Swahili"])
+
+
 def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
     assert export(random_model(COMBINATIONS["token"]), tmp_path / "all") == [tmp_path / "all"]
     engine = ExportedEngine.load(tmp_path / "all")

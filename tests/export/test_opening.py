@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,27 @@ def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experim
         manyglot.load(exported, engine="native")
     with pytest.raises(SettingsError, match=r"'ctranslate' is not known\. Did you mean 'ctranslate2'"):
         manyglot.load(model, engine="ctranslate")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"precision": "bfloat16"},
+            r"decoding\.precision: an export computes in the type it was written in\. Export with",
+        ),
+        (
+            {"temperature": 1.0},
+            r"decoding\.temperature: an export does not draw words at random\. Use the model folder",
+        ),
+        ({"beam": 2, "top_k": 3}, r"decoding\.top_k"),
+    ],
+)
+def test_settings_without_effect_on_an_export_are_refused(exported: Path, change: dict[str, Any], reason: str) -> None:
+    model = manyglot.load(exported)
+    with pytest.raises(SettingsError, match=reason):
+        model.with_settings(**change)
+    assert model.with_settings(beam=1, precision="auto", temperature=None).settings.beam == 1
 
 
 def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:

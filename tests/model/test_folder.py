@@ -33,6 +33,34 @@ def test_a_folder_of_an_earlier_release_is_read(folder: Path) -> None:
     assert load_model(folder).training == {}
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "subwords.model", "languages.json"])
+def test_an_altered_file_is_refused_by_name(folder: Path, name: str) -> None:
+    """By a change that can only be told by its checksum."""
+    content = bytearray((folder / name).read_bytes())
+    match name:
+        case "model.safetensors":
+            content[-2] ^= 1
+        case "languages.json":
+            content += b"\n"
+        case "subwords.model":
+            content += b"\x9a\x06\x01x"  # a field that SentencePiece does not know
+    (folder / name).write_bytes(content)
+    with pytest.raises(FolderError, match=rf"{name} was altered or damaged since it was saved\. Copy the model folder"):
+        load_model(folder)
+    card = json.loads((folder / "format.json").read_text())
+    assert list(card["sha256"]) == ["model.safetensors", "subwords.model", "languages.json"]
+    card.pop("sha256")  # as in folders of earlier releases
+    (folder / "format.json").write_text(json.dumps(card))
+    assert load_model(folder)
+
+
+@pytest.mark.parametrize("checksums", [{}, [], 7, "sha", {"model.safetensors": 7}])
+def test_checksums_that_are_none_are_refused(folder: Path, checksums: object) -> None:
+    (folder / "format.json").write_text(json.dumps({"format": 1, "sha256": checksums}))
+    with pytest.raises(FolderError, match=r"damaged"):
+        load_model(folder)
+
+
 def test_a_newer_format_is_refused(folder: Path) -> None:
     (folder / "format.json").write_text('{"format": 2}')
     with pytest.raises(FolderError, match=r"has model format 2 and this manyglot reads up to 1. Upgrade manyglot"):

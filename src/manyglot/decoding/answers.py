@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from manyglot.decoding.requests import Request
-from manyglot.decoding.results import Result, answer, refusals
+from manyglot.decoding.results import Result, answer, refusal, refusals
 from manyglot.decoding.translation import Translation
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
@@ -53,6 +53,7 @@ class Answering:
             for request in requests
             if not request.problem
             for code in request.to or ()
+            if code not in request.unknown
             for sentence in request.sentences
         ]
         texts, codes = [text for text, _ in asked], [code for _, code in asked]
@@ -77,7 +78,10 @@ class Answering:
             yield from refusals(request, self.targets)
             return
         for code in request.to:
-            yield self._result(request, code, [next(found) for _ in request.sentences])
+            if code in request.unknown:
+                yield refusal(request, code)
+            else:
+                yield self._result(request, code, [next(found) for _ in request.sentences])
 
     def _result(self, request: Request, code: str, found: Sequence[Sequence[Translation]]) -> Result:
         best = [translations[0] for translations in found]
@@ -105,7 +109,7 @@ class _Share:
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.done += amount
-        self._tell(self.num_requests * self.done // self.num_sentences, note)
+        self._tell(self.num_requests * self.done // max(1, self.num_sentences), note)
 
     def finish(self) -> None:
         """All of them; empty ones were not searched for."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
 from manyglot.decoding.answers import Answering
+from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.notices import Notices
 from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
 from manyglot.decoding.results import Result, Writer, open_results, result_files
 from manyglot.decoding.translator import LINES_AT_ONCE, Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
-from manyglot.progress import Bar, counter
+from manyglot.progress import Bar, counter, say
 
+STANDARD = Path("-")
+"""As a file, standard input or output."""
 MOST_COUNTED = 2**30
 """Bytes of files whose lines are counted first, for the progress."""
 
@@ -27,7 +30,21 @@ class Outcome:
 
     num_lines: int = 0
     num_problems: int = 0
-    """Lines that could not be translated."""
+    """Lines that could not be translated, or not into all their languages."""
+
+
+class _Done:
+    """What has been written so far."""
+
+    def __init__(self) -> None:
+        self.outcome, self.notices = Outcome(), Notices()
+
+    def add(self, requests: Sequence[Request]) -> None:
+        """Count a block and tell what there is to say of it."""
+        for request in requests:
+            self.notices.tell(request)
+        bad = sum(bool(request.problem or request.unknown) for request in requests)
+        self.outcome = Outcome(self.outcome.num_lines + len(requests), self.outcome.num_problems + bad)
 
 
 @dataclass(frozen=True)
@@ -35,16 +52,16 @@ class Job:
     """Requests to be read, and results to be written."""
 
     files: Sequence[Path] = ()
-    """Read one after the other; standard input where there are none."""
+    """Read one after the other; standard input where there are none, and for `-`."""
     output: Path | None = None
-    """Standard output where it is None."""
+    """Standard output where it is None or `-`."""
     to: Sequence[str] = ()
     """The target languages, by whatever names; requests may have their own instead."""
     form: Form = "text"
     output_form: Form | None = None
     """That of the input where it is None, and TSV for text in several languages to standard output."""
-    columns: Columns = field(default_factory=Columns)
-    """Where the text and its target are in a TSV file."""
+    columns: Columns | None = None
+    """Where the text and its target are in a TSV file; the first two where it is None."""
     n_best: int = 1
     """Translations of each sentence, in TSV or JSONL."""
     scores: bool = False
@@ -57,8 +74,12 @@ class Job:
         for name, form in (("format", self.form), ("output-format", self.output_form)):
             if form is not None and form not in get_args(Form):
                 raise SettingsError(f"--{name}: '{form}' is not known. {suggest(form, get_args(Form))}")
+        if list(self.files).count(STANDARD) > 1:
+            raise SettingsError("- is given twice, and standard input can be read once.")
         if self.form == "text" and not self.to:
             raise SettingsError("Text needs a target language, such as --to de; several are --to de,fr.")
+        if self.columns is not None and self.form != "tsv":
+            raise SettingsError(f"--columns is for tables, and the input is {self.form}. Add --format tsv.")
         if self.written_form == "text" and self.form != "text":
             raise SettingsError(f"A line of {self.form} may have several targets. Take --output-format tsv or jsonl.")
         if self.n_best < 1:
@@ -69,24 +90,47 @@ class Job:
     @property
     def written_form(self) -> Form:
         """The form of the results."""
-        several = self.output is None and len(self.to) > 1
+        several = self.output_file is None and len(self.to) > 1
         return self.output_form or ("tsv" if self.form == "text" and several else self.form)
 
+    @property
+    def output_file(self) -> Path | None:
+        """The file to write, if it is not standard output."""
+        return None if self.output == STANDARD else self.output
+
     def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
-        """Translate everything; what cannot be is told, and is an empty result."""
+        """Translate everything; what cannot be is told, and is an empty result.
+
+        Ctrl-C leaves the results of whole blocks, and it is told how many lines they are of.
+        """
         targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
-        total = self._check_files(result_files(self.output, self.written_form, targets) if self.output else [])
-        requests = read_requests(
-            list(self.files) or stdin, self.form, columns=self.columns, limit=self.max_chars, split=self.split_long
-        )
-        asked = Answering(targets, self.n_best, self.scores)
-        most = 1 if not self.files and stdin.isatty() else max(1, LINES_AT_ONCE // max(1, len(targets)))
-        blocks = in_blocks(requests, most)
-        first = list(islice(blocks, 1))  # what is wrong with all of the input is told before anything is overwritten
-        with open_results(self.output or stdout, self.written_form, targets) as writer:
-            hidden = self.output is None and stdout.isatty()  # the results themselves are progress enough
-            with counter("translating", "lines", total, hidden) as progress:
-                return self._run(translator, asked, chain(first, blocks), writer, progress)
+        output = self.output_file
+        total = self._check_files(result_files(output, self.written_form, targets) if output else [])
+        asked, done = Answering(targets, self.n_best, self.scores), _Done()
+        try:
+            blocks = self._blocks(stdin, len(targets))
+            first = list(
+                islice(blocks, 1)
+            )  # what is wrong with all of the input is told before anything is overwritten
+            with open_results(output or stdout, self.written_form, targets) as writer:
+                hidden = output is None and stdout.isatty()  # the results themselves are progress enough
+                with counter("translating", "lines", total, hidden) as progress:
+                    self._run(translator, asked, chain(first, blocks), writer, progress, done)
+        except KeyboardInterrupt:
+            done.notices.finish()
+            of_total = "" if total is None else f" of {total:,}"
+            say(f"manyglot: stopped after {done.outcome.num_lines:,}{of_total} lines.")
+            raise
+        done.notices.finish()
+        return done.outcome
+
+    def _blocks(self, stdin: BinaryIO, num_targets: int) -> Iterator[list[Request]]:
+        """What is translated together; in a terminal, each line when it is entered."""
+        sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
+        columns = self.columns or Columns()
+        requests = read_requests(sources, self.form, columns=columns, limit=self.max_chars, split=self.split_long)
+        entered = stdin in sources and stdin.isatty()
+        return in_blocks(requests, 1 if entered else max(1, LINES_AT_ONCE // max(1, num_targets)))
 
     def _run(
         self,
@@ -95,18 +139,15 @@ class Job:
         blocks: Iterable[Sequence[Request]],
         writer: Writer,
         progress: Bar,
-    ) -> Outcome:
-        notices, outcome, first = Notices(), Outcome(), 0
+        done: _Done,
+    ) -> None:
+        first = 0
         for block in blocks:
             answered = asked.block(translator, block, first, progress)
-            writer.write(self._rows(answered.results))
-            for request in answered.requests:
-                notices.tell(request)
-            bad = sum(bool(request.problem) for request in answered.requests)
-            outcome = Outcome(outcome.num_lines + len(block), outcome.num_problems + bad)
+            with uninterrupted():
+                writer.write(self._rows(answered.results))
+                done.add(answered.requests)
             first += answered.num_sentences
-        notices.finish()
-        return outcome
 
     def _rows(self, results: Iterable[Result]) -> Iterator[Result]:
         """The results as they are written: in a table, the alternatives have rows of their own."""
@@ -118,14 +159,15 @@ class Job:
 
     def _check_files(self, outputs: Sequence[Path]) -> int | None:
         """Refuse files that are missing or would be overwritten; the number of lines, where it can be known."""
-        for path in self.files:
+        files = [path for path in self.files if path != STANDARD]
+        for path in files:
             if not path.exists() or path.is_dir():
                 raise CorpusError(
                     f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
                 )
             if any(output.exists() and os.path.samefile(path, output) for output in outputs):
                 raise ManyglotError(f"{path} is read and would be overwritten. Choose another --output.")
-        readable_twice = self.files and all(path.is_file() for path in self.files)
-        if not readable_twice or sum(path.stat().st_size for path in self.files) > MOST_COUNTED:
+        readable_twice = files and len(files) == len(self.files) and all(path.is_file() for path in files)
+        if not readable_twice or sum(path.stat().st_size for path in files) > MOST_COUNTED:
             return None
-        return count_lines(self.files)
+        return count_lines(files)

@@ -16,19 +16,30 @@ class Notices:
 
     def __init__(self) -> None:
         self.numbers: Counter[str] = Counter()
+        self.num_split = self.num_parts = 0
+        """Lines that were split into sentences, and these."""
 
     def tell(self, request: Request) -> None:
         """Say what there is to say of a request."""
         if request.problem:
             self._tell("lines could not be translated", request.problem)
+        else:
+            for problem in request.unknown.values():
+                self._tell("languages of lines that were translated into others are not known", problem)
         for note in request.notes:
             self._tell("lines were changed", note)
+        if request.parts is not None and not request.problem:
+            self.num_split += 1
+            self.num_parts += len(request.parts)
 
     def finish(self) -> None:
-        """Say how many were not told."""
+        """Say how many were not told, and what was split."""
         for kind, number in self.numbers.items():
             if number > MOST_TOLD:
                 say(f"manyglot: {number:,} {kind}; the first {MOST_TOLD} are named above.")
+        if self.num_split:
+            lines = "1 line was" if self.num_split == 1 else f"{self.num_split:,} lines were"
+            say(f"manyglot: {lines} split into {self.num_parts:,} sentences.")
 
     def _tell(self, kind: str, message: str) -> None:
         self.numbers[kind] += 1

@@ -48,6 +48,8 @@ class Request:
     """The sentences of a text that was split."""
     problem: str = ""
     """Why it cannot be translated."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Those of its languages that are not known, each with the reason; it is translated into the others."""
     notes: tuple[str, ...] = ()
     """What was changed in it, for the user."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -63,14 +65,20 @@ class Request:
     def into(self, languages: Languages, default: Sequence[str] = ()) -> Request:
         """The same request with the codes of its languages, or of the default ones.
 
-        An unknown language is a problem, and so is none, unless there is no text.
+        One that is not known keeps its name. It is a problem where no other is known, and so is no language, unless
+        there is no text.
         """
-        try:
-            codes = tuple(dict.fromkeys(languages.find(name) for name in self.to or default))
-        except LanguageError as error:
-            return replace(self, to=None, problem=self.problem or f"{self.place}: {error}")
-        missing = "" if codes or not self.text.strip() else f"{self.place} names no target language."
-        return replace(self, to=codes or None, problem=self.problem or missing)
+        codes: dict[str, None] = {}
+        unknown: dict[str, str] = {}
+        for name in self.to or default:
+            try:
+                codes[languages.find(name)] = None
+            except LanguageError as error:
+                codes[name], unknown[name] = None, f"{self.place}: {error}"
+        problem = "" if codes or not self.text.strip() else f"{self.place} names no target language."
+        if unknown and len(unknown) == len(codes):
+            problem = next(iter(unknown.values()))
+        return replace(self, to=tuple(codes) or None, problem=self.problem or problem, unknown=unknown)
 
 
 @dataclass(frozen=True)
@@ -94,10 +102,8 @@ class Columns:
         return self.header or isinstance(self.text, str) or isinstance(self.to, str)
 
 
-def read_columns(text: str | None) -> Columns:
+def read_columns(text: str) -> Columns:
     """Columns as people write them: `1,2`, `text,lang`, or `3` where no column has a target."""
-    if text is None:
-        return Columns()
     first, comma, second = (part.strip() for part in text.partition(","))
     if not first or (comma and not second) or "," in second:
         raise ManyglotError(f"--columns is {text!r}; it should be such as 1,2 or text,lang or 3.")
@@ -106,24 +112,22 @@ def read_columns(text: str | None) -> Columns:
 
 
 def read_requests(
-    source: BinaryIO | Sequence[Path],
+    source: BinaryIO | Sequence[Path | BinaryIO],
     form: Form = "text",
     *,
     columns: Columns = Columns(),
     limit: int = LIMIT,
     split: bool = False,
 ) -> Iterator[Request]:
-    """Yield a request for each line of a stream or of files, one after the other.
+    """Yield a request for each line of a stream or of files and streams, one after the other.
 
     A text of more than `limit` characters is cut at a space; with `split`, it is split into sentences instead. A file
     that is missing or that is not what its name says is an error, for what it should have held is not known.
     """
     if limit < 2:
         raise ManyglotError(f"The limit of a text is {limit} characters; it should be 2 or more.")
-    if isinstance(source, Sequence):
-        files = [(str(path), read_pieces(path)) for path in source]
-    else:
-        files = [("stdin", stream_pieces(source))]
+    sources = source if isinstance(source, Sequence) else [source]
+    files = [(str(s), read_pieces(s)) if isinstance(s, Path) else ("stdin", stream_pieces(s)) for s in sources]
     every = chain.from_iterable(_read_file(split_lines(pieces, name), name, form, columns) for name, pieces in files)
     for number, found in enumerate(every, start=1):
         yield _fitted(replace(found, number=number), limit, split)
@@ -189,13 +193,16 @@ def _from_json(line: Line) -> Request:
     except (ValueError, RecursionError) as error:
         reason = re.sub(r": line 1 column (\d+) \(char \d+\)", r" at character \1", str(error))
         return _bad(f"{line.place} is not JSON ({reason}).")
-    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
-        return _bad(f'{line.place} should be an object with a "text", such as {{"text": "…", "to": "de"}}.')
+    expected = f'{line.place} should be an object with a "text", such as {{"text": "…", "to": "de"}}.'
+    if not isinstance(value, dict):
+        return _bad(expected)
+    extra = {key: other for key, other in value.items() if key not in ("text", "to")}  # also of one that is refused
     to = value.get("to")
     names = [to] if isinstance(to, str) else to or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return _bad(f'{line.place}: "to" should be a language or a list of languages.')
-    extra = {key: other for key, other in value.items() if key not in ("text", "to")}
+        return replace(_bad(f'{line.place}: "to" should be a language or a list of languages.'), extra=extra)
+    if not isinstance(value.get("text"), str):
+        return replace(_bad(expected), to=tuple(names) or None, extra=extra)
     return Request(value["text"], tuple(names) or None, 0, extra=extra)
 
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -64,7 +64,12 @@ def answer(
 
 def refusals(request: Request, targets: Sequence[str] = ()) -> list[Result]:
     """The empty results of a request with a problem: one for each language that it or the command names."""
-    return [answer(request, to, []) for to in request.to or targets or [""]]
+    return [refusal(request, to) for to in request.to or targets or [""]]
+
+
+def refusal(request: Request, to: str) -> Result:
+    """The empty result of a request that cannot be translated, or not into this language."""
+    return answer(replace(request, problem=request.unknown.get(to, request.problem)), to, [])
 
 
 def as_text(result: Result) -> str:

@@ -49,7 +49,7 @@ def import_ctranslate2() -> Any:
 def export(
     trained: TrainedModel, folder: Path, targets: Sequence[str] = (), quantization: str | None = None
 ) -> list[Path]:
-    """Write a model for some target languages and return the folders that were made.
+    """Write a model for some target languages, by whatever names, and return the folders that were made.
 
     They are the folder itself, or one below it for each of several languages where each needs weights of its own.
     Without targets all languages are meant, which only a model that serves them by tags allows.
@@ -60,10 +60,8 @@ def export(
     languages, together = trained.vocabulary.languages, serves_all_languages(trained.model)
     if not targets and not together:
         raise LanguageError(f"Each target language has weights of its own; say which. {suggest('', languages)}")
-    codes = list(dict.fromkeys(targets)) or list(languages)
+    codes = list(dict.fromkeys(languages.find(name) for name in targets)) or list(languages)
     groups = [codes] if together else [[code] for code in codes]
-    for code in codes:
-        languages.id(code)
     with written_whole(folder) as unfinished:
         for group in groups:
             inside = unfinished if len(groups) == 1 else unfinished / group[0]

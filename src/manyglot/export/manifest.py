@@ -5,7 +5,6 @@ It lies beside the engine's own files and has a checksum of each, so that a fold
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pydantic import Field, model_validator
 import manyglot
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
+from manyglot.folders import checksum
 from manyglot.settings import Settings, parse
 
 MANIFEST, FORMAT = "manyglot.json", 1
@@ -101,9 +101,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """The checksum of a file, which may be missing."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return checksum(path)
     except OSError as error:
         raise FolderError(f"Cannot read {path}: {error.strerror}.") from None

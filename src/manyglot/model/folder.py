@@ -5,7 +5,7 @@ config.yaml        the resolved settings of the experiment
 languages.json     the languages and their ids, and the directions of the training
 training.json      how many steps it was trained for, and which step's weights these are, and why
 subwords.model     the SentencePiece model
-format.json        the version of this layout
+format.json        the version of this layout, and the SHA-256 of what nobody changes by hand
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 import manyglot
 from manyglot.corpus.languages import Direction, Languages, name_of
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.folders import read_file, written_whole
+from manyglot.folders import checksum, read_file, written_whole
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -36,6 +36,8 @@ from manyglot.vocabulary.subwords import LARGEST_FILE, Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 FORMAT = 1
+SEALED = ("model.safetensors", "subwords.model", "languages.json")
+"""Files that are what was saved, or are refused. Settings may be changed: the search goes by those of the folder."""
 
 LARGEST_TEXT, LARGEST_CARD = 2**20, 2**26
 """Bytes of a file of settings, and of languages.json: room for all directions between a thousand languages."""
@@ -74,7 +76,10 @@ def save_model(folder: Path, trained: TrainedModel) -> None:
         trained.vocabulary.subwords.save(unfinished / "subwords.model")
         _write_json(unfinished / "languages.json", languages)
         _write_json(unfinished / "training.json", dict(trained.training))
-        _write_json(unfinished / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__})
+        checksums = {name: checksum(unfinished / name) for name in SEALED}
+        _write_json(
+            unfinished / "format.json", {"format": FORMAT, "manyglot": manyglot.__version__, "sha256": checksums}
+        )
 
 
 def load_model(folder: Path) -> TrainedModel:
@@ -83,7 +88,7 @@ def load_model(folder: Path) -> TrainedModel:
     The folder may come from anybody: nothing in it can execute, and nothing large is allocated before it is known to be
     what the weights need. Whatever is wrong with it is a FolderError.
     """
-    _check_format(folder)
+    card = _read_format(folder)
     header = read_header(folder / "model.safetensors")
     config = _read_config(folder)
     room = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # what is small beside the weights
@@ -92,6 +97,7 @@ def load_model(folder: Path) -> TrainedModel:
     subwords = Subwords.load(folder / "subwords.model", most=min(room, LARGEST_FILE))
     model = _blank_model(folder, config, len(subwords), len(languages), most_layers=len(header))
     check_fits(header, model, folder / "model.safetensors")
+    _check_unaltered(folder, card.get("sha256"))
     load_weights(folder / "model.safetensors", model)
     return TrainedModel(model.eval(), Vocabulary(subwords, languages), directions, config, training)
 
@@ -188,9 +194,25 @@ class _Shape(Settings):
     guidance: GuidanceList
 
 
-def _check_format(folder: Path) -> None:
+def _check_unaltered(folder: Path, checksums: Any) -> None:
+    """Refuse files that are not what was saved; folders of earlier releases do not say what that was."""
+    if checksums is None:
+        return
+    with _damage(folder / "format.json"):
+        expected = {name: checksums[name] for name in SEALED}
+    for name, digest in expected.items():
+        if checksum(folder / name) != digest:
+            raise FolderError(
+                f"{folder / name} was altered or damaged since it was saved. Copy the model folder again; if you "
+                f"changed it yourself, take sha256 out of format.json."
+            )
+
+
+def _read_format(folder: Path) -> dict[str, Any]:
+    """What a folder says of its layout, which must be one that we know."""
     try:
-        version = json.loads(read_file(folder / "format.json", LARGEST_TEXT))["format"]
+        card = dict(json.loads(read_file(folder / "format.json", LARGEST_TEXT)))
+        version = card["format"]
     except (FolderError, LookupError, RecursionError, TypeError, ValueError):
         inside = folder / "model"
         hint = f" Did you mean {inside}?" if (inside / "format.json").exists() else ""
@@ -203,6 +225,7 @@ def _check_format(folder: Path) -> None:
             f"{folder} has model format {reprlib.repr(version)} and this manyglot reads up to {FORMAT}. "
             f"Upgrade manyglot to use it."
         )
+    return card
 
 
 def _write_json(path: Path, value: Any) -> None:

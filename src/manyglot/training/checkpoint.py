@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
-from manyglot.folders import written_whole
+from manyglot.folders import checksum, written_whole
 from manyglot.progress import say
 from manyglot.training.best import Best, Score
 from manyglot.training.loss import Sums
@@ -115,18 +114,13 @@ def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Run
 
 
 def _check(path: Path) -> None:
-    for name, checksum in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
-        if _checksum(path / name) != checksum:
+    for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
+        if checksum(path / name) != expected:
             raise ValueError(f"{name} was changed or cut short")
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    return {path.name: _checksum(path) for path in sorted(folder.iterdir())}
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {path.name: checksum(path) for path in sorted(folder.iterdir())}
 
 
 def _place(folder: Path, step: int) -> Path:
