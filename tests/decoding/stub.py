@@ -7,6 +7,7 @@ from functools import cache
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.translator import Translator
 from manyglot.progress import Bar
 from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
@@ -24,6 +25,8 @@ def subwords() -> Subwords:
 
 
 class StubEngine:
+    at_once = LINES_AT_ONCE
+
     def __init__(self, rule: Rule) -> None:
         self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam=2)
         self.vocabulary = Vocabulary(subwords(), self.languages)
@@ -39,6 +42,7 @@ class StubEngine:
         first: int = 0,
         progress: Bar | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
+        best: int | None = None,
     ) -> list[list[Hypothesis]]:
         settings = settings or self.settings
         self.calls.append((sum(map(bool, sources)), settings.beam, first))

@@ -10,8 +10,9 @@ import torch
 import manyglot
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.translation import Translation
-from manyglot.decoding.translator import LINES_AT_ONCE, Translator
+from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import load_model
 from manyglot.model.guidance import read_method

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -111,12 +112,13 @@ class BeamSearch:
         sentences: Sequence[int] | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
         places: Sequence[int] | None = None,
+        best: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each target, best first; guidance may need a drawn language for each.
 
         Each row of the source has one target, unless it is said which sentence each target translates. Outputs may be
         made to begin with given words. Where words are drawn at random, they depend on the places of the targets in
-        the text.
+        the text. No more than the best so many are given.
         """
         state = self._start(source_BS, languages, drawn_B, sentences)
         for sentence in state.sentences:
@@ -130,7 +132,7 @@ class BeamSearch:
             done = [s for s in state.sentences if len(s.finished) >= self.settings.beam or length == s.limit]
             for sentence in done:
                 in_order = sorted(sentence.finished, key=self._order)
-                results[sentence.row] = [hypothesis for _, hypothesis in in_order[: self.settings.beam]]
+                results[sentence.row] = [hypothesis for _, hypothesis in in_order[: best or self.settings.beam]]
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 
@@ -252,8 +254,10 @@ class BeamSearch:
 
 def longest_first(sources: Sequence[Sequence[int]]) -> list[int]:
     """The places of sentences that are not empty; those that are the same come together."""
-    places = (place for place, source in enumerate(sources) if source)
-    return sorted(places, key=lambda place: (-len(sources[place]), *sources[place]))
+    numbers: dict[tuple[int, ...], int] = {}
+    number_of = [numbers.setdefault(tuple(source), len(numbers)) for source in sources]
+    order = np.lexsort((number_of, [-len(source) for source in sources]))
+    return [place for place in order.tolist() if sources[place]]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.notices import Notices
 from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
 from manyglot.decoding.results import Result, Writer, open_results, result_files
-from manyglot.decoding.translator import LINES_AT_ONCE, Translator
+from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
 from manyglot.progress import Bar, counter, say
 
@@ -108,7 +108,7 @@ class Job:
         total = self._check_files(result_files(output, self.written_form, targets) if output else [])
         asked, done = Answering(targets, self.n_best, self.scores), _Done()
         try:
-            blocks = self._blocks(stdin, len(targets))
+            blocks = self._blocks(stdin, max(1, translator.engine.at_once // max(1, len(targets))))
             first = list(
                 islice(blocks, 1)
             )  # what is wrong with all of the input is told before anything is overwritten
@@ -124,13 +124,13 @@ class Job:
         done.notices.finish()
         return done.outcome
 
-    def _blocks(self, stdin: BinaryIO, num_targets: int) -> Iterator[list[Request]]:
+    def _blocks(self, stdin: BinaryIO, most: int) -> Iterator[list[Request]]:
         """What is translated together; in a terminal, each line when it is entered."""
         sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
         columns = self.columns or Columns()
         requests = read_requests(sources, self.form, columns=columns, limit=self.max_chars, split=self.split_long)
         entered = stdin in sources and stdin.isatty()
-        return in_blocks(requests, 1 if entered else max(1, LINES_AT_ONCE // max(1, num_targets)))
+        return in_blocks(requests, 1 if entered else most)
 
     def _run(
         self,

@@ -14,8 +14,9 @@ from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.belt import Belt
+from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.sampling import Sampler
-from manyglot.decoding.slots import SlotSearch
+from manyglot.decoding.slots import SENTENCES, SlotSearch
 from manyglot.devices import in_half
 from manyglot.errors import ManyglotError
 from manyglot.model.kernels import have_kernels
@@ -48,7 +49,8 @@ class NativeEngine:
         fold: Fold | None = None,
     ) -> None:
         self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
-        self.fold = fold
+        self.fold, self._in_slots = fold, device.type == "cuda" and have_kernels()
+        self.at_once = SENTENCES if self._in_slots else LINES_AT_ONCE
         self._forms: dict[_Form, Transformer] = {}
         self._belts: dict[tuple[_Form, int], dict[int, Belt]] = {}
 
@@ -61,8 +63,9 @@ class NativeEngine:
         first: int = 0,
         progress: Bar | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
+        best: int | None = None,
     ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first.
+        """The finished hypotheses of each sentence, best first; the best so many, if that is said.
 
         Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty. A
         source that comes several times, for several targets, is read once where the encoder allows it. Where the
@@ -88,6 +91,7 @@ class NativeEngine:
                 sentences=sentences,
                 prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 places=[first + i for i in rows],
+                best=best,
             )
             for i, hypotheses in zip(rows, found, strict=True):
                 results[i] = hypotheses
@@ -102,7 +106,7 @@ class NativeEngine:
         model, exact_VD = self._form(form), self.model.embedding.weight.detach() if form.half else None
         if settings.temperature is not None:
             return Sampler(model, settings, exact_VD, self.model.tags())
-        if self.device.type == "cuda" and have_kernels():
+        if self._in_slots:
             return SlotSearch(model, settings, exact_VD, self.model.tags(), self._belts_of(form, settings.beam))
         return BeamSearch(model, settings, exact_VD, self.model.tags())
 

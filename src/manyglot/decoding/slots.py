@@ -69,6 +69,7 @@ class SlotSearch:
         sentences: Sequence[int] | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
         places: Sequence[int] | None = None,
+        best: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each target, best first, as `BeamSearch.search` gives them.
 
@@ -79,7 +80,7 @@ class SlotSearch:
         job = self._job(length_S, languages, drawn_B, prefixes)
         belt = self._belt(job)
         memories = self._read(source_BS, numbers, length_S, job)
-        return self._hypotheses(belt.run(job, memories), job)
+        return self._hypotheses(belt.run(job, memories), job, min(best or self.settings.beam, self.settings.beam))
 
     def _job(
         self,
@@ -139,14 +140,14 @@ class SlotSearch:
             alike = len(number_B) == len(place_B) and (np.diff(place_B) > 0).all()
             yield self.model.encode(source_BS_, target, None if alike else torch.from_numpy(place_B).to(device))
 
-    def _hypotheses(self, found: Found, job: Job) -> list[list[Hypothesis]]:
+    def _hypotheses(self, found: Found, job: Job, best: int) -> list[list[Hypothesis]]:
         """The best K that ended, in words: those of a beam are found by going back from parent to parent."""
-        beam, num_scored = self.settings.beam, self._num_tags if self.tags[0].predicted else 0
+        num_scored = self._num_tags if self.tags[0].predicted else 0
         ended_SC, there_SC = found.ended_SC, found.ended_SC >= 0
         length_SC = ended_SC - self._num_tags + 1 + num_scored
         penalty_SC = length_SC.clamp_min(1).to(found.score_SC.dtype) ** self.settings.length_penalty
         score_SC = (found.score_SC / penalty_SC).masked_fill(~there_SC, -torch.inf)
-        score_SK, order_SK = (x[:, :beam] for x in score_SC.sort(dim=1, descending=True, stable=True))
+        score_SK, order_SK = (x[:, :best] for x in score_SC.sort(dim=1, descending=True, stable=True))
         ended_SK, beam_SK = ended_SC.gather(1, order_SK), found.beam_SC.gather(1, order_SK)
         ids_SKT = _go_back(found, ended_SK, beam_SK, int(job.last_S.max()))[..., self._num_tags :]
         num_words_SK = (ended_SK - self._num_tags).clamp_min(0)
@@ -158,7 +159,7 @@ class SlotSearch:
             Hypothesis(words[end - number : end], score)
             for end, number, score in zip(ends, num_words, scores, strict=True)
         ]
-        return [all_of_them[first : first + number] for first, number in zip(count(0, beam), numbers, strict=False)]
+        return [all_of_them[first : first + number] for first, number in zip(count(0, best), numbers, strict=False)]
 
 
 def _cut(prefixes: Sequence[Sequence[int]], limits: np.ndarray) -> Tensor:

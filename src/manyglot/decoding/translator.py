@@ -26,9 +26,6 @@ from manyglot.settings import parse
 from manyglot.vocabulary.subwords import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-LINES_AT_ONCE = 1024
-"""Sentences of a stream translated together: enough to sort by length, few enough to see progress."""
-
 
 class Translator:
     """Translates with an engine.
@@ -109,7 +106,7 @@ class Translator:
 
     def _stream(self, texts: Iterator[str], targets: Iterator[str]) -> Iterator[str]:
         first = 0
-        while block := list(islice(texts, LINES_AT_ONCE)):
+        while block := list(islice(texts, self.engine.at_once)):
             yield from self.translate(block, list(islice(targets, len(block))), first=first)
             first += len(block)
 
@@ -178,9 +175,8 @@ class Translator:
         settings = self.settings if n <= self.settings.beam else self.settings.with_beam(n)
         languages = [self.engine.languages.id(code) for code in targets]
         found = self.engine.translate_ids(
-            sources, languages, settings, first=first, progress=progress, prefixes=prefixes
+            sources, languages, settings, first=first, progress=progress, prefixes=prefixes, best=1 if n == 1 else None
         )
-        found = [hypotheses[:1] for hypotheses in found] if n == 1 else found
         texts = iter(self.vocabulary.decode([hypothesis.ids for hypotheses in found for hypothesis in hypotheses]))
         return [_different([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in found]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.export.ctranslate2 import import_ctranslate2
 from manyglot.export.exported import ExportedModel
@@ -23,6 +24,7 @@ class ExportedEngine:
 
     def __init__(self, models: Iterable[ExportedModel]) -> None:
         self.models = list(models)
+        self.at_once = LINES_AT_ONCE
         self.languages = Languages(self.models[0].manifest.languages)
         self._of_language = {self.languages.id(code): m for m in self.models for code in m.manifest.targets}
 
@@ -79,8 +81,9 @@ class ExportedEngine:
         first: int = 0,
         progress: Bar | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
+        best: int | None = None,
     ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first.
+        """The finished hypotheses of each sentence, best first; the best so many, if that is said.
 
         Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty.
         The place of the `first` sentence changes nothing, for guidance that draws at random cannot be exported.
@@ -99,7 +102,7 @@ class ExportedEngine:
             codes = [self.languages.codes[languages[row]] for row in rows]
             found = model.search([sources[row] for row in rows], codes, settings or self.settings)
             for row, hypotheses in zip(rows, found, strict=True):
-                results[row] = hypotheses
+                results[row] = hypotheses[:best]
             if progress is not None:
                 progress.advance(len(rows))
         return results

@@ -41,9 +41,11 @@ def _has_kernels(x: Tensor) -> bool:
     return bool(_passes) and x.is_cuda and x.dtype in HALVES and have_kernels()
 
 
-def _only_read(x: Tensor) -> bool:
-    """Whether x goes through kernels that have no gradients."""
-    return torch.is_inference_mode_enabled() and x.is_cuda and x.dtype in HALVES and have_kernels()
+def _only_forward(x: Tensor, weight: Tensor) -> bool:
+    """Whether x goes through kernels that have no gradients: as in a search, where weights are in half precision too."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    return x.is_cuda and x.dtype in HALVES and weight.dtype == x.dtype and have_kernels()
 
 
 class Dropped(NamedTuple):
@@ -158,7 +160,7 @@ def project_by_language(x: Tensor, projection: nn.Linear, added: ByLanguage) -> 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Branch:
     """relu(x W1^T + b1) W2^T + b2."""
-    if _only_read(x):
+    if _only_forward(x, inner.weight):
         hidden_NE = torch._addmm_activation(inner.bias, x.flatten(0, -2), inner.weight.T)
         return Branch(outer(hidden_NE).view_as(x))
     if not _has_kernels(x) or any(width % 8 for width in inner.weight.shape):  # a tile starts at whole 16 bytes
@@ -188,7 +190,7 @@ class Fork(NamedTuple):
 
 def add_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm, dropout: nn.Dropout) -> Fork:
     """LN(x + dropout(y))."""
-    if _only_read(x) and not dropout.training:
+    if _only_forward(x, norm.weight) and not dropout.training:
         from manyglot.model.kernels.norm import sum_norm
 
         return Fork.of(sum_norm(x, branch, norm))

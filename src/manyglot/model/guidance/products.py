@@ -67,7 +67,8 @@ class Choice:
     def _back_B(self) -> Tensor:
         """Where each row is among the ordered ones."""
         assert self.order_B is not None
-        return self.order_B.argsort()
+        place_B = torch.arange(len(self.order_B), dtype=self.order_B.dtype, device=self.order_B.device)
+        return torch.empty_like(self.order_B).scatter_(0, self.order_B, place_B)
 
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""

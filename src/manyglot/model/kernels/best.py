@@ -16,9 +16,9 @@ import triton.language as tl
 from torch import Tensor
 
 LANES = 1024
-AT_ONCE = 8
+AT_ONCE = 4
 """Columns of a lane that are read together."""
-NUM_WARPS = 8
+NUM_WARPS = 4
 
 
 @triton.jit
@@ -109,16 +109,38 @@ def best_continuations(
         score_NW, base_BK, lane_BA, total_N, *words, V=vocabulary, W=columns,
         END=max(step, allowed.stop // step * step), LANES=LANES, AT_ONCE=AT_ONCE, num_warps=NUM_WARPS,
     )  # fmt: skip
-    chosen_BC = lane_BA.topk(min(number, beam * LANES)).indices
-    number = chosen_BC.shape[1]
+    number = min(number, beam * LANES)
+    chosen_BC = places_of_best(lane_BA, number)
     score_BE = torch.empty((num_sentences, number * per_lane), dtype=torch.float32, device=device)
     _columns_kernel[(num_sentences, number)](
         score_NW, base_BK, total_N, chosen_BC, score_BE, *words, K=beam, W=columns, C=number, R=per_lane,
         LANES=LANES, COLUMNS=triton.next_power_of_2(per_lane), num_warps=1,
     )  # fmt: skip
-    place_BC = score_BE.topk(number).indices
+    place_BC = places_of_best(score_BE, number)
     chosen_BC = chosen_BC.gather(1, place_BC // per_lane)
     return chosen_BC // LANES, chosen_BC % LANES + LANES * (place_BC % per_lane), total_N
+
+
+@triton.jit
+def _places_kernel(values_ptr, places_ptr, E: tl.constexpr, C: tl.constexpr, COLUMNS: tl.constexpr):
+    """One row: find the largest, take it away, and so on."""
+    row, column = tl.program_id(0).to(tl.int64), tl.arange(0, COLUMNS)
+    values = tl.load(values_ptr + row * E + column, mask=column < E, other=0.0)
+    values = tl.where(column < E, tl.maximum(values, -3e38), float("-inf"))  # what is taken is below all others
+    for number in range(C):
+        place = tl.argmax(values, axis=0)
+        tl.store(places_ptr + row * C + number, place.to(tl.int64))
+        values = tl.where(column == place, float("-inf"), values)
+
+
+def places_of_best(values_BE: Tensor, number: int) -> Tensor:
+    """The places of the largest values of each row, largest first; the library's is made for many more than a few."""
+    columns = triton.next_power_of_2(values_BE.shape[1])
+    places_BC = torch.empty((len(values_BE), number), dtype=torch.long, device=values_BE.device)
+    _places_kernel[(len(values_BE),)](
+        values_BE, places_BC, E=values_BE.shape[1], C=number, COLUMNS=columns, num_warps=4 if columns <= 2048 else 8
+    )
+    return places_BC
 
 
 @triton.jit

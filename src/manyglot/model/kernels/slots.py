@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PAST = {"HEADS": 2, "AT_ONCE": 16, "num_warps": 1}
+PAST = {"HEADS": 1, "AT_ONCE": 16, "num_warps": 1}
 """Heads of a program, and positions that it reads together."""
 AT_ONCE = 16
 """Positions of a source that are read together, and beams of a program."""
