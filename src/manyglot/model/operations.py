@@ -42,7 +42,7 @@ def _has_kernels(x: Tensor) -> bool:
 
 
 def _only_forward(x: Tensor, weight: Tensor) -> bool:
-    """Whether x goes through kernels that have no gradients: as in a search, where weights are in half precision too."""
+    """Whether x goes through kernels that have no gradients, as in a search: weights are in half precision too."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
     return x.is_cuda and x.dtype in HALVES and weight.dtype == x.dtype and have_kernels()

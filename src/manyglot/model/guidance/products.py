@@ -63,20 +63,19 @@ class Choice:
         of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
         return ends_P, torch.arange(len(ends_L), device=ends_L.device)[:, None] == of_P
 
-    @cached_property
-    def _back_B(self) -> Tensor:
-        """Where each row is among the ordered ones."""
-        assert self.order_B is not None
-        place_B = torch.arange(len(self.order_B), dtype=self.order_B.dtype, device=self.order_B.device)
-        return torch.empty_like(self.order_B).scatter_(0, self.order_B, place_B)
-
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
-        return x if self.order_B is None else _moved(x, self.order_B, self._back_B)
+        return x if self.order_B is None else _moved(x, self.order_B, _back(self.order_B))
 
     def put_back(self, x: Tensor) -> Tensor:
         """Undo `put_in_order`."""
-        return x if self.order_B is None else _moved(x, self._back_B, self.order_B)
+        return x if self.order_B is None else _moved(x, _back(self.order_B), self.order_B)
+
+
+def _back(order_B: Tensor) -> Tensor:
+    """Where each row is in an order; to sort it would take longer."""
+    place_B = torch.arange(len(order_B), dtype=order_B.dtype, device=order_B.device)
+    return torch.empty_like(order_B).scatter_(0, order_B, place_B)
 
 
 class ByLanguage(NamedTuple):
