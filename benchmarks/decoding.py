@@ -45,6 +45,7 @@ GUIDANCE: dict[str, list[dict[str, object]]] = {
 
 
 SYSTEMS = ["laa+lee", "laa+lee:bf16", "folded", "folded:bf16", "ctranslate2:float32", "ctranslate2:int8", "hf"]
+ON_GPU = ["laa+lee:bf16", "folded:bf16", "token_src:bf16", "greedy:bf16", "hf"]
 
 
 @dataclass
@@ -56,6 +57,8 @@ class Measured:
     sentences_per_second: float
     one_sentence_milliseconds: float
     seconds: float
+    first_seconds: float
+    """Of the first time that all are translated: kernels are compiled and steps are recorded; on a CPU, none."""
 
 
 Translate = Callable[[list[list[int]], list[int]], int]
@@ -75,7 +78,7 @@ def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: Dec
     engine = NativeEngine(model, vocabulary.languages, settings, find_device(options.device))
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
-        found = engine.translate_ids(sources, [0] * len(sources) if system == "folded" else languages)
+        found = engine.translate_ids(sources, [0] * len(sources) if system == "folded" else languages, best=1)
         return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
 
     return translate
@@ -101,7 +104,7 @@ def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings:
         engine = ExportedEngine.load(Path(folder) / "model", options.device)
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
-        found = engine.translate_ids(sources, [0] * len(sources), settings)
+        found = engine.translate_ids(sources, [0] * len(sources), settings, best=1)
         return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
 
     return translate
@@ -154,22 +157,27 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
 
 
 def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> Measured:
-    """Translate a few sentences to warm up, then all, then one by one."""
+    """Translate a few sentences to warm up, then all, and one of middling length alone."""
     settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
     make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
     translate = make(name, dataset, options, settings)
     languages = [i % len(dataset.languages) for i in range(len(texts))]
     translate(texts[:: max(1, len(texts) // 8)], languages[:8] * len(texts))
     start = time.perf_counter()
+    if find_device(options.device).type == "cuda" and name != "hf":
+        translate(texts, languages)
+    first = time.perf_counter() - start
+    start = time.perf_counter()
     tokens = translate(texts, languages)
     seconds = time.perf_counter() - start
     middle = sorted(texts, key=len)[len(texts) // 2]
     alone = []
+    translate([middle], languages[:1])
     for _ in range(options.alone):
         begin = time.perf_counter()
         translate([middle], languages[:1])
         alone.append(time.perf_counter() - begin)
-    return Measured(name, tokens / seconds, len(texts) / seconds, 1000 * statistics.median(alone), seconds)
+    return Measured(name, tokens / seconds, len(texts) / seconds, 1000 * statistics.median(alone), seconds, first)
 
 
 def sentences(dataset: Dataset, number: int) -> list[list[int]]:
@@ -188,15 +196,16 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
     parser.add_argument("--alone", type=int, default=3, help="times that one sentence is translated alone")
-    parser.add_argument("--systems", nargs="+", default=SYSTEMS)
+    parser.add_argument("--systems", nargs="+", help=f"on a CPU {' '.join(SYSTEMS)}, on a GPU {' '.join(ON_GPU)}")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
+    on_gpu = find_device(options.device).type == "cuda"
     dataset = Dataset(options.data)
     texts = sentences(dataset, options.sentences)
     print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam}")
-    print(f"{'':<14} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9}")
+    print(f"{'':<14} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
     rows: list[Any] = []
-    for name in options.systems:
+    for name in options.systems or (ON_GPU if on_gpu else SYSTEMS):
         try:
             row = measure(name, dataset, options, texts)
         except ImportError as error:
@@ -205,7 +214,7 @@ def main() -> None:
         rows.append(row)
         print(
             f"{row.name:<14} {row.tokens_per_second:>10,.0f} {row.sentences_per_second:>12,.1f} "
-            f"{row.one_sentence_milliseconds:>8.1f} ms {row.seconds:>9.1f}",
+            f"{row.one_sentence_milliseconds:>8.1f} ms {row.seconds:>9.2f} {row.first_seconds:>7.1f}",
             flush=True,
         )
     if options.json:
