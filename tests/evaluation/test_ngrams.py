@@ -17,6 +17,7 @@ from manyglot.corpus.rows import Split
 from manyglot.evaluation import ngrams
 from manyglot.evaluation.ngrams import References
 from manyglot.evaluation.scores import Measure, bleu_score, bleu_scores, score
+from manyglot.evaluation.words import words_13a
 
 SCRIPTS = ("am", "ar", "bn", "de", "el", "en", "he", "hi", "hy", "ka", "km", "ko", "ru", "ta", "th", "zh")
 
@@ -89,7 +90,7 @@ def test_more_sentences_than_fit_are_counted_in_parts(monkeypatch: pytest.Monkey
 
 
 def test_nothing_is_nothing() -> None:
-    counts = References([], str.split).compare([], [])
+    counts = References([], words_13a).compare([], [])
     assert (counts.bleu_NS.shape, counts.chrf_NS.shape) == ((0, 10), (0, 24))
     assert score(["", ""], ["", "a"], "de").bleu == 0
 

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
-Words = Callable[[str], Sequence[str]]
+Split = Callable[[Sequence[str]], Sequence[Sequence[str]]]
+"""Texts to the words of each."""
 
 BLEU_ORDER, CHAR_ORDER, WORD_ORDER = 4, 6, 2
 NUM_KINDS = CHAR_ORDER + WORD_ORDER + BLEU_ORDER
@@ -44,7 +45,7 @@ class Counts(NamedTuple):
 class References:
     """The n-grams of the references of one language, ready to be compared with many outputs."""
 
-    def __init__(self, texts: Sequence[str], bleu_words: Words) -> None:
+    def __init__(self, texts: Sequence[str], bleu_words: Split) -> None:
         self._bleu_words = bleu_words
         parts = [texts[i : i + ROWS_AT_ONCE] for i in range(0, len(texts), ROWS_AT_ONCE)]
         counted = [self._keys(part) for part in parts]
@@ -98,7 +99,7 @@ class References:
         units = (
             (_letter_codes(letters), _lengths(letters), CHAR_ORDER),
             (*_word_codes(list(map(chrf_words, texts))), WORD_ORDER),
-            (*_word_codes(list(map(self._bleu_words, texts))), BLEU_ORDER),
+            (*_word_codes(self._bleu_words(texts)), BLEU_ORDER),
         )
         keys: list[Keys] = []
         totals: list[Ints] = []
@@ -138,7 +139,7 @@ def _counts(output_NK: Ints, reference_NK: Ints, shared_NK: Ints) -> Counts:
 
 def _distinct(keys: Keys) -> tuple[Keys, Ints]:
     """Each number once, in order, and how often it was there."""
-    keys = np.sort(keys)
+    keys = np.sort(keys, kind="stable")  # which is three times as fast as others where sentences are in order already
     first = np.flatnonzero(np.concatenate([np.ones(min(len(keys), 1), dtype=np.bool_), keys[1:] != keys[:-1]]))
     return keys[first], np.diff(first, append=len(keys))
 

@@ -1,6 +1,7 @@
 """BLEU and chrF++ of translations against references, equal to sacreBLEU's to the last digit, with its signatures.
 
-Words are split and signatures written by sacreBLEU itself; the n-grams are counted in `ngrams.py`.
+Signatures are written by sacreBLEU itself, and it splits words, except by 13a, which is most of the work and done for
+many texts at once in `words.py`; n-grams are counted in `ngrams.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from manyglot.corpus.languages import primary
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.ngrams import BLEU_ORDER, Counts, References
+from manyglot.evaluation.words import words_13a
 
 TokenizerName = Literal["auto", "13a", "mecab", "flores101", "flores200"]
 TOKENIZERS: dict[str, dict[str, str]] = {
@@ -69,8 +71,11 @@ class Measure:
 
     def read(self, references: Sequence[str], language: str) -> References:
         """References, ready to be compared with outputs; both as `plain` gives them."""
-        tokenizer = _bleu(self.tokenizer_of(language)).tokenizer
-        return References(references, lambda text: tokenizer(text.rstrip()).split())
+        name = self.tokenizer_of(language)
+        tokenizer = _bleu(name).tokenizer
+        if name == "13a":
+            return References(references, words_13a)
+        return References(references, lambda texts: [tokenizer(text.rstrip()).split() for text in texts])
 
     def score(self, counts: Counts, language: str) -> Score:
         """Corpus BLEU and chrF++ from what was counted in each sentence."""
