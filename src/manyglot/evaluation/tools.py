@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from manyglot.corpus.languages import Languages
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.naive_bayes import NaiveBayes, langid_model, py3langid_model
-from manyglot.evaluation.variants import label_of
+from manyglot.evaluation.variants import is_known, label_of
 
 LANGDETECT_SEED = 0
 """langdetect draws at random; the paper fixes its seed to 0."""
@@ -38,8 +38,8 @@ class Tool(ABC):
     def __init__(self, languages: Languages, restrict: bool = True, merge: bool = False) -> None:
         self.restrict, self._merge = restrict, merge
         self.name = f"{self.tool}, " + ("restricted to the languages of the data" if restrict else "open")
-        known = {label_of(each, merge) for each in self._load()}
-        self._labels = {code: label for code in languages if (label := label_of(code, merge)) in known}
+        known = list(self._load())
+        self._labels = {code: label_of(code, merge) for code in languages if is_known(code, known, merge)}
         self._wanted = frozenset(self._labels.values())
         if not self._labels:
             raise ManyglotError(f"{self.tool} knows none of the languages. Set evaluation.identifier to profile.")

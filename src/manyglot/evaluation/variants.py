@@ -7,7 +7,10 @@ What is left are languages with codes of their own that identifiers confuse beca
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from manyglot.corpus.lookup import read_code
+from manyglot.corpus.scripts import script_of
 
 VARIANTS = {
     "bs": "sh",  # Bosnian, Croatian, Montenegrin and Serbian: one language with four names
@@ -27,3 +30,15 @@ def label_of(code: str, merge: bool) -> str:
     known = VARIANTS.get(code) if merge else None
     language = read_code(code).language
     return known or (VARIANTS.get(language, language) if merge else language)
+
+
+def is_known(code: str, known: Iterable[str], merge: bool) -> bool:
+    """Whether an identifier that knows some languages can tell this one, itself or by a variant in the same script.
+
+    Serbian in Cyrillic letters, say, is never told by one that knows only Croatian.
+    """
+    return any(
+        label_of(each, False) == label_of(code, False)
+        or (merge and label_of(each, True) == label_of(code, True) and script_of(each) == script_of(code))
+        for each in known
+    )
