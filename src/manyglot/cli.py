@@ -327,6 +327,36 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of `evaluate --output`; NAME=A,B names a system of several seeds.", metavar="RUN…"
+        ),
+    ],
+    reference: Annotated[str | None, typer.Option(help="The run, or its name, that win rates are against.")] = None,
+    form: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
+    common: Annotated[bool, typer.Option("--common", help="Compare what all runs were tested on.")] = False,
+    significance: Annotated[
+        int, typer.Option(min=0, help="Paired bootstrap with this many samples, such as 1000; 0 without.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 1,
+) -> None:
+    """Show systems beside one another.
+
+    BLEU, win rate and language accuracy from and into English, over all supervised directions and zero-shot, as in the
+    paper's tables; the best in bold.
+    """
+    from manyglot.evaluation.comparison import compare as compare_systems
+    from manyglot.evaluation.comparison import read_systems
+    from manyglot.reports.comparison import comparison_text, table_format
+
+    chosen = table_format(form)
+    systems, name = read_systems(runs, reference)
+    print(comparison_text(compare_systems(systems, name, common, significance, seed), chosen), end="")
+
+
+@app.command()
 def describe(
     what: Annotated[Path, typer.Argument(help="An experiment's YAML file or a model folder.", show_default=False)],
     overrides: Overrides = [],  # noqa: B006
