@@ -48,11 +48,12 @@ def main() -> None:
     identifier = timed(
         f"loading {arguments.identifier}", lambda: TOOLS[arguments.identifier](Languages(codes), merge=True)
     )
-    start = time.perf_counter()
+    start, used = time.perf_counter(), _cpu_seconds()
     scored = score_directions(translated, directions, identifier, measure, arguments.processes)
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, _cpu_seconds() - used
     processes = arguments.processes or len(os.sched_getaffinity(0))
     print(f"scoring and identification: {seconds:.1f} s, {number / seconds:,.0f} sentences/s ({processes} processes)")
+    print(f"CPU time of all processes: {used:.0f} s")
     if arguments.check:
         differing = sum(
             _theirs(translated[d], measure.tokenizer_of(d.target)) != (scored[d].result.bleu, scored[d].result.chrf)
@@ -125,6 +126,12 @@ def _theirs(translated: Translated, tokenizer: str) -> tuple[float, float]:
     bleu, chrf = BLEU(tokenize=tokenizer), CHRF(word_order=2)
     texts = list(translated.outputs), [list(translated.references)]
     return bleu.corpus_score(*texts).score, chrf.corpus_score(*texts).score
+
+
+def _cpu_seconds() -> float:
+    """Of this process and those it has started and waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def timed(what: str, work: Callable[[], T]) -> T:

@@ -103,23 +103,30 @@ def make_identifier(
     )
 
 
+def labels_of(identifier: Identifier, texts: Sequence[str]) -> list[str]:
+    """The labels of many texts by the answer that counts."""
+    told = identifier.identify_all(texts)
+    return told.restricted if identifier.restrict else told.open
+
+
 def identify_with(identifier: Identifier) -> Identify:
     """What the language check asks: codes instead of labels, and nothing where a text is too short to tell."""
 
     def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
-        return [_code(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+        clear = [_is_clear(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+        labels = labels_of(identifier, [text if is_clear else "" for text, is_clear in zip(texts, clear, strict=True)])
+        return [
+            "" if not is_clear else target if label == identifier.label(target) else label
+            for label, target, is_clear in zip(labels, targets, clear, strict=True)
+        ]
 
     return identify
 
 
-def _code(identifier: Identifier, text: str, target: str) -> str:
-    """The target where a text is in it, what it is in instead, or nothing."""
-    wanted = identifier.label(target)
+def _is_clear(identifier: Identifier, text: str, target: str) -> bool:
+    """Whether the target is known and a text long enough to tell whether it is in it."""
     fewest = identifier.fewest_letters // (3 if script_of(target) in _DENSE else 1)
-    if wanted is None or sum(map(str.isalpha, text)) < fewest:
-        return ""
-    found = identifier.identify(text)
-    return target if found == wanted else found
+    return identifier.label(target) is not None and sum(map(str.isalpha, text)) >= fewest
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Identifier, accuracy
+from manyglot.evaluation.identify import Identifier, accuracy, labels_of
 from manyglot.evaluation.results import UNKNOWN, DirectionResult, Statistics
 from manyglot.evaluation.scores import Measure
 from manyglot.progress import bar
@@ -135,10 +135,7 @@ def _score(task: _Task, identifier: Identifier, measure: Measure) -> dict[Direct
     """All directions into a language."""
     plain = measure.plain(task.references, task.target)
     references, label = measure.read(plain, task.target), identifier.label(task.target)
-    told = identifier.identify_all(plain) if label is not None else None
-    right = (
-        None if told is None else [each == label for each in (told.restricted if identifier.restrict else told.open)]
-    )
+    right = [each == label for each in labels_of(identifier, plain)] if label is not None else None
     found = {}
     for source, (texts, raw, places, unseen) in task.directions.items():
         outputs = measure.plain(raw, task.target)
