@@ -41,6 +41,11 @@ def test_variants_count_as_their_language(name: str) -> None:
     assert told.restricted[:2] == labels[:2]
 
 
+def test_a_name_says_how_it_was_told(name: str) -> None:
+    names = {TOOLS[name](Languages(SENTENCES), *how).name for how in ((True, True), (True, False), (False, True))}
+    assert len(names) == 3, "runs that were told in different ways are not compared"
+
+
 def test_nothing_is_in_no_language(name: str) -> None:
     tool = TOOLS[name](Languages(SENTENCES))
     assert tool.identify_all(["", " ", SENTENCES["de"], ""]).open == ["", "", "de", ""]

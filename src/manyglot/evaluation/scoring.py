@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -139,13 +139,11 @@ def _score(task: _Task, identifier: Identifier, measure: Measure) -> dict[Direct
     found = {}
     for source, (texts, raw, places, unseen) in task.directions.items():
         outputs = measure.plain(raw, task.target)
-        counts = references.compare(outputs, places)
-        quality = measure.score(counts, task.target)
-        languages = identifier.identify_all(outputs)
-        chosen = languages.restricted if identifier.restrict else languages.open
-        others = Counter(each for each in chosen if each and each != label).most_common(1)
+        counts, told = references.compare(outputs, places), identifier.identify_all(outputs)
+        languages = told.restricted if identifier.restrict else told.open
+        quality, number = measure.score(counts, task.target), len(outputs)
         lengths = counts.bleu_NS[:, :2].sum(axis=0)
-        number = len(outputs)
+        other, times = _most_frequent(each for each in languages if each and each != label)
         fingerprints = _fingerprints(texts, [task.references[place] for place in places])
         result = DirectionResult(
             source=source,
@@ -154,22 +152,28 @@ def _score(task: _Task, identifier: Identifier, measure: Measure) -> dict[Direct
             num_sentences=number,
             bleu=quality.bleu,
             chrf=quality.chrf,
-            language_accuracy=accuracy(chosen, label),
+            language_accuracy=accuracy(languages, label),
             reference_accuracy=100 * sum(right[place] for place in places) / number if right else None,
             bleu_signature=quality.bleu_signature,
-            open_language_accuracy=accuracy(languages.open, label),
-            other_language=others[0][0] if others else None,
-            other_share=100 * others[0][1] / number if others else 0.0,
+            open_language_accuracy=accuracy(told.open, label),
+            other_language=other,
+            other_share=100 * times / number,
             copy_rate=100 * sum(map(_same, raw, texts)) / number,
             empty_rate=100 * sum(not output.strip() for output in raw) / number,
             length_ratio=float(lengths[0] / lengths[1]) if lengths[1] else None,
             test_set=blake2b(np.sort(fingerprints).tobytes(), digest_size=8).hexdigest(),
         )
-        on_target = np.array([UNKNOWN if label is None else each == label for each in chosen], dtype=np.int8)
+        on_target = np.array([UNKNOWN if label is None else each == label for each in languages], dtype=np.int8)
         statistics = Statistics(counts.bleu_NS.astype(np.int32), on_target, fingerprints)
-        named = [task.target if each == label else each for each in chosen]
+        named = [task.target if each == label else each for each in languages]
         found[result.direction] = Scored(result, statistics, named)
     return found
+
+
+def _most_frequent(labels: Iterable[str]) -> tuple[str | None, int]:
+    """With how often it is there; of equally frequent ones the first."""
+    found = Counter(labels).most_common(1)
+    return found[0] if found else (None, 0)
 
 
 def _same(output: str, source: str) -> bool:

@@ -37,7 +37,8 @@ class Tool(ABC):
 
     def __init__(self, languages: Languages, restrict: bool = True, merge: bool = False) -> None:
         self.restrict, self._merge = restrict, merge
-        self.name = f"{self.tool}, " + ("restricted to the languages of the data" if restrict else "open")
+        variants = "" if merge else ", variants told apart"
+        self.name = f"{self.tool}, {'restricted to the languages of the data' if restrict else 'open'}{variants}"
         known = list(self._load())
         self._labels = {code: label_of(code, merge) for code in languages if is_known(code, known, merge)}
         self._wanted = frozenset(self._labels.values())
