@@ -141,6 +141,56 @@ def corpus_preview(
     print_preview(preview)
 
 
+@corpus_app.command("zero-shot")
+def corpus_zero_shot(
+    config: ConfigFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A new folder; best `zero-shot` in a corpus of pairs.")
+    ],
+    overrides: Overrides = [],  # noqa: B006
+    drop_leaked: Annotated[bool, typer.Option("--drop-leaked", help="Leave out what training has seen.")] = False,
+    distinct: Annotated[bool, typer.Option("--distinct", help="Take a translation that is repeated once.")] = False,
+    max_sentences: Annotated[int | None, typer.Option(min=1, help="Of each pair of languages, at most.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make zero-shot test sets from an English-centric corpus.
+
+    Pairs test sentences of any two languages whose English side is the same, and counts those that training has seen.
+    """
+    from manyglot.config import read_experiment
+    from manyglot.corpus.sources import make_zero_shot_tests
+    from manyglot.reports.corpora import print_zero_shot
+
+    settings = read_experiment(config, overrides).corpus
+    facts = make_zero_shot_tests(settings, output, drop_leaked, distinct, max_sentences)
+    if as_json:
+        return _print_json({"folder": str(output), "sets": [each.as_json() for each in facts]})
+    print_zero_shot(facts)
+
+
+@corpus_app.command("translations")
+def corpus_translations(
+    configs: Annotated[list[Path], typer.Argument(help="Experiments' YAML files.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw histograms into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count the translations of each English sentence.
+
+    How many unique English sentences of the training text have how many translations in other languages, and the mean.
+    """
+    from manyglot.config import read_experiment
+    from manyglot.corpus.sources import translations_of
+    from manyglot.reports.translations import translations_line, translations_svg
+
+    found = {str(path): translations_of(read_experiment(path).corpus) for path in configs}
+    if output is not None:
+        output.write_text(translations_svg(found), encoding="utf-8")
+    if as_json:
+        return _print_json({name: each.as_json() for name, each in found.items()})
+    for name, each in found.items():
+        print(translations_line(name, each))
+
+
 @app.command()
 def prepare(
     config: ConfigFile,
@@ -247,6 +297,36 @@ def evaluate(
     print_averages(evaluation)
     if output:
         print(f"Report: {output / 'report.html'}")
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of `evaluate --output`; NAME=A,B names a system of several seeds.", metavar="RUN…"
+        ),
+    ],
+    reference: Annotated[str | None, typer.Option(help="The run, or its name, that win rates are against.")] = None,
+    form: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
+    common: Annotated[bool, typer.Option("--common", help="Compare what all runs were tested on.")] = False,
+    significance: Annotated[
+        int, typer.Option(min=0, help="Paired bootstrap with this many samples, such as 1000; 0 without.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 1,
+) -> None:
+    """Show systems beside one another.
+
+    BLEU, win rate and language accuracy from and into English, over all supervised directions and zero-shot, as in the
+    paper's tables; the best in bold.
+    """
+    from manyglot.evaluation.comparison import compare as compare_systems
+    from manyglot.evaluation.comparison import read_systems
+    from manyglot.reports.comparison import comparison_text, table_format
+
+    chosen = table_format(form)
+    systems, name = read_systems(runs, reference)
+    print(comparison_text(compare_systems(systems, name, common, significance, seed), chosen), end="")
 
 
 @app.command()

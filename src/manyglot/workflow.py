@@ -28,7 +28,7 @@ from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, identifier_of
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
 from manyglot.evaluation.identify import make_identifier
 from manyglot.evaluation.sample import translated_measures
@@ -287,7 +287,7 @@ def _evaluate(
         dataset.rows(Split.TEST),
         [d for d in dataset.directions if d in trained_on],
         [d for d in dataset.directions if d not in trained_on] if zero_shot else [],
-        make_identifier(judged.evaluation.identifier, dataset),
+        identifier_of(judged.evaluation, dataset),
         judged.evaluation,
         dataset.pivot,
     )

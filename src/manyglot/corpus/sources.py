@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -10,9 +11,11 @@ from manyglot.corpus.languages import Direction, Languages, directions_of, is_kn
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.pairs import PairsCorpus, PairsSettings
 from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
-from manyglot.corpus.rows import Corpus
+from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.corpus.translations import Translations, count_translations
+from manyglot.corpus.zero_shot import Leaks, SetFacts, ZeroShotTests, pivot_of, write_tests
 from manyglot.errors import CorpusError, LanguageError
 
 CorpusSettings = Annotated[
@@ -67,6 +70,24 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             f"List the languages you mean in corpus.languages."
         )
     return corpus
+
+
+def make_zero_shot_tests(
+    settings: CorpusSettings,
+    folder: Path,
+    drop_leaked: bool = False,
+    distinct: bool = False,
+    max_sentences: int | None = None,
+) -> list[SetFacts]:
+    """Write test sets of all pairs of languages by the pivot they share; say how much of them training has seen."""
+    pivot, corpus = pivot_of(settings.pivot), open_corpus(settings)
+    tests = ZeroShotTests(corpus.rows(Split.TEST), pivot, distinct)
+    return write_tests(folder, tests, Leaks(tests, corpus.rows(Split.TRAIN)), drop_leaked, max_sentences)
+
+
+def translations_of(settings: CorpusSettings) -> Translations:
+    """How many translations the training sentences of the pivot have."""
+    return count_translations(open_corpus(settings).rows(Split.TRAIN), pivot_of(settings.pivot))
 
 
 def _checked(languages: Languages, settings: CorpusSettings) -> Languages:

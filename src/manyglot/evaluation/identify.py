@@ -16,13 +16,13 @@ from typing import Literal, Protocol
 import numpy as np
 
 from manyglot.batches.dataset import Dataset
-from manyglot.corpus.languages import Languages, primary
 from manyglot.corpus.rows import Split
 from manyglot.corpus.scripts import script_of
 from manyglot.decoding.check import Identify
-from manyglot.errors import ManyglotError
+from manyglot.evaluation.tools import TOOLS, Told
+from manyglot.evaluation.tools import Py3Langid as Py3Langid
 
-IdentifierName = Literal["py3langid", "profile"]
+IdentifierName = Literal["py3langid", "langid", "langdetect", "pycld2", "profile"]
 MAX_NGRAM = 4
 SMOOTHING = 0.1
 _DENSE = {"Hans", "Hant", "Jpan", "Kore"}
@@ -35,6 +35,8 @@ class Identifier(Protocol):
     """Tells the language of a sentence."""
 
     name: str
+    restrict: bool
+    """Whether what counts is its answer among the languages of the data, or the one among all that it knows."""
     fewest_letters: int
     """Letters of a text from which on it can be trusted with a single one."""
 
@@ -44,36 +46,15 @@ class Identifier(Protocol):
     def identify(self, text: str) -> str:
         """The label of the likeliest language; empty for text that is in none, as empty text is."""
 
-
-class Py3Langid:
-    """The general tool py3langid, restricted to the given languages."""
-
-    fewest_letters = 16
-
-    def __init__(self, languages: Languages) -> None:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
-
-        self.name = "py3langid, restricted to the languages of the data"
-        self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-        known = {str(label) for label in self._identifier.nb_classes}
-        self._labels = {code: primary(code) for code in languages if primary(code) in known}
-        if not self._labels:
-            raise ManyglotError("py3langid knows none of the languages. Set evaluation.identifier to profile.")
-        self._identifier.set_languages(sorted(set(self._labels.values())))
-
-    def label(self, code: str) -> str | None:
-        """The code without region or script."""
-        return self._labels.get(code)
-
-    def identify(self, text: str) -> str:
-        """Ask the tool."""
-        return "" if not text.strip() else str(self._identifier.classify(text)[0])
+    def identify_all(self, texts: Sequence[str]) -> Told:
+        """The labels of many texts."""
 
 
 class Profile:
     """Naive Bayes over character n-grams (all digits alike), learnt from sentences of each language."""
 
     name = "character n-gram profiles of the training text"
+    restrict = True
     fewest_letters = 4
 
     def __init__(self, sentences: Mapping[str, Sequence[str]]) -> None:
@@ -97,6 +78,12 @@ class Profile:
             return ""
         return self._codes[int(self._logprob[found].sum(axis=0).argmax())]
 
+    def identify_all(self, texts: Sequence[str]) -> Told:
+        """The same for many; a profile knows no other languages than those of the data."""
+        found = {text: self.identify(text) for text in dict.fromkeys(texts)}
+        labels = [found[text] for text in texts]
+        return Told(labels, labels)
+
 
 def accuracy(identified: Sequence[str], label: str | None) -> float | None:
     """The share of sentences, in percent, that are in a language; None if the identifier cannot tell it."""
@@ -105,32 +92,41 @@ def accuracy(identified: Sequence[str], label: str | None) -> float | None:
     return 100 * sum(each == label for each in identified) / len(identified)
 
 
-def make_identifier(name: IdentifierName, dataset: Dataset) -> Identifier:
+def make_identifier(
+    name: IdentifierName, dataset: Dataset, restrict: bool = True, merge_variants: bool = True
+) -> Identifier:
     """The identifier of a dataset's languages."""
-    if name == "py3langid":
-        return Py3Langid(dataset.languages)
+    if name != "profile":
+        return TOOLS[name](dataset.languages, restrict, merge_variants)
     return Profile(
         {code: list(islice(dataset.sentences(Split.TRAIN, code), PROFILE_SENTENCES)) for code in dataset.languages}
     )
+
+
+def labels_of(identifier: Identifier, texts: Sequence[str]) -> list[str]:
+    """The labels of many texts by the answer that counts."""
+    told = identifier.identify_all(texts)
+    return told.restricted if identifier.restrict else told.open
 
 
 def identify_with(identifier: Identifier) -> Identify:
     """What the language check asks: codes instead of labels, and nothing where a text is too short to tell."""
 
     def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
-        return [_code(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+        clear = [_is_clear(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+        labels = labels_of(identifier, [text if is_clear else "" for text, is_clear in zip(texts, clear, strict=True)])
+        return [
+            "" if not is_clear else target if label == identifier.label(target) else label
+            for label, target, is_clear in zip(labels, targets, clear, strict=True)
+        ]
 
     return identify
 
 
-def _code(identifier: Identifier, text: str, target: str) -> str:
-    """The target where a text is in it, what it is in instead, or nothing."""
-    wanted = identifier.label(target)
+def _is_clear(identifier: Identifier, text: str, target: str) -> bool:
+    """Whether the target is known and a text long enough to tell whether it is in it."""
     fewest = identifier.fewest_letters // (3 if script_of(target) in _DENSE else 1)
-    if wanted is None or sum(map(str.isalpha, text)) < fewest:
-        return ""
-    found = identifier.identify(text)
-    return target if found == wanted else found
+    return identifier.label(target) is not None and sum(map(str.isalpha, text)) >= fewest
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import translate_directions
-from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, make_identifier
+from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
 from manyglot.evaluation.scores import check_tokenizers, score
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
@@ -83,8 +83,7 @@ class ZeroShotTranslations:
         """Translate and tell the languages."""
         found = {}
         for direction, outputs in translate_directions(self.translator(model), self.rows).items():
-            languages = [self.identifier.identify(output) for output in outputs]
-            share = accuracy(languages, self.identifier.label(direction.target))
+            share = accuracy(labels_of(self.identifier, outputs), self.identifier.label(direction.target))
             assert share is not None, "only directions whose target language can be told are drawn"
             found[direction] = share
         return {self.names[0]: fmean(found.values())}, {d: {"language_accuracy": share} for d, share in found.items()}

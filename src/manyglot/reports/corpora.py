@@ -17,8 +17,11 @@ from rich.text import Text
 from manyglot.corpus.inspection import REMEMBERED, Inspection
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.corpus.rows import Split
+from manyglot.corpus.zero_shot import SetFacts
 
 IntArray = npt.NDArray[np.int64]
+WORST, FEW = 5, 100
+"""Test sets that are named, and how few sentences are worth a line."""
 OFTEN = 20
 """A direction that is seen more often than this in an epoch is warned of."""
 
@@ -47,6 +50,24 @@ def print_inspection(inspection: Inspection) -> None:
         console.print(Text(f"! {problem}", style="yellow"))
     if not inspection.errors and not inspection.problems:
         console.print("No problems found.")
+
+
+def print_zero_shot(facts: Sequence[SetFacts]) -> None:
+    """How large zero-shot test sets are and how much of them training has seen: the sums, and the worst."""
+    found, leaked = sum(each.num_sentences for each in facts), sum(each.leaked for each in facts)
+    sides = sum(each.one_leaked + each.other_leaked for each in facts)
+    pivot, written = sum(each.pivot_leaked for each in facts), sum(each.written for each in facts)
+    print(f"{written:,} sentence pairs written for {len(facts):,} pairs of languages, {2 * len(facts):,} directions")
+    print(
+        f"{leaked:,} of {found:,} found ({leaked / found:.1%}) are in training: "
+        f"{sides:,} sources or targets, {pivot:,} by their pivot"
+    )
+    for each in sorted(facts, key=lambda each: -each.leaked / each.num_sentences)[:WORST] if leaked else ():
+        print(f"  {each.one}-{each.other}: {each.leaked:,} of {each.num_sentences:,} in training")
+    small = [f"{each.one}-{each.other}" for each in facts if each.written < FEW]
+    if small:
+        more = f" and {len(small) - WORST} more" if small[WORST:] else ""
+        print(f"fewer than {FEW} sentences: {', '.join(small[:WORST])}{more}")
 
 
 def print_subwords(languages: Mapping[str, Mapping[str, int]]) -> None:

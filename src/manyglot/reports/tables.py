@@ -15,7 +15,7 @@ from manyglot.evaluation.evaluate import Evaluation, Example
 def print_averages(evaluation: Evaluation) -> None:
     """The averages by group of directions, with the signatures of the scores."""
     table = Table(title=None)
-    for heading in ("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of references"):
+    for heading in ("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of references", "relative"):
         table.add_column(heading, justify="left" if heading == "directions" else "right")
     for name, row in evaluation.averages().items():
         table.add_row(
@@ -25,6 +25,7 @@ def print_averages(evaluation: Evaluation) -> None:
             f"{row['chrf']:.1f}",
             percent(row["language_accuracy"]),
             percent(row["reference_accuracy"]),
+            percent(row["relative_accuracy"]),
         )
     console = _console()
     console.print(table)
@@ -32,8 +33,7 @@ def print_averages(evaluation: Evaluation) -> None:
         console.print(f"BLEU {signature}", highlight=False)
     console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
     console.print(f"LangAcc: {evaluation.identifier}", highlight=False)
-    unknown = sorted({d.target for d in evaluation.directions if d.language_accuracy is None})
-    if unknown:
+    if unknown := evaluation.left_out():
         console.print(f"LangAcc leaves out languages the identifier does not know: {', '.join(unknown)}")
 
 

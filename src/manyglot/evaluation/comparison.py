@@ -1,0 +1,221 @@
+"""Runs beside one another: averages, win rates, means over seeds and significance, as in the paper's tables.
+
+A system is one run, or several that differ in their seed, whose mean ± standard deviation is then given. Win rate: the
+percentage of directions in which BLEU is strictly above the reference's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.bootstrap import Drawn, Significance, overall, resample
+from manyglot.evaluation.common import check_measures, check_test_sets, common_part
+from manyglot.evaluation.results import DirectionResult, Evaluation, mean_of_known
+from manyglot.progress import bar
+
+ALPHA = 0.05
+"""The p-value below which a difference counts as one."""
+
+GROUPS = ("en→xx", "xx→en", "all", "zero-shot")
+"""The columns of the paper's tables; en stands for the pivot, and all are the supervised directions."""
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of a table: a name, and one run for each seed."""
+
+    name: str
+    runs: Sequence[Evaluation]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over runs; `deviation` is that of a sample, where there are several."""
+
+    mean: float
+    deviation: float | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Value:
+        """The mean of some."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """A system in one group of directions."""
+
+    num_directions: int
+    bleu: Value
+    language_accuracy: Value | None
+    win_rate: Value | None
+    """None for the reference itself."""
+    significance: Significance | None = None
+    """Of the difference in mean BLEU to the reference."""
+    better: int | None = None
+    """Directions with a significantly higher BLEU than the reference."""
+    worse: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All systems in all groups."""
+
+    reference: str | None
+    pivot: str
+    rows: Mapping[str, Mapping[str, GroupScore]]
+    """By system and group."""
+    num_samples: int
+    """Of the bootstrap; 0 without."""
+    directions: Mapping[str, Mapping[Direction, Significance]]
+    """By system, of each direction, where it was asked for."""
+    signatures: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "reference": self.reference,
+            "pivot": self.pivot,
+            "num_samples": self.num_samples,
+            "signatures": list(self.signatures),
+            "systems": {name: {g: asdict(score) for g, score in row.items()} for name, row in self.rows.items()},
+            "significance": {
+                name: [{**direction._asdict(), **asdict(each)} for direction, each in those.items()]
+                for name, those in self.directions.items()
+            },
+        }
+
+
+def read_systems(runs: Sequence[str], reference: str | None) -> tuple[list[System], str | None]:
+    """Read runs as a user names them, `[NAME=]FOLDER[,FOLDER…]` with a folder for each seed, and find the reference.
+
+    The reference is one of them, by its name or as it was given, or else one more run, which then comes first.
+    """
+    given = list(dict.fromkeys(runs))
+    names = {text: text.partition("=")[0] for text in given if "=" in text}
+    if reference is not None and reference not in given and reference not in names.values():
+        given.insert(0, reference)
+    folders = {text: [Path(folder) for folder in text.rpartition("=")[2].split(",")] for text in given}
+    short = {text: names.get(text) or folders[text][0].resolve().name for text in given}
+    if len(set(short.values())) < len(given):
+        short = {text: names.get(text) or text for text in given}
+    systems = [System(short[text], [Evaluation.load(folder) for folder in folders[text]]) for text in given]
+    if len({system.name for system in systems}) < len(systems):
+        raise ManyglotError("Two systems have the same name. Name them apart, as in a=FOLDER b=FOLDER.")
+    return systems, short.get(reference, reference) if reference is not None else None
+
+
+def compare(
+    systems: Sequence[System], reference: str | None = None, common: bool = False, num_samples: int = 0, seed: int = 1
+) -> Comparison:
+    """Compare systems with a reference, one of them by name; with samples, by paired bootstrap too.
+
+    Runs must have the same directions and test sets; with `common`, what all have is compared.
+    """
+    if num_samples and reference is None:
+        raise ManyglotError("--significance is against a reference. Give --reference too.")
+    runs = [run for system in systems for run in system.runs]
+    check_measures(runs)
+    if common:
+        shared = iter(common_part(runs))
+        systems = [replace(system, runs=[next(shared) for _ in system.runs]) for system in systems]
+        runs = [run for system in systems for run in system.runs]
+    else:
+        check_test_sets([(system.name, run) for system in systems for run in system.runs])
+    chosen = next((system for system in systems if system.name == reference), None)
+    groups = _groups(runs[0])
+    drawn = _resample(systems, chosen, num_samples, seed) if num_samples and chosen else {}
+    rows = {
+        system.name: {
+            name: _group_score(system, chosen, members, drawn.get(system.name)) for name, members in groups.items()
+        }
+        for system in systems
+    }
+    return Comparison(
+        reference=reference,
+        pivot=runs[0].pivot or "en",
+        rows=rows,
+        num_samples=num_samples,
+        directions={name: {d: each.significance() for d, each in those.items()} for name, those in drawn.items()},
+        signatures=sorted({d.bleu_signature for d in runs[0].directions} | {runs[0].identifier}),
+    )
+
+
+def _resample(
+    systems: Sequence[System], reference: System, num_samples: int, seed: int
+) -> dict[str, dict[Direction, Drawn]]:
+    """Draw the sentences of every direction, for every system but the reference."""
+    directions = [result.direction for result in reference.runs[0].directions]
+    others = [system for system in systems if system is not reference]
+    drawn: dict[str, dict[Direction, Drawn]] = {system.name: {} for system in others}
+    with bar("resampling", total=len(others) * len(directions)) as progress:
+        for system in others:
+            for direction in directions:
+                ours, theirs = (_counted(each, direction) for each in (system, reference))
+                drawn[system.name][direction] = resample(ours, theirs, direction, num_samples, seed)
+                progress.advance()
+    return drawn
+
+
+def win_rate(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Percent of directions in which we are strictly better."""
+    return 100 * fmean(our > their for our, their in zip(ours, theirs, strict=True))
+
+
+def _groups(run: Evaluation) -> dict[str, list[Direction]]:
+    """The directions of each group that has some."""
+    kinds: dict[str, Callable[[DirectionResult], bool]] = {
+        "en→xx": lambda d: not d.zero_shot and d.source == run.pivot,
+        "xx→en": lambda d: not d.zero_shot and d.target == run.pivot,
+        "all": lambda d: not d.zero_shot,
+        "zero-shot": lambda d: d.zero_shot,
+    }
+    found = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in kinds.items()}
+    return {name: members for name, members in found.items() if members}
+
+
+def _group_score(
+    system: System, reference: System | None, members: Sequence[Direction], drawn: Mapping[Direction, Drawn] | None
+) -> GroupScore:
+    tables = [{d.direction: d for d in run.directions} for run in system.runs]
+    bleu = [[table[d].bleu for d in members] for table in tables]
+    known = [mean_of_known(table[d].language_accuracy for d in members) for table in tables]
+    rates: Value | None = None
+    if reference is not None and reference is not system:
+        their_tables = [{d.direction: d.bleu for d in run.directions} for run in reference.runs]
+        theirs = [fmean(table[d] for table in their_tables) for d in members]
+        rates = Value.of([win_rate(ours, theirs) for ours in bleu])
+    score = GroupScore(
+        num_directions=len(members),
+        bleu=Value.of([fmean(each) for each in bleu]),
+        language_accuracy=Value.of([each for each in known if each is not None]) if None not in known else None,
+        win_rate=rates,
+    )
+    if drawn is None:
+        return score
+    differences = [drawn[d].significance() for d in members]
+    return replace(
+        score,
+        significance=overall([drawn[d] for d in members]),
+        better=sum(each.p_value < ALPHA and each.difference > 0 for each in differences),
+        worse=sum(each.p_value < ALPHA and each.difference < 0 for each in differences),
+    )
+
+
+def _counted(system: System, direction: Direction) -> np.ndarray[Any, Any]:
+    """What BLEU is computed from, in an order that all runs share; the first run stands for a system of several."""
+    run = system.runs[0]
+    if direction not in run.statistics:
+        raise ManyglotError(
+            f"{system.name} has no statistics.npz for {direction}: evaluate it again, or leave out --significance."
+        )
+    found = run.statistics[direction]
+    return found.bleu_NS[np.argsort(found.sentences_N, kind="stable")]

@@ -1,0 +1,241 @@
+"""What an evaluation finds: a record for each direction, the sentences, and what runs are compared by.
+
+A run's folder gets
+
+results.json        settings, signatures, averages and a record for each direction
+results.parquet     the same records as a table (with pyarrow)
+statistics.npz      what BLEU is computed from, sentence by sentence, so that runs can be compared by resampling
+translations.jsonl  every sentence: source, output, reference, and the language the output is in
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import FolderError
+from manyglot.progress import say
+
+UNKNOWN = -1
+"""Stands for a sentence whose language could not be told."""
+
+
+@dataclass(frozen=True)
+class DirectionResult:
+    """How well one direction is translated."""
+
+    source: str
+    target: str
+    zero_shot: bool
+    num_sentences: int
+    bleu: float
+    chrf: float
+    language_accuracy: float | None
+    """Percent of the translations that are in the target language; None if the identifier does not know it."""
+    reference_accuracy: float | None
+    """The same of the references: what the identifier can see at best."""
+    bleu_signature: str
+    open_language_accuracy: float | None = None
+    """The same of the translations when the identifier may name any language it knows."""
+    other_language: str | None = None
+    """The language that most of the other translations are in."""
+    other_share: float = 0.0
+    """Percent of the translations that are in that one."""
+    copy_rate: float = 0.0
+    """Percent of the translations that are the source sentence itself."""
+    empty_rate: float = 0.0
+    """Percent of the translations that are empty."""
+    length_ratio: float | None = None
+    """Words of the translations for each word of the references; None where these have none."""
+    test_set: str = ""
+    """A fingerprint of sources and references: scores of different test sets cannot be compared."""
+
+    @property
+    def direction(self) -> Direction:
+        """Source and target."""
+        return Direction(self.source, self.target)
+
+    @property
+    def relative_accuracy(self) -> float | None:
+        """Language accuracy in percent of that of the references."""
+        if self.language_accuracy is None or not self.reference_accuracy:
+            return None
+        return 100 * self.language_accuracy / self.reference_accuracy
+
+
+@dataclass(frozen=True)
+class Example:
+    """One translation, as a reader wants to see it."""
+
+    source: str
+    target: str
+    zero_shot: bool
+    text: str
+    output: str
+    reference: str
+    identified: str
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known of each sentence of a direction."""
+
+    bleu_NS: npt.NDArray[np.int32]
+    """See `ngrams.Counts`."""
+    on_target_N: npt.NDArray[np.int8]
+    """1 in the target language, 0 in another, -1 where that cannot be told."""
+    sentences_N: npt.NDArray[np.uint64]
+    """Fingerprints of source and reference."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All directions of a run, with their averages."""
+
+    directions: list[DirectionResult]
+    examples: list[Example]
+    identifier: str
+    chrf_signature: str
+    pivot: str | None
+    settings: Mapping[str, Any]
+    """How was translated and judged."""
+    statistics: Mapping[Direction, Statistics] = field(default_factory=dict)
+
+    def sample(self, number: int) -> list[Example]:
+        """Some examples to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
+        picked = []
+        for zero_shot in (False, True):
+            group = [example for example in self.examples if example.zero_shot == zero_shot]
+            count = min(number // 2, len(group))
+            picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+        return picked
+
+    def averages(self) -> dict[str, dict[str, Any]]:
+        """Plain means over directions, in the groups of the paper's tables."""
+        groups = {
+            f"{self.pivot}→xx": [d for d in self.directions if d.source == self.pivot],
+            f"xx→{self.pivot}": [d for d in self.directions if d.target == self.pivot],
+            "supervised": [d for d in self.directions if not d.zero_shot],
+            "zero-shot": [d for d in self.directions if d.zero_shot],
+        }
+        return {name: _average(members) for name, members in groups.items() if members}
+
+    def left_out(self) -> list[str]:
+        """Target languages that the identifier does not know: they are in no mean of language accuracy."""
+        return sorted({d.target for d in self.directions if d.language_accuracy is None})
+
+    def scores(self) -> dict[str, Any]:
+        """Averages and directions as plain values, without the sentences."""
+        return {
+            "averages": self.averages(),
+            "directions": [_record(d) for d in self.directions],
+            "identifier": self.identifier,
+            "not_identified": self.left_out(),
+            "chrf_signature": self.chrf_signature,
+            "pivot": self.pivot,
+            "settings": dict(self.settings),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the scores as JSON and, under the same name, as Parquet; the sentences go beside them."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.scores(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        _write_parquet(path.with_suffix(".parquet"), self)
+        if self.statistics:
+            _write_statistics(path.with_name("statistics.npz"), self.statistics)
+        with path.with_name("translations.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in self.examples)
+
+    @classmethod
+    def load(cls, path: Path) -> Evaluation:
+        """Read a results.json, or that of a folder, with its statistics and without the sentences."""
+        path = path / "results.json" if path.is_dir() else path
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            names = {each.name for each in fields(DirectionResult)}
+            directions = [DirectionResult(**{k: v for k, v in d.items() if k in names}) for d in values["directions"]]
+            rest = {key: values[key] for key in ("identifier", "chrf_signature", "pivot", "settings")}
+        except OSError as error:
+            raise FolderError(
+                f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
+            ) from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise FolderError(f"{path} is not a results.json of `manyglot evaluate`.") from None
+        return cls(directions, [], **rest, statistics=_read_statistics(path.with_name("statistics.npz"), directions))
+
+
+def _record(result: DirectionResult) -> dict[str, Any]:
+    return {**asdict(result), "relative_accuracy": result.relative_accuracy}
+
+
+def _average(members: Sequence[DirectionResult]) -> dict[str, Any]:
+    return {
+        "num_directions": len(members),
+        "bleu": fmean(d.bleu for d in members),
+        "chrf": fmean(d.chrf for d in members),
+        "language_accuracy": mean_of_known(d.language_accuracy for d in members),
+        "reference_accuracy": mean_of_known(d.reference_accuracy for d in members),
+        "relative_accuracy": mean_of_known(d.relative_accuracy for d in members),
+        "open_language_accuracy": mean_of_known(d.open_language_accuracy for d in members),
+        "copy_rate": fmean(d.copy_rate for d in members),
+        "empty_rate": fmean(d.empty_rate for d in members),
+    }
+
+
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are there."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _write_parquet(path: Path, evaluation: Evaluation) -> None:
+    """A row for each direction; what they have in common is in the table's metadata."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        say(f"{path.name} is not written. For that, pip install 'manyglot[parquet]'.")
+        return
+    table = pyarrow.Table.from_pylist([_record(d) for d in evaluation.directions])
+    common = {k: v for k, v in evaluation.scores().items() if k not in ("averages", "directions")}
+    metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
+
+
+def _write_statistics(path: Path, statistics: Mapping[Direction, Statistics]) -> None:
+    np.savez_compressed(
+        path,
+        directions=np.array([direction.as_setting() for direction in statistics]),
+        sizes=np.array([len(each.sentences_N) for each in statistics.values()]),
+        bleu=np.concatenate([each.bleu_NS for each in statistics.values()]),
+        on_target=np.concatenate([each.on_target_N for each in statistics.values()]),
+        sentences=np.concatenate([each.sentences_N for each in statistics.values()]),
+    )
+
+
+def _read_statistics(path: Path, results: Sequence[DirectionResult]) -> dict[Direction, Statistics]:
+    """What is there; nothing if the file is not, as of results of which only results.json was kept."""
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            values = [stored[name] for name in ("bleu", "on_target", "sentences")]
+            names, ends = stored["directions"].tolist(), np.cumsum(stored["sizes"]).tolist()
+        found = {}
+        for name, start, stop in zip(names, [0, *ends], ends, strict=False):
+            source, _, target = str(name).partition(">")
+            found[Direction(source, target)] = Statistics(*(each[start:stop] for each in values))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        raise FolderError(f"{path} is damaged. Evaluate again, or delete it to compare without resampling.") from None
+    if any(len(found[d.direction].sentences_N) != d.num_sentences for d in results if d.direction in found):
+        raise FolderError(f"{path} does not belong to the results.json beside it. Evaluate again.")
+    return found

@@ -1,0 +1,173 @@
+"""Systems beside one another in the layout of the paper's tables: Markdown, LaTeX, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from manyglot.errors import SettingsError, suggest
+from manyglot.evaluation.comparison import ALPHA, GROUPS, Comparison, GroupScore, Value
+
+TableFormat = Literal["markdown", "latex", "csv", "json"]
+Field = Callable[[GroupScore], Value | None]
+
+BLEU, WIN_RATE, LANG_ACC = "BLEU", "WR", "LangAcc"
+_FIELDS: dict[str, Field] = {
+    BLEU: lambda score: score.bleu,
+    WIN_RATE: lambda score: score.win_rate,
+    LANG_ACC: lambda score: score.language_accuracy,
+}
+_COLUMNS = [(group, name) for group in GROUPS[:3] for name in (BLEU, WIN_RATE)]
+_COLUMNS += [("zero-shot", name) for name in (BLEU, LANG_ACC, WIN_RATE)]
+MARK = "†"
+"""Beside a BLEU that differs significantly from the reference's."""
+
+
+def table_format(name: str) -> TableFormat:
+    """Refuse what is no format."""
+    known: dict[str, TableFormat] = {each: each for each in get_args(TableFormat)}
+    if name not in known:
+        raise SettingsError(f"--format: '{name}' is not a format. {suggest(name, known)}")
+    return known[name]
+
+
+def comparison_text(comparison: Comparison, form: TableFormat) -> str:
+    """The whole table."""
+    match form:
+        case "json":
+            return json.dumps(comparison.as_json(), indent=2, ensure_ascii=False) + "\n"
+        case "csv":
+            return _csv(comparison)
+        case "latex":
+            return _latex(comparison)
+        case "markdown":
+            return _markdown(comparison)
+
+
+def _columns(comparison: Comparison) -> list[tuple[str, str]]:
+    """Those that have something in them: no win rates without a reference, no zero-shot where there is none."""
+    rows = comparison.rows.values()
+    with_reference = comparison.reference is not None
+    return [
+        (group, name)
+        for group, name in _COLUMNS
+        if any(group in row for row in rows) and (name != WIN_RATE or with_reference)
+    ]
+
+
+def _value(comparison: Comparison, system: str, column: tuple[str, str]) -> Value | None:
+    group, name = column
+    score = comparison.rows[system].get(group)
+    return None if score is None else _FIELDS[name](score)
+
+
+def _cell(comparison: Comparison, system: str, column: tuple[str, str], bold: str, italic: str, between: str) -> str:
+    """A number as it is printed; the best of its column in bold, also where several are."""
+    value = _value(comparison, system, column)
+    if value is None:
+        is_reference = system == comparison.reference and column[1] == WIN_RATE
+        return italic.format("ref") if is_reference else "–"
+    others = (_value(comparison, other, column) for other in comparison.rows)
+    best = max(round(other.mean, 2) for other in others if other is not None)
+    text = f"{value.mean:.2f}" + (f"{between}{value.deviation:.2f}" if value.deviation is not None else "")
+    found = comparison.rows[system][column[0]].significance
+    mark = MARK if column[1] == BLEU and found is not None and found.p_value < ALPHA else ""
+    return (bold.format(text) if round(value.mean, 2) == best and len(comparison.rows) > 1 else text) + mark
+
+
+def _heading(group: str, pivot: str, arrow: str) -> str:
+    """As the paper writes it: En → XX."""
+    name = pivot.capitalize()
+    return {
+        "en→xx": f"{name}{arrow}XX",
+        "xx→en": f"XX{arrow}{name}",
+        "all": "All",
+        "zero-shot": "Zero-shot",
+    }[group]
+
+
+def _markdown(comparison: Comparison) -> str:
+    columns = _columns(comparison)
+    headings = [f"{_heading(group, comparison.pivot, '→')} {name}" for group, name in columns]
+    lines = [f"| system | {' | '.join(headings)} |", "|---|" + "---:|" * len(columns)]
+    for system in comparison.rows:
+        cells = [_cell(comparison, system, column, "**{}**", "*{}*", " ± ") for column in columns]
+        lines.append(f"| {system.replace('|', chr(92) + '|')} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *_notes(comparison)]) + "\n"
+
+
+def _latex(comparison: Comparison) -> str:
+    """With booktabs and multirow, as the paper has it."""
+    columns = _columns(comparison)
+    groups = [(group, [c for c in columns if c[0] == group]) for group in GROUPS if any(c[0] == group for c in columns)]
+    arrow = r" $\rightarrow$ "
+    spans = [
+        rf"\multicolumn{{{len(those)}}}{{c}}{{{_heading(group, comparison.pivot, arrow)}}}" for group, those in groups
+    ]
+    lines = [
+        r"\begin{tabular}{l|" + "|".join("c" * len(those) for _, those in groups) + "}",
+        r"\toprule",
+        rf"\multirow{{2}}{{*}}{{System}} & {' & '.join(spans)} \\",
+        rf"\cmidrule{{2-{len(columns) + 1}}}",
+        f" & {' & '.join(name for _, name in columns)} " + r"\\",
+        r"\midrule",
+    ]
+    for system in comparison.rows:
+        cells = [_cell(comparison, system, column, r"\textbf{{{}}}", r"\textit{{{}}}", r"$\pm$") for column in columns]
+        cells = [cell.replace(MARK, r"$^{\dagger}$").replace("–", "-") for cell in cells]
+        lines.append(f"{_escaped(system)} & {' & '.join(cells)} " + r"\\")
+    notes = [f"% {note}" for note in _notes(comparison)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}.get(
+            letter, f"\\{letter}" if letter in "&%$#_{}" else letter
+        )
+        for letter in text
+    )
+
+
+def _csv(comparison: Comparison) -> str:
+    """Whole numbers, in a line for each system; deviations in columns of their own."""
+    columns = _columns(comparison)
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    names = [f"{_heading(group, comparison.pivot, '→')} {name}" for group, name in columns]
+    writer.writerow(["system", *names, *(f"{name} deviation" for name in names)])
+    for system in comparison.rows:
+        values = [_value(comparison, system, column) for column in columns]
+        means = ["" if value is None else value.mean for value in values]
+        writer.writerow([system, *means, *("" if v is None or v.deviation is None else v.deviation for v in values)])
+    return file.getvalue()
+
+
+def _notes(comparison: Comparison) -> Sequence[str]:
+    """What the numbers are."""
+    sizes = {group: score.num_directions for row in comparison.rows.values() for group, score in row.items()}
+    counted = ", ".join(f"{n:,} {_heading(group, comparison.pivot, '→')}" for group, n in sizes.items())
+    notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(comparison.signatures)}."]
+    if comparison.reference is not None:
+        notes.append(f"WR: percent of directions with a higher BLEU than {comparison.reference}.")
+    if any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values()):
+        notes.append("±: standard deviation over runs.")
+    if comparison.num_samples:
+        samples = f"p < {ALPHA}, {comparison.num_samples:,} samples"
+        notes.append(f"{MARK}: differs from {comparison.reference} by paired bootstrap ({samples}).")
+        notes += [f"{system}: {found}." for system in comparison.rows if (found := _differences(comparison, system))]
+    return notes
+
+
+def _differences(comparison: Comparison, system: str) -> str:
+    """How far a system is from the reference in each group, and in how many directions for certain."""
+    found = []
+    for group, score in comparison.rows[system].items():
+        if score.significance is not None:
+            difference, p = score.significance.difference, score.significance.p_value
+            where = _heading(group, comparison.pivot, "→")
+            found.append(f"{where} {difference:+.2f} (p = {p:.3f}; {score.better} better, {score.worse} worse)")
+    return ", ".join(found)

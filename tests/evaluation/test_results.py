@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.results import Evaluation
+from tests.evaluation.test_evaluate import ROWS, run
+
+
+def test_results_are_one_json_and_one_table(tmp_path: Path) -> None:
+    evaluation = run(ROWS)
+    evaluation.save(tmp_path / "results.json")
+    saved = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
+    assert table.to_pylist() == saved["directions"]
+    assert len(saved["directions"]) == len(evaluation.directions)
+    common = json.loads(table.schema.metadata[b"manyglot"])
+    assert common == {key: saved[key] for key in common}
+    assert common["settings"]["evaluation"]["tokenizer"] == "auto"
+    assert "tok:13a" in saved["directions"][0]["bleu_signature"]
+    lines = (tmp_path / "translations.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(lines[0])["output"] == evaluation.examples[0].output
+    assert len(lines) == len(evaluation.examples)
+
+
+def test_results_are_read_again(tmp_path: Path) -> None:
+    evaluation = run(ROWS)
+    evaluation.save(tmp_path / "results.json")
+    for path in (tmp_path, tmp_path / "results.json"):
+        loaded = Evaluation.load(path)
+        assert loaded.directions == evaluation.directions
+        assert loaded.averages() == evaluation.averages()
+        for direction, statistics in evaluation.statistics.items():
+            assert (loaded.statistics[direction].bleu_NS == statistics.bleu_NS).all()
+            assert (loaded.statistics[direction].sentences_N == statistics.sentences_N).all()
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match=r"Cannot read .*results.json"):
+        Evaluation.load(tmp_path)
+    for text in ("{", "[]", '{"directions": [{"source": "de"}]}', '{"directions": 3}'):
+        (tmp_path / "results.json").write_text(text)
+        with pytest.raises(ManyglotError, match=r"is not a results.json"):
+            Evaluation.load(tmp_path)
+    run(ROWS).save(tmp_path / "results.json")
+    (tmp_path / "statistics.npz").write_bytes(b"PK")
+    with pytest.raises(ManyglotError, match=r"statistics.npz is damaged"):
+        Evaluation.load(tmp_path)
+    (tmp_path / "statistics.npz").unlink()
+    assert Evaluation.load(tmp_path).statistics == {}
+
+
+def test_averages_name_what_the_identifier_does_not_know() -> None:
+    evaluation = run(ROWS)
+    assert evaluation.left_out() == []
+    assert evaluation.averages()["zero-shot"]["relative_accuracy"] == 50
