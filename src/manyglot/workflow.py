@@ -30,7 +30,6 @@ from manyglot.devices import find_device
 from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, identifier_of
 from manyglot.evaluation.evaluate import evaluate as evaluate_directions
-from manyglot.evaluation.identify import make_identifier
 from manyglot.evaluation.sample import translated_measures
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
 from manyglot.folders import is_empty, written_whole

@@ -98,17 +98,21 @@ def test_a_recording_is_what_was_recorded(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_recordings_share_their_memory() -> None:
-    """Batches of ever new sizes need about as much as one."""
+    """Batches of ever new sizes need about as much as one; a larger one needs more, and the others go."""
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["laa"]).float().to(device)
     step = RecordedStep(model, 0.1, device, "auto")
     reserved = []
-    for size in range(8000, 9000, 100):
+    for size in range(9000, 8000, -100):
         for _ in range(2):
             step(step.pack(random_batch(model, size=size)), 1.0)
         reserved.append(torch.cuda.memory_reserved(device))
     assert len(step.recordings) > 5
     assert reserved[-1] < 1.5 * reserved[0]
+    for _ in range(2):
+        step(step.pack(random_batch(model, size=12000)), 1.0)
+    assert len(step.recordings) == 1
+    assert torch.cuda.memory_reserved(device) < 2 * reserved[0]
 
 
 @pytest.mark.gpu

@@ -57,6 +57,11 @@ class Sizes(NamedTuple):
     fits: bool
     """Whether each sentence fits into a tile."""
 
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of the source and of the input."""
+        return self.lengths[0], self.lengths[3]
+
 
 class Packed:
     """A batch without padding, its sentences in the order of their target languages."""

@@ -28,7 +28,7 @@ MULTIPLE = 1024
 MOST = 256
 """Recordings that are kept."""
 SPARE = 1.04
-"""Memory for the largest batch, measured by the first one."""
+"""Batches may be so many times as large as one whose memory was measured."""
 
 
 class Step(Protocol):
@@ -91,7 +91,6 @@ class RecordedStep(PlainStep):
     def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
         super().__init__(model, label_smoothing, device, precision)
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
-        self.pool = torch.cuda.graph_pool_handle()
         self.arena: torch.cuda.CUDAGraph | None = None
         for parameter in model.parameters():
             if parameter.grad is None:
@@ -105,7 +104,7 @@ class RecordedStep(PlainStep):
         """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
         if not batch.sizes.fits:
             return super()._go(batch, factor)
-        if self.arena is None:
+        if self.arena is None or not self._has_room(batch.sizes):
             return self._first(batch, factor)
         if batch.sizes not in self.recordings:
             if len(self.recordings) == MOST:
@@ -126,7 +125,14 @@ class RecordedStep(PlainStep):
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
     def _first(self, batch: Packed, factor: float) -> Tensor:
-        """See how much memory it takes, and give that back to be divided by recordings."""
+        """See how much memory it takes, and give that back to be divided by recordings.
+
+        Those of smaller batches are made again: beside them there would be no room.
+        """
+        self.recordings.clear()
+        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.sizes
+        torch.cuda.synchronize(self.device)
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
         with _aside():
@@ -136,6 +142,10 @@ class RecordedStep(PlainStep):
         torch.cuda.empty_cache()
         self.arena = self._reserve(int(SPARE * needed))
         return sums
+
+    def _has_room(self, sizes: Sizes) -> bool:
+        """Whether a batch takes no more memory than there is."""
+        return all(new <= SPARE * old for new, old in zip(sizes.tokens, self.measured.tokens, strict=True))
 
     def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
         """Take memory in one piece, which all recordings divide as they need it.

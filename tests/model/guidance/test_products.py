@@ -119,3 +119,34 @@ def test_a_gpu_groups_in_one_kernel() -> None:
         results.append((y.detach().float(), *gradients))
     for mine, theirs in zip(*results, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0.02, atol=0.02 * float(theirs.abs().max()))
+
+
+def test_gradients_of_a_table_are_added_up_once() -> None:
+    """Over all uses, and again in another backward pass."""
+    tally = products.Tally().another().another().another()
+    belongs = torch.tensor([[1.0, 1, 0], [0, 0, 1]])
+    uses = [torch.randn(3, 2, 2) for _ in range(3)]
+    expected = torch.einsum("lp,pde->lde", belongs, sum(uses))
+    for _ in range(2):
+        first, second, last = (tally.add(parts, belongs) for parts in uses)
+        assert first is None
+        assert second is None
+        torch.testing.assert_close(last, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_table_that_is_used_twice_has_both_gradients() -> None:
+    torch.manual_seed(0)
+    index = torch.randint(5, (300,), device="cuda").sort().values
+    choice = Choice.of(index, 5, in_order=True)
+    x = torch.randn(300, 1, 64, device="cuda", dtype=torch.bfloat16)
+    table = (torch.randn(5, 64, 64, device="cuda") / 8).bfloat16().requires_grad_()
+    y = grouped(grouped(x, table, choice), table.mT, choice)
+    y = grouped(y, table, choice).float()
+    plain = x
+    for used in (table, table.mT, table):
+        plain = plain @ used[index]
+    weight = torch.randn_like(y)
+    mine, theirs = (torch.autograd.grad((each * weight).sum(), table)[0].float() for each in (y, plain.float()))
+    torch.testing.assert_close(mine, theirs, rtol=0.05, atol=0.05 * float(theirs.abs().max()))

@@ -9,7 +9,7 @@ Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ class Choice:
     """The rows in the order of their numbers; nothing where they are in order already."""
     ends_L: Tensor
     """How many of the ordered rows belong to each number and those below it."""
+    _tallies: dict[tuple[int, tuple[int, ...]], Tally] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, index_B: Tensor, num_languages: int, *, in_order: bool = False) -> Choice:
@@ -62,6 +63,10 @@ class Choice:
         ends_P = torch.cat([ends_L, cuts, filling]).sort().values
         of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
         return ends_P, torch.arange(len(ends_L), device=ends_L.device)[:, None] == of_P
+
+    def tally(self, table: Tensor) -> Tally:
+        """What adds up the gradients of a table over all its uses with this choice; a transposed one has its own."""
+        return self._tallies.setdefault((table.data_ptr(), table.stride()), Tally())
 
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
@@ -160,7 +165,8 @@ def linear_by_language(x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, added:
     if choice.order_B is not None or not _one_kernel(x_BTD, matrix_LED):
         return None
     x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces)
-    y_NE: Tensor = LinearByLanguage.apply(x_ND, half_ED, weight_ED, matrix_LED, *ends)  # type: ignore[no-untyped-call]
+    tables = half_ED, weight_ED, matrix_LED
+    y_NE: Tensor = LinearByLanguage.apply(x_ND, *tables, *ends, choice.tally(matrix_LED))  # type: ignore[no-untyped-call]
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
@@ -177,9 +183,10 @@ class LinearByLanguage(torch.autograd.Function):
         ends_L: Tensor,
         ends_P: Tensor,
         belongs_LP: Tensor,
+        tally: Tally,
     ) -> Tensor:
         """Keep the sums."""
-        both_LED = _added_to_each(matrix_LED, half_ED)
+        both_LED, ctx.tally = _added_to_each(matrix_LED, half_ED), tally.another()
         ctx.save_for_backward(x_ND, both_LED, ends_L, ends_P, belongs_LP)
         return _product(x_ND, both_LED.mT, ends_L)
 
@@ -189,14 +196,15 @@ class LinearByLanguage(torch.autograd.Function):
         x_ND, both_LED, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
         dx_ND = _product(gradient_NE, both_LED, ends_L)
-        dmatrix_LED = _sums_by_language(gradient_NE, x_ND, *pieces)
-        return dx_ND, None, dmatrix_LED.sum(dim=0, dtype=torch.float32), dmatrix_LED, None, None, None
+        parts_PED, belongs_LP = _parts(gradient_NE, x_ND, *pieces)
+        dmatrix_LED = ctx.tally.add(parts_PED, belongs_LP)
+        return dx_ND, None, parts_PED.sum(dim=0, dtype=torch.float32), dmatrix_LED, None, None, None, None
 
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
     ends = choice.ends_L.to(torch.int32), *choice.pieces
-    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends)  # type: ignore[no-untyped-call]
+    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends, choice.tally(matrix_LDE))  # type: ignore[no-untyped-call]
     return y_NE
 
 
@@ -208,23 +216,30 @@ class _OneKernel(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        x_ND: Tensor,
+        matrix_LDE: Tensor,
+        ends_L: Tensor,
+        ends_P: Tensor,
+        belongs_LP: Tensor,
+        tally: Tally,
+    ) -> Tensor:
+        ctx.save_for_backward(x_ND, matrix_LDE, ends_L, ends_P, belongs_LP)
+        ctx.tally = tally.another()
         return _product(x_ND, matrix_LDE, ends_L)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, gradient_NE: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient_NE: Tensor) -> Any:
         x_ND, matrix_LDE, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
         dx_ND = _product(gradient_NE, matrix_LDE.mT, ends_L)
         if matrix_LDE.stride(-1) == 1:
-            dmatrix_LDE = _sums_by_language(x_ND, gradient_NE, *pieces)
+            dmatrix_LDE = ctx.tally.add(*_parts(x_ND, gradient_NE, *pieces))
         else:  # a transposed table gets a transposed one
-            dmatrix_LDE = _sums_by_language(gradient_NE, x_ND, *pieces).mT
-        return dx_ND, dmatrix_LDE, None, None, None
+            dmatrix_LED = ctx.tally.add(*_parts(gradient_NE, x_ND, *pieces))
+            dmatrix_LDE = None if dmatrix_LED is None else dmatrix_LED.mT
+        return dx_ND, dmatrix_LDE, None, None, None, None
 
 
 def _product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
@@ -245,11 +260,35 @@ def _added_to_each(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
     return matrix_LED + weight_ED
 
 
-def _sums_by_language(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> Tensor:
-    """The sum of x^T y over the tokens of each language, piece by piece."""
+def _parts(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> tuple[Tensor, Tensor]:
+    """x^T y over the tokens of each piece, and to which language each piece belongs."""
     parts_PDE: Tensor = F.grouped_mm(x_ND.T, y_NE, offs=ends_P)
-    sums_LF = belongs_LP.to(x_ND.dtype) @ parts_PDE.flatten(1)
-    return sums_LF.view(len(belongs_LP), *parts_PDE.shape[1:])
+    return parts_PDE, belongs_LP.to(x_ND.dtype)
+
+
+class Tally:
+    """Adds up the gradients of a table that is used many times, and hands them on once.
+
+    One after the other, each would be written, and read again to be added. All uses must have a part in the loss.
+    """
+
+    def __init__(self) -> None:
+        self.uses = self.seen = 0
+        self.sum_LF: Tensor | None = None
+
+    def another(self) -> Tally:
+        """Count a use."""
+        self.uses += 1
+        return self
+
+    def add(self, parts_PDE: Tensor, belongs_LP: Tensor) -> Tensor | None:
+        """Add the parts of one use, by language; returns the gradient when it is the last one."""
+        parts_PF, self.seen = parts_PDE.flatten(1), self.seen + 1
+        self.sum_LF = belongs_LP @ parts_PF if self.sum_LF is None else self.sum_LF.addmm_(belongs_LP, parts_PF)
+        if self.seen < self.uses:
+            return None
+        sum_LDE, self.sum_LF, self.seen = self.sum_LF.view(-1, *parts_PDE.shape[1:]), None, 0
+        return sum_LDE
 
 
 def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 
 
 @triton.jit
 def _grouped_kernel(
-    x, matrix, y_ptr, ends_ptr,
+    x, matrix, y, y_ptr, ends_ptr,
     D: tl.constexpr, E: tl.constexpr, L: tl.constexpr, TRANSPOSED: tl.constexpr,
     LANGUAGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
@@ -43,10 +43,13 @@ def _grouped_kernel(
         else:
             part = matrix.load([language * D + depth, first])
         total = tl.dot(x.load([row, depth]), part, total, input_precision="ieee")
-    rows, columns = row + tl.arange(0, ROWS), first + tl.arange(0, COLUMNS)
-    inside = (rows < end)[:, None] & (columns < E)[None, :]
-    place = y_ptr + rows[:, None].to(tl.int64) * E + columns[None, :]
-    tl.store(place, total.to(y_ptr.dtype.element_ty), mask=inside)
+    if row + ROWS <= end:
+        y.store([row, first], total.to(y.dtype))
+    else:
+        rows, columns = row + tl.arange(0, ROWS), first + tl.arange(0, COLUMNS)
+        inside = (rows < end)[:, None] & (columns < E)[None, :]
+        place = y_ptr + rows[:, None].to(tl.int64) * E + columns[None, :]
+        tl.store(place, total.to(y_ptr.dtype.element_ty), mask=inside)
 
 
 def grouped_product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
@@ -56,11 +59,12 @@ def grouped_product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
     table = (matrix_LDE.mT if transposed else matrix_LDE).flatten(0, 1)
     rows, columns, depth = TILE["ROWS"], TILE["COLUMNS"], TILE["DEPTH"]
     y_NE = x_ND.new_empty((len(x_ND), width))
+    y = TensorDescriptor.from_tensor(y_NE, [rows, columns])
     x = TensorDescriptor.from_tensor(x_ND, [rows, depth])
     matrix = TensorDescriptor.from_tensor(table, [columns, depth] if transposed else [depth, columns])
     grid = (triton.cdiv(len(x_ND), rows) + num_languages) * triton.cdiv(width, columns)
     _grouped_kernel[(grid,)](
-        x, matrix, y_NE, ends_L, D=width_in, E=width, L=num_languages, TRANSPOSED=transposed,
+        x, matrix, y, y_NE, ends_L, D=width_in, E=width, L=num_languages, TRANSPOSED=transposed,
         LANGUAGES=triton.next_power_of_2(num_languages), **TILE,
     )  # fmt: skip
     return y_NE
