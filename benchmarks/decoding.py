@@ -9,6 +9,9 @@ those of the best output. Systems: `laa+lee` and `token_src` into many languages
 away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); `ctranslate2:float32` and `ctranslate2:int8`,
 the same model exported for one language; and `hf`, the M2M100 of transformers in the same size, where it is installed,
 on sentences sorted by length in batches of `--hf-sentences`.
+
+With `--model`, a trained model takes the place of those that know nothing, and `hf` is made to end each sentence where
+that model ends it.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.native import NativeEngine
 from manyglot.devices import find_device
 from manyglot.export.fold import fold
+from manyglot.model.folder import load_model
 from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -65,12 +69,19 @@ Translate = Callable[[list[list[int]], list[int]], int]
 """Takes sources and languages; returns the number of tokens written."""
 
 
+def the_model(guidance: list[dict[str, object]], dataset: Dataset, options: argparse.Namespace) -> Transformer:
+    """The trained one, or one that knows nothing."""
+    if options.model is not None:
+        return load_model(options.model).model.eval()
+    torch.manual_seed(0)
+    vocabulary, methods = dataset.vocabulary, [read_method(each) for each in guidance]
+    return Transformer(ModelSettings(), methods, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+
+
 def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
     """A model of ours."""
-    torch.manual_seed(0)
     vocabulary, (system, _, precision) = dataset.vocabulary, name.partition(":")
-    guidance = [read_method(each) for each in GUIDANCE.get(system, GUIDANCE["laa+lee"])]
-    model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+    model = the_model(GUIDANCE.get(system, GUIDANCE["laa+lee"]), dataset, options)
     if system == "folded":
         model = fold(model, 0)
     settings = settings.with_beam(1) if system == "greedy" else settings
@@ -90,10 +101,8 @@ def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings:
     from manyglot.export.engine import ExportedEngine
     from manyglot.model.folder import TrainedModel
 
-    torch.manual_seed(0)
     vocabulary, quantization = dataset.vocabulary, name.partition(":")[2]
-    guidance = [read_method(each) for each in GUIDANCE["laa+lee"]]
-    model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+    model = the_model(GUIDANCE["laa+lee"], dataset, options)
     with tempfile.TemporaryDirectory() as folder:
         export(
             TrainedModel(model, vocabulary, (), {}),
@@ -137,7 +146,7 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
         tokens = 0
         for start in range(0, len(order), options.hf_sentences):
             rows = [[*sources[i], EOS] for i in order[start : start + options.hf_sentences]]
-            limits = [settings.limit(len(row)) for row in rows]
+            limits = [options.lengths.get(tuple(row[:-1]), settings.limit(len(row))) for row in rows]
             ids = torch.full((len(rows), max(map(len, rows))), PAD)
             for i, row in enumerate(rows):
                 ids[i, : len(row)] = torch.tensor(row)
@@ -159,6 +168,8 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
 def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> Measured:
     """Translate a few sentences to warm up, then all, and one of middling length alone."""
     settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
+    if options.model is not None:
+        settings = DecodingSettings(beam=options.beam)
     make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
     translate = make(name, dataset, options, settings)
     languages = [i % len(dataset.languages) for i in range(len(texts))]
@@ -180,6 +191,14 @@ def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: lis
     return Measured(name, tokens / seconds, len(texts) / seconds, 1000 * statistics.median(alone), seconds, first)
 
 
+def lengths(dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> dict[tuple[int, ...], int]:
+    """How many words the trained model gives each sentence."""
+    model = the_model([], dataset, options)
+    engine = NativeEngine(model, dataset.languages, DecodingSettings(beam=options.beam), find_device(options.device))
+    found = engine.translate_ids(texts, [i % len(dataset.languages) for i in range(len(texts))], best=1)
+    return {tuple(text): len(hypotheses[0].ids) for text, hypotheses in zip(texts, found, strict=True)}
+
+
 def sentences(dataset: Dataset, number: int) -> list[list[int]]:
     """Sentences of the training split, drawn evenly: their lengths are what matters."""
     store = dataset.store(Split.TRAIN)
@@ -191,6 +210,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
+    parser.add_argument("--model", type=Path, help="the folder of a trained model, with the dataset's vocabulary")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam", type=int, default=5)
@@ -204,6 +224,7 @@ def main() -> None:
     texts = sentences(dataset, options.sentences)
     print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam}")
     print(f"{'':<14} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
+    options.lengths = lengths(dataset, options, texts) if options.model is not None else {}
     rows: list[Any] = []
     for name in options.systems or (ON_GPU if on_gpu else SYSTEMS):
         try:
