@@ -39,9 +39,8 @@ class Room:
     """Words that may be forced at the beginning of an output."""
 
     def holds(self, other: Room) -> bool:
-        """Whether what fits there fits here, in as many slots."""
-        enough = all(getattr(self, each.name) >= getattr(other, each.name) for each in fields(self))
-        return enough and self.slots == other.slots
+        """Whether what fits there fits here."""
+        return all(getattr(self, each.name) >= getattr(other, each.name) for each in fields(self))
 
 
 @dataclass

@@ -22,8 +22,8 @@ from manyglot.vocabulary.vocabulary import Tags
 
 ROWS = 10_240
 """Beams that are searched at once: enough to keep a large GPU busy."""
-FEW = (1, 8, 64, 512)
-"""Slots of smaller belts; the next larger one is taken."""
+SMALL, LARGER = (1, 8), (64, 512)
+"""Slots of belts for fewer sentences; the next larger one is taken."""
 AT_ONCE = 65_536
 """Tokens that the encoder reads at once."""
 SHARE = 0.4
@@ -115,18 +115,23 @@ class SlotSearch:
             size = self.settings.beam * (past + len(weight)) * weight.element_size()
             memory = torch.cuda.get_device_properties(weight.device).total_memory
             most = min(most, int(SHARE * memory) // size)
-        return next((few for few in FEW if num_sentences <= few <= most), max(1, most))
+        return next((few for few in (*SMALL, *LARGER) if num_sentences <= few <= most), max(1, most))
 
     def _belt(self, job: Job) -> Belt:
-        """One that holds the job, from those that are kept, or a new one instead of the one with as many slots."""
+        """One that holds the job. Two are kept: a small one, for sentences that come alone, and a large one.
+
+        A large one with more slots than are needed costs less than another recording.
+        """
         needed = job.room()
-        belt = self.belts.get(needed.slots)
-        if belt is None or not belt.room.holds(needed):
-            for slots in [each for each in self.belts if (each in FEW[:2]) == (needed.slots in FEW[:2])]:
-                del self.belts[slots]  # a small one, for sentences that come alone, and a large one are kept
-            uncounted = 0 if self.tags[0].predicted else self._num_tags
-            belt = Belt(self.model, self.exact_VD, self.settings.beam, needed, uncounted)
-            self.belts[needed.slots] = belt
+        alike = [slots for slots in self.belts if (slots in SMALL) == (needed.slots in SMALL)]
+        kept = next((self.belts[slots] for slots in alike if self.belts[slots].room.holds(needed)), None)
+        if kept is not None:
+            return kept
+        for slots in alike:
+            del self.belts[slots]
+        uncounted = 0 if self.tags[0].predicted else self._num_tags
+        belt = Belt(self.model, self.exact_VD, self.settings.beam, needed, uncounted)
+        self.belts[needed.slots] = belt
         return belt
 
     def _read(self, source_BS: Tensor, numbers: np.ndarray, length_S: np.ndarray, job: Job) -> Iterator[Memory]:
