@@ -26,8 +26,8 @@ SMALL, LARGER = (1, 8), (64, 512)
 """Slots of belts for fewer sentences; the next larger one is taken."""
 AT_ONCE = 65_536
 """Tokens that the encoder reads at once."""
-SHARE = 0.4
-"""Of a GPU's memory for the past and the scores of all beams."""
+SHARE, FREE = 0.4, 0.6
+"""Of a GPU's memory, and of what is free of it, for the past and the scores of all beams: others may be training."""
 TOKENS, SENTENCES = 2**18, 2**14
 """What is read before it is translated: at most so many tokens of at most so many sentences."""
 
@@ -113,8 +113,8 @@ class SlotSearch:
         if weight.is_cuda:
             past = 2 * len(self.model.decoder) * round_up(num_positions) * self.model.settings.width
             size = self.settings.beam * (past + len(weight)) * weight.element_size()
-            memory = torch.cuda.get_device_properties(weight.device).total_memory
-            most = min(most, int(SHARE * memory) // size)
+            free, total = torch.cuda.mem_get_info(weight.device)
+            most = min(most, int(min(SHARE * total, FREE * free)) // size)
         return next((few for few in (*SMALL, *LARGER) if num_sentences <= few <= most), max(1, most))
 
     def _belt(self, job: Job) -> Belt:
