@@ -10,7 +10,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROAD = ("corpus", "vocabulary", "batches", "model", "training", "decoding", "evaluation", "reports", "export")
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-SEES_EVERYTHING = {"cli", "config", "workflow", "translate_command", "translating", "__init__", "__main__"}
+COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "options"}
+SEES_EVERYTHING = COMMANDS | {"config", "workflow", "translating", "evaluating", "__init__", "__main__"}
 NOT_BETWEEN = {("decoding", "training"), ("evaluation", "training"), ("reports", "training"), ("export", "training")}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
 from manyglot.evaluation.scores import Measure, TokenizerName
-from manyglot.evaluation.scoring import Translated, score_directions
+from manyglot.evaluation.scoring import Scored, Translated, score_directions
 from manyglot.progress import Bar, bar, say
 from manyglot.settings import Settings
 
@@ -85,7 +86,18 @@ def evaluate(
         pivot,
         {"decoding": translator.settings.model_dump(), "evaluation": settings.model_dump()},
         {direction: each.statistics for direction, each in scored.items()},
+        _outputs_in(scored),
     )
+
+
+def _outputs_in(scored: Mapping[Direction, Scored]) -> dict[str, dict[str, dict[str, int]]]:
+    """How many outputs into a language are in which, without languages that the identifier does not know."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for direction, each in scored.items():
+        if each.result.language_accuracy is not None:
+            kind = found.setdefault("zero-shot" if each.result.zero_shot else "supervised", {})
+            kind.setdefault(direction.target, Counter()).update(each.identified)
+    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
 
 
 def _tests(
