@@ -36,8 +36,12 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""
-RESUMED = ("demo", "prepare", "train")
-"""Commands that go on where they were stopped."""
+TRAINING = "A training goes on from its last checkpoint when the command is run again."
+RESUMED = {
+    **dict.fromkeys(("demo", "prepare", "train"), TRAINING),
+    "evaluate": "With --output, what is translated is kept and used when the command is run again.",
+}
+"""Commands that go on where they were stopped, and how."""
 
 
 def _version(wanted: bool) -> None:
@@ -246,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
         if code == INTERRUPTED and arguments[0] in RESUMED:  # typer catches Ctrl-C itself
-            say("manyglot: interrupted. A training goes on from its last checkpoint when the command is run again.")
+            say(f"manyglot: interrupted. {RESUMED[arguments[0]]}")
         if isinstance(code, int) and code:
             sys.exit(code)
     except Stopped as stop:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from manyglot.options import AsJson, JudgingOverrides, ModelFolder, print_json
+from manyglot.progress import is_silent
 
 
 def evaluate(
@@ -20,12 +21,15 @@ def evaluate(
 ) -> None:
     """Score a model in every direction.
 
-    Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot.
+    Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot. With --output, an
+    interrupted evaluation goes on where it was; under torchrun, all processes translate.
     """
     from manyglot import workflow
     from manyglot.reports.tables import print_averages
 
     evaluation = workflow.evaluate(model, data, zero_shot, output, overrides)
+    if is_silent():  # one of several processes
+        return
     if as_json:
         return print_json(evaluation.scores())
     print_averages(evaluation)
