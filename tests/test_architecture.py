@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,14 @@ def test_nothing_is_pickled() -> None:
         assert "import pickle" not in text
         assert "torch.save" not in text
         assert "torch.load" not in text
+
+
+def test_an_installed_package_has_all_its_files() -> None:
+    pyproject = tomllib.loads((SOURCE.parent.parent / "pyproject.toml").read_text("utf-8"))
+    packed = set(pyproject["tool"]["setuptools"]["package-data"]["manyglot"])
+    others = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert others == packed

@@ -29,7 +29,7 @@ from manyglot.folders import checksum, continued, is_empty, unfinished_of
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.reports.history import History
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import Run, read_run, write_page
+from manyglot.reports.page import read_run, run_of, write_page
 from manyglot.settings import Settings, parse
 from manyglot.training.distributed import num_processes, team
 from manyglot.training.log import read_log
@@ -130,7 +130,7 @@ def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mappin
     evaluation.save(folder / "results.json")
     (folder / "about.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "matrix.svg").write_text(matrix_svg(evaluation), encoding="utf-8")
-    write_page(folder / "report.html", [Run(name, evaluation, lambda _: evaluation.examples, about)])
+    write_page(folder / "report.html", [run_of(name, evaluation, about)])
     return folder / "report.html"
 
 

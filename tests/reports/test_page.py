@@ -13,7 +13,7 @@ from manyglot.errors import ManyglotError
 from manyglot.evaluation.results import Evaluation, Example, read_examples
 from manyglot.reports import page_data
 from manyglot.reports.learning import learning_html
-from manyglot.reports.page import Run, embedded, read_run, write_page
+from manyglot.reports.page import Run, embedded, read_run, run_of, write_page
 from tests.reports.made_up import SIX, about, made_up
 from tests.reports.test_reports import EVALUATION
 
@@ -35,7 +35,7 @@ def page_of(folder: Path, *runs: Run) -> str:
 
 
 def run(evaluation: Evaluation = EVALUATION, name: str = "a <run>", **about: object) -> Run:
-    return Run(name, evaluation, lambda _: evaluation.examples, about)
+    return run_of(name, evaluation, about)
 
 
 def data_of(page: str) -> dict[str, object]:
@@ -102,12 +102,14 @@ def test_sentences_that_need_too_much_room_are_left_out(monkeypatch: pytest.Monk
 def test_the_sentences_of_some_directions_are_read(tmp_path: Path) -> None:
     examples = [Example("de", "fr", True, "a", "b", "c", "fr"), Example("de", "fr-ca", True, "d", "e", "f", "en")]
     replace(EVALUATION, examples=examples).save(tmp_path / "results.json")
-    assert list(read_examples(tmp_path, [Direction("de", "fr")])) == examples[:1]
-    assert list(read_examples(tmp_path, [Direction("de", "fr-ca"), Direction("de", "fr")])) == examples
-    assert list(read_examples(tmp_path / "none", [Direction("de", "fr")])) == []
+    assert list(read_examples(tmp_path, {Direction("de", "fr"): [0]})) == examples[:1]
+    both = {Direction("de", "fr-ca"): [0, 1], Direction("de", "fr"): [0]}
+    assert list(read_examples(tmp_path, both)) == examples
+    assert list(read_examples(tmp_path, {Direction("de", "fr"): [1]})) == []
+    assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]})) == []
     (tmp_path / "translations.jsonl").write_text('{"source": "de", "target": "fr", \n')
     with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
-        list(read_examples(tmp_path, [Direction("de", "fr")]))
+        list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
     (tmp_path / "about.json").write_text("[]")
     with pytest.raises(ManyglotError, match=r"about.json is damaged"):
         read_run("a", tmp_path)

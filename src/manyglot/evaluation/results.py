@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -179,21 +180,38 @@ class Evaluation:
         return cls(directions, [], **rest, statistics=_read_statistics(path.with_name("statistics.npz"), directions))
 
 
-def read_examples(folder: Path, directions: Collection[Direction]) -> Iterator[Example]:
-    """The sentences of some directions, from the folder of a run; none where they were not kept.
+Places = Mapping[Direction, Collection[int]]
+"""Sentences of directions, by their places in the test set."""
 
-    A line begins with its direction, so those of others are passed over without being read: there may be millions.
+
+def pick_examples(examples: Iterable[Example], places: Places) -> Iterator[Example]:
+    """Some of the sentences."""
+    counted: Counter[Direction] = Counter()
+    for example in examples:
+        direction = Direction(example.source, example.target)
+        if counted[direction] in places.get(direction, ()):
+            yield example
+        counted[direction] += 1
+
+
+def read_examples(folder: Path, places: Places) -> Iterator[Example]:
+    """The same from the folder of a run; none where the sentences were not kept.
+
+    A line begins with its direction, so others are passed over without being read: there may be millions.
     """
     path, names = folder / TRANSLATIONS, {each.name for each in fields(Example)}
-    beginnings = tuple(json.dumps(d._asdict(), ensure_ascii=False)[:-1] + "," for d in directions)
-    lengths, wanted = {len(each) for each in beginnings}, set(beginnings)
+    wanted = {json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",": those for d, those in places.items()}
+    lengths = {len(beginning) for beginning in wanted}
+    counted: Counter[str] = Counter()
     if not path.exists():
         return
     try:
         with path.open(encoding="utf-8") as file:
             for line in file:
-                if any(line[:length] in wanted for length in lengths):
+                beginning = next((line[:length] for length in lengths if line[:length] in wanted), "")
+                if counted[beginning] in wanted.get(beginning, ()):
                     yield Example(**{key: value for key, value in json.loads(line).items() if key in names})
+                counted[beginning] += 1
     except (OSError, ValueError, TypeError, AttributeError):
         raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
 

@@ -85,7 +85,7 @@
     return [`${titled(i)}, ${kind(i)}`, ...lines, `${data.sentences[i].toLocaleString("en")} sentences`];
   };
 
-  let place = { codes: [], cell: 0, gutter: 0, rects: [], labels: [] };
+  let place = { codes: [], rects: [], labels: [[], []], frame: null };
 
   const renderMap = (width) => {
     const box = document.getElementById("heatmap");
@@ -99,7 +99,7 @@
       class: "grid", width: size + 2, height: gutter + size + 2, tabindex: 0, role: "img",
       "aria-label": "Heat map: rows are source languages, columns target languages. Arrow keys move.",
     });
-    place = { codes, cell, gutter, rects: new Array(every.length), labels: [[], []] };
+    place = { codes, rects: new Array(every.length), labels: [[], []], frame: null };
     codes.forEach((code, k) => {
       const middle = gutter + (k + 0.5) * cell, text = languages[code].code;
       const row = draw("text", { x: gutter - 5, y: middle + font / 3, "text-anchor": "end" }, text,
@@ -119,7 +119,7 @@
       const sort = value === null ? "none" : state.minus < 0 ? "cell" : value < 0 ? "minus" : "plus";
       const inset = unseen[i] ? 0 : 0.5;
       const rect = draw("rect", {
-        class: sort + (unseen[i] ? "" : " trained") + (i === state.picked ? " picked" : ""), "data-i": i,
+        class: sort + (unseen[i] ? "" : " trained"), "data-i": i,
         x: c * cell + gap / 2 + inset, y: gutter + r * cell + gap / 2 + inset,
         width: cell - gap - 2 * inset, height: cell - gap - 2 * inset, rx: cell > 20 ? 3 : 1,
         style: `--p:${(100 * share).toFixed(0)}%`,
@@ -129,11 +129,14 @@
       if (cell >= 24) {
         const text = value === null ? "–" : state.minus < 0 ? value.toFixed(0) : signed(Math.round(value)).replace(".0", "");
         grid.append(draw("text", {
-          class: "value" + (share > 0.55 ? " strong" : ""), x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
+          class: `value${share > 0.7 ? " strong" : share > 0.5 ? " middling" : ""}`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
           "text-anchor": "middle", "font-size": 11,
         }, text));
       }
     }));
+    place.frame = draw("rect", { class: "frame" });
+    grid.append(place.frame);
+    frame();
     grid.addEventListener("pointermove", (event) => hover(event));
     grid.addEventListener("pointerleave", () => leave());
     grid.addEventListener("click", (event) => event.target.dataset.i && pick(Number(event.target.dataset.i)));
@@ -189,11 +192,15 @@
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
     tip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
   };
+  const frame = () => {
+    const rect = place.rects[state.picked];
+    if (!rect) return;
+    for (const key of ["x", "y", "width", "height", "rx"]) place.frame.setAttribute(key, rect.getAttribute(key));
+    place.frame.classList.add("picked");
+  };
   const pick = (i) => {
-    place.rects[state.picked]?.classList.remove("picked");
     state.picked = i;
-    place.rects[i]?.classList.add("picked");
-    place.rects[i]?.parentNode.append(place.rects[i]); // above its neighbours, or they would cover its frame
+    frame();
     document.getElementById("detail").replaceWith(detail());
   };
   const move = (event) => {

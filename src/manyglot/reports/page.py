@@ -26,6 +26,7 @@ from manyglot.reports.learning import learning_html
 from manyglot.reports.page_data import Run as Run
 from manyglot.reports.page_data import page_data, worst_directions
 from manyglot.reports.page_data import read_run as read_run
+from manyglot.reports.page_data import run_of as run_of
 
 SECTIONS = {
     "averages": "Averages",

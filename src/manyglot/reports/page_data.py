@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
-from manyglot.evaluation.results import read_examples
+from manyglot.evaluation.results import Places, pick_examples, read_examples
 
 NUM_WORST = 10
 """Directions of each kind whose sentences are shown beside one another."""
@@ -43,8 +43,8 @@ class Run:
 
     name: str
     evaluation: Evaluation
-    examples: Callable[[Collection[Direction]], Iterable[Example]]
-    """The sentences of at least these directions, in the order of the test set."""
+    examples: Callable[[Places], Iterable[Example]]
+    """Some of the sentences."""
     about: Mapping[str, Any]
     """What `evaluate` knows of the model, its data and its training; nothing of runs of earlier releases."""
 
@@ -60,7 +60,12 @@ def read_run(name: str, folder: Path) -> Run:
         raise FolderError(
             f"{path} is damaged. Evaluate again, or delete it for a report without a model card."
         ) from None
-    return Run(name, evaluation, lambda directions: read_examples(folder, directions), about)
+    return Run(name, evaluation, lambda places: read_examples(folder, places), about)
+
+
+def run_of(name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Run:
+    """A run that has just been evaluated."""
+    return Run(name, evaluation, lambda places: pick_examples(evaluation.examples, places), about)
 
 
 def worst_directions(run: Evaluation) -> dict[str, list[DirectionResult]]:
@@ -120,18 +125,18 @@ def _examples(runs: Sequence[Run], directions: Sequence[Direction]) -> dict[str,
     worst = {d.direction for those in worst_directions(runs[0].evaluation).values() for d in those}
     sizes = {d.direction: d.num_sentences for d in runs[0].evaluation.directions}
     wanted = {d: _spread(sizes[d], SENTENCES if d in worst else 1) for d in directions}
-    picked = _pick(runs[0].examples(directions), wanted)
-    others = [_outputs(run.examples(worst), worst) for run in runs[1:]]
+    picked = _by_direction(runs[0].examples(wanted))
+    others = [_by_direction(run.examples(wanted)) for run in runs[1:]]
 
     def number(text: str) -> int:
         return texts.setdefault(text if len(text) <= LONGEST else text[:LONGEST] + "…", len(texts))
 
     def entry(direction: Direction, e: Example) -> list[Any]:
-        also = [each.get((direction, e.text, e.reference)) for each in others]
+        also = [_same_sentence(e, each.get(direction, ())) for each in others]
         told = [None if each is None else [number(each.output), each.identified] for each in also]
         return [number(e.text), number(e.output), number(e.reference), e.identified, told]
 
-    found = {d: [entry(d, e) for e in picked[d]] for d in sorted(picked, key=lambda d: d not in worst) if d in worst}
+    found = {d: [entry(d, e) for e in those] for d, those in picked.items() if d in worst}
     num_needed = len(texts)
     found |= {d: [entry(d, e) for e in those] for d, those in picked.items() if d not in worst}
     if sum(len(text.encode(errors="replace")) for text in texts) > ROOM:
@@ -147,20 +152,14 @@ def _spread(size: int, number: int) -> set[int]:
     return {(2 * i + 1) * size // (2 * number) for i in range(number)}
 
 
-def _pick(examples: Iterable[Example], wanted: Mapping[Direction, set[int]]) -> dict[Direction, list[Example]]:
-    places: dict[Direction, int] = {}
-    picked: dict[Direction, list[Example]] = {}
+def _by_direction(examples: Iterable[Example]) -> dict[Direction, list[Example]]:
+    found: dict[Direction, list[Example]] = {}
     for example in examples:
-        direction = Direction(example.source, example.target)
-        place = places[direction] = places.get(direction, -1) + 1
-        if place in wanted.get(direction, ()):
-            picked.setdefault(direction, []).append(example)
-    return picked
+        found.setdefault(Direction(example.source, example.target), []).append(example)
+    return found
 
 
-def _outputs(
-    examples: Iterable[Example], directions: Collection[Direction]
-) -> dict[tuple[Direction, str, str], Example]:
-    """What another run made of the same sentences."""
-    keys = ((Direction(e.source, e.target), e) for e in examples)
-    return {(direction, e.text, e.reference): e for direction, e in keys if direction in directions}
+def _same_sentence(example: Example, those: Iterable[Example]) -> Example | None:
+    """What another run made of a sentence; it may have read the test set in another order, and then that is unknown."""
+    same = (each for each in those if (each.text, each.reference) == (example.text, example.reference))
+    return next(same, None)
