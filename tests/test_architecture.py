@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROAD = ("corpus", "vocabulary", "batches", "model", "training", "decoding", "evaluation", "reports", "export")
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-SEES_EVERYTHING = {"cli", "config", "workflow", "translate_command", "translating", "__init__", "__main__"}
+COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "options"}
+SEES_EVERYTHING = COMMANDS | {"config", "workflow", "translating", "evaluating", "__init__", "__main__"}
 NOT_BETWEEN = {("decoding", "training"), ("evaluation", "training"), ("reports", "training"), ("export", "training")}
 
 
@@ -65,3 +67,14 @@ def test_nothing_is_pickled() -> None:
         assert "import pickle" not in text
         assert "torch.save" not in text
         assert "torch.load" not in text
+
+
+def test_an_installed_package_has_all_its_files() -> None:
+    pyproject = tomllib.loads((SOURCE.parent.parent / "pyproject.toml").read_text("utf-8"))
+    packed = set(pyproject["tool"]["setuptools"]["package-data"]["manyglot"])
+    others = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert others == packed

@@ -20,7 +20,7 @@ from manyglot.cli import main
 from manyglot.config import Experiment
 from manyglot.folders import held
 
-COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "describe", "export")
+COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "compare", "report", "describe", "export")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:

@@ -95,13 +95,18 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
+def unfinished_of(folder: Path) -> Path:
+    """Where a folder is while it is written."""
+    return folder.with_name(folder.name + ".unfinished")
+
+
 @contextmanager
 def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
     """As `written_whole`, for work that goes on where it was interrupted: what is done stays for the next time.
 
     The unfinished folder remembers what it is made from; work of another origin is cleared away.
     """
-    unfinished = folder.with_name(folder.name + ".unfinished")
+    unfinished = unfinished_of(folder)
     note, text = unfinished / "origin.json", json.dumps(origin, sort_keys=True)
     try:
         with held(unfinished):
@@ -121,7 +126,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
 
     Nothing is overwritten. A failure leaves nothing behind, and what a killed program left is cleared away.
     """
-    unfinished = folder.with_name(folder.name + ".unfinished")
+    unfinished = unfinished_of(folder)
     if folder.exists() and not is_empty(folder):
         raise FolderError(f"{folder} exists. Choose another folder, or delete it.")
     try:

@@ -18,30 +18,30 @@ from manyglot.batches.loader import Loader
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare import prepare as prepare_dataset
-from manyglot.config import Experiment, apply_override, read_experiment
+from manyglot.config import Experiment, read_experiment
 from manyglot.corpus.inspection import Inspection
 from manyglot.corpus.inspection import inspect as inspect_corpus
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
-from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.errors import CorpusError, FolderError, LanguageError, ManyglotError, SettingsError, Stopped, suggest
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, identifier_of
-from manyglot.evaluation.evaluate import evaluate as evaluate_directions
+from manyglot.errors import CorpusError, FolderError, ManyglotError, SettingsError, Stopped, suggest
+from manyglot.evaluating import evaluate as evaluate
+from manyglot.evaluating import evaluate_model, write_results
+from manyglot.evaluating import report as report
+from manyglot.evaluation.evaluate import Evaluation
 from manyglot.evaluation.sample import translated_measures
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
-from manyglot.folders import is_empty, written_whole
+from manyglot.folders import is_empty
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.reports.corpora import Preview
 from manyglot.reports.curves import draw_curves
 from manyglot.reports.history import History
-from manyglot.reports.page import write_report
 from manyglot.reports.summary import Summary
-from manyglot.settings import Settings, parse
+from manyglot.settings import parse
 from manyglot.training.checkpoint import RunState, load_best, optimizer_tensors
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.distributed import Team, num_processes, team
@@ -252,53 +252,6 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
 
 
-def evaluate(
-    model_folder: Path, data: Path, zero_shot: bool = False, output: Path | None = None, overrides: Iterable[str] = ()
-) -> Evaluation:
-    """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
-
-    With an output folder, the results are written there with a report. Settings are those the model was trained with;
-    `overrides` change those of `decoding` and `evaluation`.
-    """
-    if output is not None:
-        with written_whole(output) as unfinished:  # a folder that cannot be written is noticed before the work
-            evaluation, config = _evaluate(model_folder, data, zero_shot, overrides)
-            _write_results(unfinished, f"manyglot: {model_folder}", evaluation, model_folder.parent, config)
-        return evaluation
-    return _evaluate(model_folder, data, zero_shot, overrides)[0]
-
-
-def _evaluate(
-    model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str]
-) -> tuple[Evaluation, Mapping[str, Any]]:
-    """The evaluation, and the settings of the model's training."""
-    trained, dataset = load_model(model_folder), Dataset(data)
-    for code in dataset.languages:
-        if code not in trained.vocabulary.languages:
-            raise LanguageError(f"The model does not know '{code}', a language of {data}.")
-    config, trained_on = trained.config, trained.directions
-    values = {key: dict(config.get(key) or {}) for key in ("decoding", "evaluation")}
-    for override in overrides:
-        apply_override(values, override)
-    judged = parse(_JudgedBy, values)
-    evaluation = evaluate_directions(
-        Translator.of(trained, judged.decoding, find_device("auto")),
-        dataset.rows(Split.TEST),
-        [d for d in dataset.directions if d in trained_on],
-        [d for d in dataset.directions if d not in trained_on] if zero_shot else [],
-        identifier_of(judged.evaluation, dataset),
-        judged.evaluation,
-        dataset.pivot,
-    )
-    return evaluation, config
-
-
-def _write_results(folder: Path, title: str, evaluation: Evaluation, run: Path, config: Mapping[str, Any]) -> Path:
-    """Write all scores and sentences, and the report; return the report's path."""
-    evaluation.save(folder / "results.json")
-    return write_report(folder, title, evaluation, read_log(run / "log.jsonl"), config)
-
-
 def summarize(run: Path) -> Summary | None:
     """How a training ended, by its log; None where there is none."""
     return Summary.of(read_log(run / "log.jsonl"))
@@ -323,13 +276,6 @@ def _history(run: Path, by_tokens: bool) -> History:
     return history
 
 
-class _JudgedBy(Settings):
-    """The settings that matter when a trained model is evaluated."""
-
-    decoding: DecodingSettings = DecodingSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
-
-
 def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]:
     """The whole road with the built-in corpus, in minutes; return the scores and the path of the report.
 
@@ -344,9 +290,8 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
     experiment = read_experiment(config, overrides).model_copy(update={"data": output / "data", "run": output / "run"})
     prepare(experiment)
     model_folder = train(experiment)
-    evaluation = evaluate(model_folder, experiment.data, zero_shot=True)
-    title = "manyglot demo: a phrasebook"
-    return evaluation, _write_results(output, title, evaluation, experiment.run, experiment.resolved())
+    evaluation, about = evaluate_model(model_folder, experiment.data, zero_shot=True)
+    return evaluation, write_results(output, "manyglot demo: a phrasebook", evaluation, about)
 
 
 def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import write_report
 from manyglot.reports.tables import print_averages, print_examples
 
 
@@ -33,36 +30,6 @@ EVALUATION = Evaluation(
     pivot="en",
     settings={"decoding": {"beam": 5}},
 )
-
-
-class Links(HTMLParser):
-    """Everything a page would fetch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if name in ("src", "href") and value]
-
-
-def test_the_page_is_whole_and_escapes_text(tmp_path: Path) -> None:
-    log = [{"step": 1, "nll": 5.0}, {"step": 2, "nll": 4.0}, {"step": 2, "dev_nll": 4.5}]
-    path = write_report(tmp_path, "a <title>", EVALUATION, log, {"seed": 1})
-    page = path.read_text("utf-8")
-    links = Links()
-    links.feed(page)
-    assert links.found == [], "the page needs nothing from elsewhere"
-    assert "&lt;b&gt;Hund &amp; Katze&lt;/b&gt;" in page
-    assert "<b>Hund" not in page
-    assert page.count("<td class=wrong>en</td>") == 1, "a wrong language stands out, a right one does not"
-    for text in ("71.4", "German → French", "zero-shot", "training 4.00", "dev 4.50", "seed: 1", "tok:13a"):
-        assert text in page
-    assert (tmp_path / "matrix.svg").read_text("utf-8") in page
-
-
-def test_a_run_without_a_log_has_no_curve(tmp_path: Path) -> None:
-    assert "Learning" not in write_report(tmp_path, "t", EVALUATION, [], {}).read_text("utf-8")
 
 
 def test_the_matrix_has_a_cell_for_each_direction_and_measure() -> None:

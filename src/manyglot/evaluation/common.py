@@ -67,7 +67,8 @@ def common_part(runs: Sequence[Evaluation]) -> list[Evaluation]:
 
 def _with_parts(run: Evaluation, parts: dict[Direction, Part]) -> Evaluation:
     statistics = {direction: counted for direction, (_, counted) in parts.items() if counted is not None}
-    return replace(run, directions=[result for result, _ in parts.values()], statistics=statistics)
+    results = [result for result, _ in parts.values()]
+    return replace(run, directions=results, statistics=statistics, outputs_in={})
 
 
 def _cut(results: Sequence[DirectionResult], runs: Sequence[Evaluation]) -> list[Part]:

@@ -100,17 +100,27 @@ def read_systems(runs: Sequence[str], reference: str | None) -> tuple[list[Syste
     The reference is one of them, by its name or as it was given, or else one more run, which then comes first.
     """
     given = list(dict.fromkeys(runs))
-    names = {text: text.partition("=")[0] for text in given if "=" in text}
-    if reference is not None and reference not in given and reference not in names.values():
+    if reference is not None and reference not in given and reference not in [each.partition("=")[0] for each in given]:
         given.insert(0, reference)
-    folders = {text: [Path(folder) for folder in text.rpartition("=")[2].split(",")] for text in given}
-    short = {text: names.get(text) or folders[text][0].resolve().name for text in given}
+    short = name_runs(given)
+    systems = [System(short[text], [Evaluation.load(folder) for folder in folders_of(text)]) for text in given]
+    return systems, short.get(reference, reference) if reference is not None else None
+
+
+def name_runs(given: Sequence[str]) -> dict[str, str]:
+    """What runs are called, by what a user wrote: the name given to them, else that of the folder if it is the only."""
+    names = {text: text.partition("=")[0] for text in given if "=" in text}
+    short = {text: names.get(text) or folders_of(text)[0].resolve().name for text in given}
     if len(set(short.values())) < len(given):
         short = {text: names.get(text) or text for text in given}
-    systems = [System(short[text], [Evaluation.load(folder) for folder in folders[text]]) for text in given]
-    if len({system.name for system in systems}) < len(systems):
+    if len(set(short.values())) < len(given):
         raise ManyglotError("Two systems have the same name. Name them apart, as in a=FOLDER b=FOLDER.")
-    return systems, short.get(reference, reference) if reference is not None else None
+    return short
+
+
+def folders_of(text: str) -> list[Path]:
+    """The folders of `[NAME=]FOLDER[,FOLDER…]`."""
+    return [Path(folder) for folder in text.rpartition("=")[2].split(",")]
 
 
 def compare(
@@ -131,7 +141,7 @@ def compare(
     else:
         check_test_sets([(system.name, run) for system in systems for run in system.runs])
     chosen = next((system for system in systems if system.name == reference), None)
-    groups = _groups(runs[0])
+    groups = groups_of(runs[0])
     drawn = _resample(systems, chosen, num_samples, seed) if num_samples and chosen else {}
     rows = {
         system.name: {
@@ -170,7 +180,7 @@ def win_rate(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return 100 * fmean(our > their for our, their in zip(ours, theirs, strict=True))
 
 
-def _groups(run: Evaluation) -> dict[str, list[Direction]]:
+def groups_of(run: Evaluation) -> dict[str, list[Direction]]:
     """The directions of each group that has some."""
     kinds: dict[str, Callable[[DirectionResult], bool]] = {
         "en→xx": lambda d: not d.zero_shot and d.source == run.pivot,

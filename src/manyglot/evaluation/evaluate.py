@@ -1,13 +1,15 @@
-"""Evaluation of a model on many directions: translate everything at once, then score direction by direction."""
+"""Evaluation of a model on many directions: the sentences are chosen, translated and judged."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Direction
+from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
 from manyglot.evaluation.identify import Identifier, IdentifierName, make_identifier
@@ -15,9 +17,13 @@ from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
 from manyglot.evaluation.scores import Measure, TokenizerName
-from manyglot.evaluation.scoring import Translated, score_directions
-from manyglot.progress import Bar, bar, say
+from manyglot.evaluation.scoring import Scored, Translated, score_directions
+from manyglot.evaluation.translate import Chosen, Row, translate_chosen
+from manyglot.progress import say
 from manyglot.settings import Settings
+
+NAMED = 5
+"""Directions that a message names."""
 
 
 class EvaluationSettings(Settings):
@@ -62,16 +68,25 @@ def evaluate(
     pivot: str | None = None,
 ) -> Evaluation:
     """Translate and score the test rows in the given directions; those without any row are left out and named."""
-    seen = set(supervised)
-    tests = _tests(rows, [*supervised, *zero_shot], settings.max_sentences)
-    settings.measure.check({direction.target for direction in tests})
-    with bar(f"translating {len(tests)} directions", total=sum(map(len, tests.values()))) as progress:
-        outputs = translate_directions(translator, tests, progress)
+    chosen = choose(rows, supervised, zero_shot, settings)
+    return judge(translator.settings, chosen, translate_chosen(translator, chosen), identifier, settings, pivot)
+
+
+def judge(
+    decoding: DecodingSettings,
+    chosen: Chosen,
+    outputs: Mapping[Direction, Sequence[str]],
+    identifier: Identifier,
+    settings: EvaluationSettings,
+    pivot: str | None = None,
+) -> Evaluation:
+    """Score outputs that are there."""
+    rows = chosen.rows
     translated = {
-        d: Translated([row[d.source] for row in test], outputs[d], [row[d.target] for row in test])
-        for d, test in tests.items()
+        d: Translated(sources, outputs[d], [row[d.target] for row in rows[d]])
+        for d, sources in chosen.sources().items()
     }
-    scored = score_directions(translated, [d for d in tests if d not in seen], identifier, settings.measure)
+    scored = score_directions(translated, [d for d in rows if d in chosen.zero_shot], identifier, settings.measure)
     examples = [
         Example(*direction, each.result.zero_shot, *texts)
         for direction, each in scored.items()
@@ -83,29 +98,36 @@ def evaluate(
         identifier.name,
         settings.measure.chrf_signature(),
         pivot,
-        {"decoding": translator.settings.model_dump(), "evaluation": settings.model_dump()},
+        {"decoding": decoding.model_dump(), "evaluation": settings.model_dump()},
         {direction: each.statistics for direction, each in scored.items()},
+        _outputs_in(scored),
     )
 
 
-def _tests(
-    rows: Sequence[Mapping[str, str]], directions: Sequence[Direction], max_sentences: int | None
-) -> dict[Direction, Sequence[Mapping[str, str]]]:
-    """The rows of each direction."""
-    tests = {d: [row for row in rows if d.source in row and d.target in row][:max_sentences] for d in directions}
-    empty = [direction for direction, test in tests.items() if not test]
+def _outputs_in(scored: Mapping[Direction, Scored]) -> dict[str, dict[str, dict[str, int]]]:
+    """How many outputs into a language are in which, without languages that the identifier does not know."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for direction, each in scored.items():
+        if each.result.language_accuracy is not None:
+            kind = found.setdefault("zero-shot" if each.result.zero_shot else "supervised", {})
+            kind.setdefault(direction.target, Counter()).update(each.identified)
+    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
+
+
+def choose(
+    rows: Sequence[Row], supervised: Sequence[Direction], zero_shot: Sequence[Direction], settings: EvaluationSettings
+) -> Chosen:
+    """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
+    directions = [*supervised, *zero_shot]
+    found = {
+        d: [row for row in rows if d.source in row and d.target in row][: settings.max_sentences] for d in directions
+    }
+    empty = [direction for direction, test in found.items() if not test]
     if len(empty) == len(directions):
         raise CorpusError("There is no test text in any direction.")
     if empty:
-        say(f"Left out, because there is no test text: {', '.join(map(str, empty))}.")
-    return {direction: test for direction, test in tests.items() if test}
-
-
-def translate_directions(
-    translator: Translator, tests: Mapping[Direction, Sequence[Mapping[str, str]]], progress: Bar | None = None
-) -> dict[Direction, list[str]]:
-    """All directions in one call, so that batches mix target languages and waste nothing."""
-    texts = [row[direction.source] for direction, test in tests.items() for row in test]
-    targets = [direction.target for direction, test in tests.items() for _ in test]
-    outputs = iter(translator.translate(texts, targets, progress))
-    return {direction: [next(outputs) for _ in test] for direction, test in tests.items()}
+        named = ", ".join(map(str, empty[:NAMED])) + (f" and {len(empty) - NAMED} more" if empty[NAMED:] else "")
+        say(f"Left out, because there is no test text: {named}.")
+    chosen = Chosen({direction: test for direction, test in found.items() if test}, frozenset(zero_shot))
+    settings.measure.check({direction.target for direction in chosen.rows})
+    return chosen

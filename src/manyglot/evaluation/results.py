@@ -6,13 +6,15 @@ results.json        settings, signatures, averages and a record for each directi
 results.parquet     the same records as a table (with pyarrow)
 statistics.npz      what BLEU is computed from, sentence by sentence, so that runs can be compared by resampling
 translations.jsonl  every sentence: source, output, reference, and the language the output is in
+about.json          the model, its data and its training, for the report
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import fmean
@@ -25,6 +27,7 @@ from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
 from manyglot.progress import say
 
+TRANSLATIONS = "translations.jsonl"
 UNKNOWN = -1
 """Stands for a sentence whose language could not be told."""
 
@@ -109,6 +112,8 @@ class Evaluation:
     settings: Mapping[str, Any]
     """How was translated and judged."""
     statistics: Mapping[Direction, Statistics] = field(default_factory=dict)
+    outputs_in: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """How many outputs, supervised or zero-shot, into a target language are in which language."""
 
     def sample(self, number: int) -> list[Example]:
         """Some examples to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
@@ -127,7 +132,7 @@ class Evaluation:
             "supervised": [d for d in self.directions if not d.zero_shot],
             "zero-shot": [d for d in self.directions if d.zero_shot],
         }
-        return {name: _average(members) for name, members in groups.items() if members}
+        return {name: average(members) for name, members in groups.items() if members}
 
     def left_out(self) -> list[str]:
         """Target languages that the identifier does not know: they are in no mean of language accuracy."""
@@ -143,6 +148,7 @@ class Evaluation:
             "chrf_signature": self.chrf_signature,
             "pivot": self.pivot,
             "settings": dict(self.settings),
+            "outputs_in": self.outputs_in,
         }
 
     def save(self, path: Path) -> None:
@@ -152,7 +158,7 @@ class Evaluation:
         _write_parquet(path.with_suffix(".parquet"), self)
         if self.statistics:
             _write_statistics(path.with_name("statistics.npz"), self.statistics)
-        with path.with_name("translations.jsonl").open("w", encoding="utf-8") as file:
+        with path.with_name(TRANSLATIONS).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in self.examples)
 
     @classmethod
@@ -164,6 +170,7 @@ class Evaluation:
             names = {each.name for each in fields(DirectionResult)}
             directions = [DirectionResult(**{k: v for k, v in d.items() if k in names}) for d in values["directions"]]
             rest = {key: values[key] for key in ("identifier", "chrf_signature", "pivot", "settings")}
+            rest["outputs_in"] = dict(values.get("outputs_in", {}))  # results of earlier releases have none
         except OSError as error:
             raise FolderError(
                 f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
@@ -173,11 +180,48 @@ class Evaluation:
         return cls(directions, [], **rest, statistics=_read_statistics(path.with_name("statistics.npz"), directions))
 
 
+Places = Mapping[Direction, Collection[int]]
+"""Sentences of directions, by their places in the test set."""
+
+
+def pick_examples(examples: Iterable[Example], places: Places) -> Iterator[Example]:
+    """Some of the sentences."""
+    counted: Counter[Direction] = Counter()
+    for example in examples:
+        direction = Direction(example.source, example.target)
+        if counted[direction] in places.get(direction, ()):
+            yield example
+        counted[direction] += 1
+
+
+def read_examples(folder: Path, places: Places) -> Iterator[Example]:
+    """The same from the folder of a run; none where the sentences were not kept.
+
+    A line begins with its direction, so others are passed over without being read: there may be millions.
+    """
+    path, names = folder / TRANSLATIONS, {each.name for each in fields(Example)}
+    wanted = {json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",": those for d, those in places.items()}
+    lengths = {len(beginning) for beginning in wanted}
+    counted: Counter[str] = Counter()
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                beginning = next((line[:length] for length in lengths if line[:length] in wanted), "")
+                if counted[beginning] in wanted.get(beginning, ()):
+                    yield Example(**{key: value for key, value in json.loads(line).items() if key in names})
+                counted[beginning] += 1
+    except (OSError, ValueError, TypeError, AttributeError):
+        raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
+
+
 def _record(result: DirectionResult) -> dict[str, Any]:
     return {**asdict(result), "relative_accuracy": result.relative_accuracy}
 
 
-def _average(members: Sequence[DirectionResult]) -> dict[str, Any]:
+def average(members: Sequence[DirectionResult]) -> dict[str, Any]:
+    """Plain means over directions."""
     return {
         "num_directions": len(members),
         "bleu": fmean(d.bleu for d in members),

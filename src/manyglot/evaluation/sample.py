@@ -13,9 +13,9 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.evaluate import translate_directions
 from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
 from manyglot.evaluation.scores import check_tokenizers, score
+from manyglot.evaluation.translate import translate_directions
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.settings import Settings

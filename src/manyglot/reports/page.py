@@ -1,172 +1,228 @@
-"""The report: one HTML page that needs nothing else, opened from disk."""
+"""The report: one HTML page that needs nothing else, opened from disk.
+
+What can be read without a script is written here: averages, the model card, the worst directions, the curves. The
+heat map, the tables and the drift are drawn by page.js from the JSON inside the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import yaml
 
-from manyglot.corpus.languages import name_of, primary
-from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
-from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.tables import percent
+import manyglot
+from manyglot.corpus.languages import name_of
+from manyglot.evaluation.common import check_measures, check_test_sets
+from manyglot.evaluation.comparison import groups_of, win_rate
+from manyglot.evaluation.evaluate import DirectionResult, Evaluation
+from manyglot.evaluation.results import average
+from manyglot.progress import duration
+from manyglot.reports.learning import learning_html
+from manyglot.reports.page_data import Run as Run
+from manyglot.reports.page_data import page_data, worst_directions
+from manyglot.reports.page_data import read_run as read_run
+from manyglot.reports.page_data import run_of as run_of
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --accent: #0d5972; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-table { border-collapse: collapse; } td, th { padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
-td.number { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
-.scroll { overflow-x: auto; } .scroll svg { min-width: 44rem; max-width: 100%; height: auto; border-radius: 6px; }
-.wrong { color: #c2410c; font-weight: 600; } td:first-child { white-space: nowrap; }
-small, .quiet { opacity: .75; } pre { overflow-x: auto; font-size: .85rem; }
-"""
-
-
-def write_report(
-    folder: Path, title: str, evaluation: Evaluation, log: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
-) -> Path:
-    """Write report.html and the matrix alone as matrix.svg; return the page's path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = yaml.safe_dump({**config, **evaluation.settings}, sort_keys=False, allow_unicode=True)
-    matrix = matrix_svg(evaluation)
-    (folder / "matrix.svg").write_text(matrix, encoding="utf-8")
-    sections = [
-        f"<h1>{escape(title)}</h1>",
-        _averages(evaluation),
-        f"<h2>All directions</h2><div class=scroll>{matrix}</div>",
-        _languages(evaluation.directions),
-        _worst(evaluation.directions),
-        _examples(evaluation.sample(24)),
-        _curve(log),
-        f"<h2>Settings</h2><pre>{escape(settings)}</pre>",
-    ]
-    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{escape(title)}</title>"
-    path = folder / "report.html"
-    path.write_text(
-        f"<!doctype html><html lang=en>{head}<style>{STYLE}</style><body>{''.join(sections)}</body></html>\n",
-        encoding="utf-8",
-    )
-    return path
+SECTIONS = {
+    "averages": "Averages",
+    "map": "All directions at once",
+    "drift": "Where outputs drift to",
+    "worst": "Worst directions",
+    "directions": "Directions",
+    "languages": "Languages",
+    "learning": "Learning",
+    "card": "Model card",
+}
 
 
-def _averages(evaluation: Evaluation) -> str:
-    rows = [
-        (
-            name,
-            a["num_directions"],
-            f"{a['bleu']:.1f}",
-            f"{a['chrf']:.1f}",
-            percent(a["language_accuracy"]),
-            percent(a["reference_accuracy"]),
-        )
-        for name, a in evaluation.averages().items()
-    ]
-    signatures = [*sorted({d.bleu_signature for d in evaluation.directions}), evaluation.chrf_signature]
-    return (
-        _table(("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of the references"), rows, texts=1)
-        + f"<p><small>LangAcc: share of translations in the target language, told by {escape(evaluation.identifier)}; "
-        + "that of the references shows how well the identifier does on perfect text. "
-        + f"Signatures: {escape(' · '.join(signatures))}</small></p>"
-    )
-
-
-def _languages(directions: Sequence[DirectionResult]) -> str:
-    """Means by target language: which languages are bad."""
-    rows = []
-    for code in sorted({d.target for d in directions}):
-        into = [d for d in directions if d.target == code]
-        groups = [[d for d in into if d.zero_shot == zero_shot] for zero_shot in (False, True)]
-        cells = [f"{fmean(d.bleu for d in group):.1f}" if group else "–" for group in groups]
-        known = [[d.language_accuracy for d in group if d.language_accuracy is not None] for group in groups]
-        cells += [percent(fmean(values) if values else None) for values in known]
-        rows.append((f"{name_of(code)} ({code})", *cells))
-    headings = ("into", "BLEU supervised", "BLEU zero-shot", "LangAcc supervised", "LangAcc zero-shot")
-    return "<h2>By target language</h2>" + _table(headings, rows, texts=1)
-
-
-def _worst(directions: Sequence[DirectionResult], number: int = 10) -> str:
-    worst = sorted(directions, key=lambda d: d.bleu)[:number]
-    rows = [
-        (
-            f"{name_of(d.source)} → {name_of(d.target)}",
-            "zero-shot" if d.zero_shot else "supervised",
-            f"{d.bleu:.1f}",
-            f"{d.chrf:.1f}",
-            percent(d.language_accuracy),
-        )
-        for d in worst
-    ]
-    return "<h2>Worst directions</h2>" + _table(("direction", "kind", "BLEU", "chrF++", "LangAcc"), rows, texts=2)
-
-
-def _examples(examples: Sequence[Example]) -> str:
-    """Translations as they are; a language that is not the one asked for stands out."""
-    rows = []
-    for e in examples:
-        right = e.identified in (e.target, primary(e.target))
-        identified = e.identified if right else _Marked(e.identified or "none")
-        rows.append(
-            (
-                f"{e.source}→{e.target}" + (", zero-shot" if e.zero_shot else ""),
-                e.text,
-                e.output,
-                e.reference,
-                identified,
-            )
-        )
-    headings = ("direction", "source", "output", "reference", "identified as")
-    return "<h2>Translations</h2>" + _table(headings, rows, texts=len(headings))
-
-
-def _curve(log: Sequence[Mapping[str, Any]]) -> str:
-    """Training and dev loss against the step."""
-    lines = {
-        "training": [(line["step"], line["nll"]) for line in log if "nll" in line],
-        "dev": [(line["step"], line["dev_nll"]) for line in log if "dev_nll" in line],
+def write_page(path: Path, runs: Sequence[Run]) -> None:
+    """Write the report of the first run, beside others; they must have been tested alike."""
+    if len(runs) > 1:
+        check_measures([run.evaluation for run in runs])
+        check_test_sets([(run.name, run.evaluation) for run in runs])
+    data = page_data(runs)
+    bodies = {
+        "averages": _averages(runs),
+        "map": "<div id=heatmap></div>",
+        "drift": "<div id=drifts></div>" if any(run.evaluation.outputs_in for run in runs) else "",
+        "worst": _worst(runs, data),
+        "directions": "<div id=direction-table></div>",
+        "languages": "<div id=language-table></div>",
+        "learning": learning_html([(run.name, run.about.get("curves", {})) for run in runs]),
+        "card": "".join(map(_card, runs)),
     }
-    points = [point for line in lines.values() for point in line]
-    if not points:
-        return ""
-    last, top = max(step for step, _ in points), max(loss for _, loss in points)
-    drawn: list[str] = []
-    ends = [210 - 190 * line[-1][1] / top for line in lines.values() if line]
-    apart = 16 if len(ends) == 2 and abs(ends[0] - ends[1]) < 14 else 0  # labels that would cover each other
-    for colour, (name, line) in zip(("#0d5972", "#d9822b"), lines.items(), strict=True):
-        if not line:
-            continue
-        path = " ".join(f"{40 + 600 * step / last:.1f},{210 - 190 * loss / top:.1f}" for step, loss in line)
-        end = line[-1][1]
-        label = 214 - 190 * end / top - (apart if name == "training" else 0)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn.append(f'<text x="648" y="{label:.0f}" font-size="12" fill="{colour}">{name} {end:.2f}</text>')
-    axes = (
-        '<path d="M40 20V210H640" fill="none" stroke="#888"/>'
-        f'<text x="36" y="26" text-anchor="end" font-size="12" fill="#888">{top:.1f}</text>'
-        f'<text x="640" y="228" text-anchor="end" font-size="12" fill="#888">step {last:,}</text>'
+    shown = {key: body for key, body in bodies.items() if body}
+    links = "".join(f'<a href="#{key}">{SECTIONS[key]}</a>' for key in shown)
+    sections = "".join(f"<section id={key}><h2>{SECTIONS[key]}</h2>{body}</section>" for key, body in shown.items())
+    title = escape(" · ".join(run.name for run in runs))
+    page = (
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>{title}</title>\n<style>\n{_resource('page.css')}</style></head>\n<body>"
+        f"<header><h1>{title}</h1>{_lead(runs[0].evaluation)}<nav>{links}</nav></header>\n<main>{sections}</main>"
+        "<noscript><p>The heat map and the tables need JavaScript, which is part of this page.</p></noscript>"
+        f"<footer>manyglot {escape(manyglot.__version__)}</footer>\n"
+        f"<script type=application/json id=data>{embedded(data)}</script>\n<script>\n{_resource('page.js')}</script>"
+        "</body></html>\n"
     )
-    svg = f'<svg viewBox="0 0 760 236" width="760">{axes}{"".join(drawn)}</svg>'
+    path.write_text(page, encoding="utf-8", errors="replace")  # an output may hold half a letter
+
+
+def embedded(data: Any) -> str:
+    """JSON inside a page: no text in it can end the script that holds it."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _resource(name: str) -> str:
+    return files("manyglot.reports").joinpath(name).read_text("utf-8")
+
+
+def _lead(run: Evaluation) -> str:
+    """The run in a sentence."""
+    codes = {code for d in run.directions for code in (d.source, d.target)}
+    unseen = sum(d.zero_shot for d in run.directions)
+    counted = f"{len(run.directions):,} directions, {unseen:,} of them zero-shot, between {len(codes)} languages"
+    return f"<p class=quiet>{counted}; {sum(d.num_sentences for d in run.directions):,} sentences.</p>"
+
+
+def _averages(runs: Sequence[Run]) -> str:
+    others = len(runs) > 1
+    headings = ["directions", "number", *(["run"] if others else []), "BLEU", "chrF++", "LangAcc", "of references"]
+    headings += ["relative", "copied", "empty", *(f"win rate against {run.name}" for run in runs if others)]
+    lines = []
+    for group, members in groups_of(runs[0].evaluation).items():
+        for i, run in enumerate(runs):
+            results = {d.direction: d for d in run.evaluation.directions}
+            means = average([results[direction] for direction in members])
+            pivot = run.evaluation.pivot or "xx"
+            name = group.replace("en", pivot) if "→" in group else {"all": "all supervised"}.get(group, group)
+            cells = [_th(name), _number(f"{len(members):,}")] if not i else [_th(""), _number("")]
+            cells += [f'<td class="run{i} name">{escape(run.name)}</td>'] if others else []
+            keys = ("bleu", "chrf", "language_accuracy", "reference_accuracy", "relative_accuracy")
+            cells += [_number(_shown(means[key])) for key in (*keys, "copy_rate", "empty_rate")]
+            ours = [results[direction].bleu for direction in members]
+            for other in runs if others else []:
+                theirs = {d.direction: d.bleu for d in other.evaluation.directions}
+                rate = None if other is run else win_rate(ours, [theirs[direction] for direction in members])
+                cells.append(_number(_shown(rate)))
+            lines.append(f"<tr{' class=begins' if not i else ''}>{''.join(cells)}</tr>")
+    head = "".join(
+        f"<th scope=col{' class=name' if heading == 'run' else ''}>{escape(heading)}</th>" for heading in headings
+    )
+    table = f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    return table + _notes(runs[0].evaluation, others)
+
+
+def _notes(run: Evaluation, others: bool) -> str:
+    signatures = [*sorted({d.bleu_signature for d in run.directions}), run.chrf_signature]
+    notes = [
+        f"Plain means over directions. LangAcc: percent of outputs in the target language, told by {run.identifier}; "
+        "that of the references is what the identifier sees in perfect text, and relative is in percent of it."
+    ]
+    if others:
+        notes.append("Win rate: percent of directions with a strictly higher BLEU.")
+    if unknown := run.left_out():
+        notes.append(f"The identifier does not know {', '.join(unknown)}, which LangAcc leaves out.")
+    notes.append(f"Signatures: {' · '.join(each for each in signatures if each)}.")
+    return f"<p class=quiet>{escape(' '.join(notes))}</p>"
+
+
+def _worst(runs: Sequence[Run], data: Mapping[str, Any]) -> str:
+    """The worst directions, with sentences where these are known."""
+    numbers = {d.direction: i for i, d in enumerate(runs[0].evaluation.directions)}
+    parts = []
+    for kind, those in worst_directions(runs[0].evaluation).items():
+        parts.append(f"<h3>{kind.capitalize()}</h3>")
+        for i, d in enumerate(those):
+            entries = data["examples"].get(numbers[d.direction], [])
+            sentences = "".join(_sentence(d, entry, runs, data["texts"]) for entry in entries)
+            parts.append(f"<details{' open' if not i else ''}><summary>{_heading(d)}</summary>{sentences}</details>")
     return (
-        f"<h2>Learning</h2><p class=quiet>Negative log-likelihood of a target token.</p><div class=scroll>{svg}</div>"
+        f"<p class=quiet>By BLEU of {escape(runs[0].name)}; sentences are spread evenly over the test set.</p>"
+        + "".join(parts)
     )
 
 
-class _Marked(str):
-    """A cell that stands out."""
+def _heading(d: DirectionResult) -> str:
+    facts = [f"BLEU {d.bleu:.1f}", f"chrF++ {_shown(d.chrf)}"]
+    if d.language_accuracy is not None:
+        facts.append(f"LangAcc {d.language_accuracy:.0f}%")
+    if d.other_language and d.other_share >= 5:
+        facts.append(f"{d.other_share:.0f}% in {name_of(d.other_language)}")
+    return f"<b>{escape(name_of(d.source))} → {escape(name_of(d.target))}</b> <span>{escape(', '.join(facts))}</span>"
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[object]], texts: int) -> str:
-    """A table whose first `texts` columns are text and whose others are numbers."""
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    lines = ("".join(_cell(cell, text=i < texts) for i, cell in enumerate(row)) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<div class=scroll><table><tr>{head}</tr>{body}</table></div>"
+def _sentence(d: DirectionResult, entry: Sequence[Any], runs: Sequence[Run], texts: Sequence[str]) -> str:
+    """Source, outputs and reference under one another; a language that is not the one asked for stands out."""
+    text, output, reference, identified, others = entry
+    lines = [_line("source", texts[text], d.source)]
+    made = [(runs[0].name, output, identified)]
+    made += [(run.name, *each) for run, each in zip(runs[1:], others, strict=True) if each is not None]
+    for name, number, told in made:
+        label = "output" if len(runs) == 1 else f"output of {name}"
+        wrong = "" if told == d.target else f" <em>{escape(name_of(told) if told else 'no language')}</em>"
+        lines.append(_line(label, texts[number], told, wrong if d.language_accuracy is not None else ""))
+    lines.append(_line("reference", texts[reference], d.target))
+    return f"<dl class=sentence>{''.join(lines)}</dl>"
 
 
-def _cell(value: object, text: bool) -> str:
-    kind = "class=number" if not text else "class=wrong" if isinstance(value, _Marked) else "dir=auto"
-    return f"<td {kind}>{escape(str(value))}</td>"
+def _line(label: str, text: str, code: str, mark: str = "") -> str:
+    lang = f' lang="{escape(code)}"' if code else ""
+    shown = escape(text) if text.strip() else "<i class=quiet>empty</i>"
+    return f"<dt>{escape(label)}{mark}</dt><dd dir=auto{lang}>{shown}</dd>"
+
+
+def _card(run: Run) -> str:
+    """Languages, data, parameters, time and settings of a run."""
+    about, facts = run.about, {}
+    if about:
+        training, data = about["training"], about["data"]
+        codes = about["languages"]
+        facts["model"] = about["model"]
+        facts["languages"] = f"{len(codes)}: {', '.join(f'{name_of(code)} ({code})' for code in codes)}"
+        facts["trained directions"] = f"{about['num_trained_directions']:,}"
+        facts["tested on"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
+        parts = ", ".join(f"{part} {n:,}" for part, n in about["parameters"].items())
+        facts["parameters"] = f"{about['num_parameters']:,} ({parts})"
+        facts["subwords"] = f"{about['num_subwords']:,}"
+        facts["training"] = ", ".join(_training(training))
+    settings = {**about.get("config", {}), **run.evaluation.settings}
+    rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
+    missing = "" if about else "<p class=quiet>about.json, which tells of the model and its training, is not there.</p>"
+    text = escape(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    return (
+        f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"
+        f"<details><summary>Settings</summary><pre>{text}</pre></details>"
+    )
+
+
+def _training(training: Mapping[str, Any]) -> list[str]:
+    found = []
+    if training.get("steps"):
+        found.append(f"{training['steps']:,} steps")
+    if training.get("target_tokens"):
+        found.append(f"{training['target_tokens']:,} target tokens")
+    if training.get("seconds"):
+        found.append(duration(training["seconds"]))
+    if training.get("best_by"):
+        found.append(f"weights of step {training['step']:,}, the best by {training['best_by']}")
+    return found
+
+
+def _th(text: str) -> str:
+    return f"<th scope=row>{escape(text)}</th>"
+
+
+def _number(text: str) -> str:
+    return f"<td class=number>{escape(text)}</td>"
+
+
+def _shown(value: float | None) -> str:
+    """Nothing that is not a number: chrF++ of a common part is not known."""
+    return "–" if value is None or value != value else f"{value:.1f}"

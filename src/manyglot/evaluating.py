@@ -1,0 +1,184 @@
+"""Evaluation from end to end: a model folder and prepared data become scores, sentences and a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyglot.batches.dataset import Dataset
+from manyglot.config import apply_override
+from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.translator import Translator
+from manyglot.devices import find_device
+from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.evaluation.common import common_part
+from manyglot.evaluation.comparison import folders_of, name_runs
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, identifier_of, judge
+from manyglot.evaluation.identify import Identifier
+from manyglot.evaluation.kept import Kept
+from manyglot.evaluation.translate import Chosen, translate_chosen
+from manyglot.folders import checksum, continued, is_empty, unfinished_of
+from manyglot.model.folder import TrainedModel, load_model
+from manyglot.reports.history import History
+from manyglot.reports.matrix import matrix_svg
+from manyglot.reports.page import read_run, run_of, write_page
+from manyglot.settings import Settings, parse
+from manyglot.training.distributed import num_processes, team
+from manyglot.training.log import read_log
+
+_Judged = tuple[Evaluation, Mapping[str, Any]]
+
+CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy")
+"""What of the log is drawn in a report."""
+MOST_POINTS = 200
+"""Of a curve in a report."""
+
+
+def evaluate(
+    model_folder: Path, data: Path, zero_shot: bool = False, output: Path | None = None, overrides: Iterable[str] = ()
+) -> Evaluation:
+    """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
+
+    With an output folder, the results are written there with a report, and an interrupted evaluation goes on with what
+    it has translated; under torchrun all processes translate. Settings are those the model was trained with;
+    `overrides` change those of `decoding` and `evaluation`.
+    """
+    if output is None:
+        if num_processes() > 1:
+            raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
+        return evaluate_model(model_folder, data, zero_shot, overrides)[0]
+    if output.exists() and not is_empty(output):
+        raise FolderError(f"{output} exists. Choose another folder, or delete it.")
+    with team("auto") as processes:
+        task = _Task.of(model_folder, data, zero_shot, overrides, processes.device)
+        with continued(output, {"kind": "evaluation"}) if processes.leads else nullcontext():
+            processes.wait()  # the folder is there
+            kept = Kept(unfinished_of(output), task.origin(), processes.rank)
+            translate_chosen(task.translator, task.chosen, kept, processes)
+            processes.wait()
+            if processes.leads:
+                evaluation = task.judge(kept.read(task.chosen.sources()))
+                write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
+                kept.clear()
+        processes.wait()
+        return evaluation if processes.leads else Evaluation.load(output)
+
+
+def evaluate_model(model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str] = ()) -> _Judged:
+    """The evaluation, and what is to be said about the model; nothing is written."""
+    task = _Task.of(model_folder, data, zero_shot, overrides, find_device("auto"))
+    return task.judge(translate_chosen(task.translator, task.chosen)), task.about()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A model and what it is judged on and by."""
+
+    folder: Path
+    trained: TrainedModel
+    dataset: Dataset
+    judged: _JudgedBy
+    translator: Translator
+    chosen: Chosen
+    identifier: Identifier
+
+    @classmethod
+    def of(cls, folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str], device: torch.device) -> _Task:
+        """Read everything; what cannot be judged is refused."""
+        trained, dataset = load_model(folder), Dataset(data)
+        for code in dataset.languages:
+            if code not in trained.vocabulary.languages:
+                raise LanguageError(f"The model does not know '{code}', a language of {data}.")
+        values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
+        for override in overrides:
+            apply_override(values, override)
+        judged, seen = parse(_JudgedBy, values), set(trained.directions)
+        supervised = [d for d in dataset.directions if d in seen]
+        unseen = [d for d in dataset.directions if d not in seen] if zero_shot else []
+        chosen = choose(dataset.rows(Split.TEST), supervised, unseen, judged.evaluation)
+        translator = Translator.of(trained, judged.decoding, device)
+        return cls(folder, trained, dataset, judged, translator, chosen, identifier_of(judged.evaluation, dataset))
+
+    def origin(self) -> dict[str, Any]:
+        """What outputs depend on, beside their sources."""
+        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        return {
+            "model": {path.name: checksum(path) for path in files},
+            "decoding": self.judged.decoding.model_dump(mode="json"),
+        }
+
+    def judge(self, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:
+        """Score outputs that are there."""
+        settings = self.judged
+        return judge(settings.decoding, self.chosen, outputs, self.identifier, settings.evaluation, self.dataset.pivot)
+
+    def about(self) -> dict[str, Any]:
+        """What is to be said about the model."""
+        return _about(self.folder, self.trained, self.dataset)
+
+
+def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:
+    """Write all scores and sentences, and the report; return the report's path."""
+    evaluation.save(folder / "results.json")
+    (folder / "about.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "matrix.svg").write_text(matrix_svg(evaluation), encoding="utf-8")
+    write_page(folder / "report.html", [run_of(name, evaluation, about)])
+    return folder / "report.html"
+
+
+def report(runs: Sequence[str], output: Path, common: bool = False) -> None:
+    """Write the report of a run, beside others if there are any: `[NAME=]FOLDER` each, of `evaluate`'s output."""
+    given = list(dict.fromkeys(runs))
+    for text in given:
+        if len(folders_of(text)) > 1:
+            raise SettingsError(f"{text}: a report shows single runs. Give each seed by itself.")
+    found = [read_run(name, folders_of(text)[0]) for text, name in name_runs(given).items()]
+    if common:
+        parts = common_part([run.evaluation for run in found])
+        found = [replace(run, evaluation=part) for run, part in zip(found, parts, strict=True)]
+    write_page(output, found)
+
+
+def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[str, Any]:
+    """The model, its data and its training, with its curves where the log is beside it."""
+    log = read_log(model_folder.parent / "log.jsonl")
+    history, parameters = History(log), trained.model.num_parameters()
+    same = dataset.card["origin"].get("corpus") == trained.config.get(
+        "corpus"
+    )  # what it is judged on may be other text
+    curves = {key: history.curve(key).thinned(MOST_POINTS) for key in CURVES}
+    return {
+        "model": str(model_folder),
+        "languages": list(trained.vocabulary.languages),
+        "num_trained_directions": len(trained.directions),
+        "num_subwords": len(trained.vocabulary.subwords),
+        "num_parameters": sum(parameters.values()),
+        "parameters": parameters,
+        "training": {
+            **trained.training,
+            "target_tokens": history.num_tokens,
+            "seconds": log[-1].get("seconds") if log else None,
+        },
+        "data": {
+            "folder": str(dataset.folder),
+            "rows": dataset.card["rows"],
+            "sentences": {code: each["sentences"] for code, each in dataset.card["subwords"].items()} if same else {},
+        },
+        "curves": {key: [[float(n) for n in xy] for xy in zip(*each, strict=True)] for key, each in curves.items()},
+        "config": trained.config,
+    }
+
+
+class _JudgedBy(Settings):
+    """The settings that matter when a trained model is evaluated."""
+
+    decoding: DecodingSettings = DecodingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()

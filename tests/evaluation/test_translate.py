@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manyglot.corpus.languages import Direction, Languages, directions_of
+from manyglot.evaluation.kept import Kept
+from manyglot.evaluation.translate import BLOCKS_AT_ONCE, Chosen, translate_chosen
+
+CODES = ("de", "en", "fr", "sw")
+ROWS = [{code: f"{code} {n}" for code in CODES if (code, n) != ("fr", 2)} for n in range(5)]
+DIRECTIONS = directions_of(Languages(CODES))
+CHOSEN = Chosen({d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset())
+EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in CHOSEN.rows.items()}
+
+
+class Translator:
+    """Tells what it was asked for; stops after some calls."""
+
+    def __init__(self, at_once: int = 1000, stop_after: int | None = None) -> None:
+        self.engine, self.calls, self.stop_after = SimpleNamespace(at_once=at_once), [], stop_after  # type: ignore[var-annotated]
+
+    def translate(self, texts: list[str], to: list[str], progress: Any, first: int) -> list[str]:
+        if self.stop_after is not None and len(self.calls) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.calls.append((texts, to, first))
+        progress.advance(len(texts))
+        return [f"{code}({text})" for text, code in zip(texts, to, strict=True)]
+
+
+class Part:
+    """One of several processes."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+    def share(self, things: Any) -> list[tuple[int, Any]]:
+        return list(enumerate(things))[self.rank :: self.size]
+
+    def wait(self) -> None:
+        pass
+
+
+def run(translator: Translator, *arguments: Any) -> dict[Direction, list[str]]:
+    return translate_chosen(translator, CHOSEN, *arguments)  # type: ignore[arg-type]
+
+
+def test_a_sentence_is_beside_itself_for_all_its_targets() -> None:
+    translator = Translator()
+    assert run(translator) == EXPECTED
+    assert len(translator.calls) == 4, "a call for each source language"
+    texts, targets, _ = translator.calls[0]
+    assert texts[:4] == ["de 0", "de 0", "de 0", "de 1"]
+    assert targets[:4] == ["en", "fr", "sw", "en"]
+
+
+def test_places_do_not_depend_on_what_is_kept(tmp_path: Path) -> None:
+    """So that what is drawn at random is the same in an evaluation that was interrupted."""
+    whole, first, second = Translator(1), Translator(1, stop_after=3), Translator(1)
+    run(whole)
+    assert len(whole.calls) > 4, f"blocks of {BLOCKS_AT_ONCE} sentences or a direction"
+    with pytest.raises(KeyboardInterrupt):
+        run(first, Kept(tmp_path, {}))
+    assert run(second, Kept(tmp_path, {})) == EXPECTED
+    assert first.calls + second.calls == whole.calls, "nothing is translated twice, and all in the same places"
+
+
+def test_processes_share_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(Translator(1, stop_after=2), Kept(tmp_path, {}))
+    translators = [Translator(1) for _ in range(3)]
+    done = Kept(tmp_path, {}).read(CHOSEN.sources())
+    for rank, translator in enumerate(translators):  # one after another: each has to be told what was there
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        kept = Kept(folder, {}, rank)
+        kept.add(done, CHOSEN.sources())
+        run(translator, kept, Part(rank, 3))
+        done_here = kept.read(CHOSEN.sources())
+        assert done.keys() <= done_here.keys()
+        Kept(tmp_path, {}, rank + 1).add(done_here, CHOSEN.sources())
+    assert Kept(tmp_path, {}).read(CHOSEN.sources()) == EXPECTED
+    assert [len(translator.calls) for translator in translators] == [4, 3, 3]
+    assert "2 of 12 directions are translated already." in capsys.readouterr().err
