@@ -21,7 +21,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -165,30 +165,61 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
     return translate
 
 
-def measure(name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> Measured:
-    """Translate a few sentences to warm up, then all, and one of middling length alone."""
-    settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
-    if options.model is not None:
-        settings = DecodingSettings(beam=options.beam)
-    make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
-    translate = make(name, dataset, options, settings)
-    languages = [i % len(dataset.languages) for i in range(len(texts))]
-    translate(texts[:: max(1, len(texts) // 8)], languages[:8] * len(texts))
-    start = time.perf_counter()
-    if find_device(options.device).type == "cuda" and name != "hf":
-        translate(texts, languages)
-    first = time.perf_counter() - start
-    start = time.perf_counter()
-    tokens = translate(texts, languages)
-    seconds = time.perf_counter() - start
-    middle = sorted(texts, key=len)[len(texts) // 2]
-    alone = []
-    translate([middle], languages[:1])
-    for _ in range(options.alone):
-        begin = time.perf_counter()
-        translate([middle], languages[:1])
-        alone.append(time.perf_counter() - begin)
-    return Measured(name, tokens / seconds, len(texts) / seconds, 1000 * statistics.median(alone), seconds, first)
+class Running:
+    """A system, and what is known of it so far."""
+
+    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> None:
+        settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
+        if options.model is not None:
+            settings = DecodingSettings(beam=options.beam)
+        make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
+        self.name, self.texts, self.translate = name, texts, make(name, dataset, options, settings)
+        self.languages = [i % len(dataset.languages) for i in range(len(texts))]
+        self.translate(texts[:: max(1, len(texts) // 8)], self.languages[:8] * len(texts))
+        start = time.perf_counter()
+        if find_device(options.device).type == "cuda" and name != "hf":
+            self.translate(texts, self.languages)
+        self.first = time.perf_counter() - start
+        self.tokens, self.seconds = 0, list[float]()
+
+    def round(self) -> None:
+        """All sentences, timed."""
+        start = time.perf_counter()
+        self.tokens = self.translate(self.texts, self.languages)
+        self.seconds.append(time.perf_counter() - start)
+
+    def alone(self, times: int) -> float:
+        """Seconds for a sentence of middling length."""
+        middle, seconds = sorted(self.texts, key=len)[len(self.texts) // 2], []
+        self.translate([middle], self.languages[:1])
+        for _ in range(times):
+            begin = time.perf_counter()
+            self.translate([middle], self.languages[:1])
+            seconds.append(time.perf_counter() - begin)
+        return statistics.median(seconds)
+
+    def measured(self, times_alone: int) -> Measured:
+        """The medians."""
+        seconds = statistics.median(self.seconds)
+        speed = self.tokens / seconds, len(self.texts) / seconds
+        return Measured(self.name, *speed, 1000 * self.alone(times_alone), seconds, self.first)
+
+
+def in_turns(
+    names: list[str], dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]
+) -> Iterator[Measured]:
+    """Let systems translate all sentences one after the other, again and again: who else is on the machine hits all."""
+    systems = []
+    for name in names:
+        try:
+            systems.append(Running(name, dataset, options, texts))
+        except ImportError as error:
+            print(f"{name}: left out, {error}")
+    for _ in range(options.rounds):
+        for each in systems:
+            each.round()
+    for each in systems:
+        yield each.measured(options.alone)
 
 
 def lengths(dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> dict[tuple[int, ...], int]:
@@ -216,6 +247,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
     parser.add_argument("--alone", type=int, default=3, help="times that one sentence is translated alone")
+    parser.add_argument("--rounds", type=int, default=3, help="times that all are translated, on a CPU in turns")
     parser.add_argument("--systems", nargs="+", help=f"on a CPU {' '.join(SYSTEMS)}, on a GPU {' '.join(ON_GPU)}")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
@@ -223,21 +255,18 @@ def main() -> None:
     dataset = Dataset(options.data)
     texts = sentences(dataset, options.sentences)
     print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam}")
-    print(f"{'':<14} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
+    print(f"{'':<20} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
     options.lengths = lengths(dataset, options, texts) if options.model is not None else {}
+    names = options.systems or (ON_GPU if on_gpu else SYSTEMS)
     rows: list[Any] = []
-    for name in options.systems or (ON_GPU if on_gpu else SYSTEMS):
-        try:
-            row = measure(name, dataset, options, texts)
-        except ImportError as error:
-            print(f"{name}: left out, {error}")
-            continue
-        rows.append(row)
-        print(
-            f"{row.name:<14} {row.tokens_per_second:>10,.0f} {row.sentences_per_second:>12,.1f} "
-            f"{row.one_sentence_milliseconds:>8.1f} ms {row.seconds:>9.2f} {row.first_seconds:>7.1f}",
-            flush=True,
-        )
+    for together in [[name] for name in names] if on_gpu else [names]:
+        for row in in_turns(together, dataset, options, texts):
+            rows.append(row)
+            print(
+                f"{row.name:<20} {row.tokens_per_second:>10,.0f} {row.sentences_per_second:>12,.1f} "
+                f"{row.one_sentence_milliseconds:>8.1f} ms {row.seconds:>9.2f} {row.first_seconds:>7.1f}",
+                flush=True,
+            )
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 
