@@ -8,10 +8,27 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
-ROAD = ("corpus", "vocabulary", "batches", "model", "training", "decoding", "evaluation", "reports", "export")
+ROAD = (
+    "corpus",
+    "vocabulary",
+    "batches",
+    "model",
+    "training",
+    "decoding",
+    "evaluation",
+    "probing",
+    "reports",
+    "export",
+)
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
 SEES_EVERYTHING = {"cli", "config", "workflow", "translate_command", "translating", "__init__", "__main__"}
-NOT_BETWEEN = {("decoding", "training"), ("evaluation", "training"), ("reports", "training"), ("export", "training")}
+NOT_BETWEEN = {
+    ("decoding", "training"),
+    ("evaluation", "training"),
+    ("probing", "training"),
+    ("reports", "training"),
+    ("export", "training"),
+}
 
 
 def imported(path: Path) -> set[str]:
