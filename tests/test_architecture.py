@@ -21,7 +21,16 @@ ROAD = (
     "export",
 )
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-SEES_EVERYTHING = {"cli", "config", "workflow", "translate_command", "translating", "__init__", "__main__"}
+SEES_EVERYTHING = {
+    "cli",
+    "config",
+    "workflow",
+    "translate_command",
+    "probe_command",
+    "translating",
+    "__init__",
+    "__main__",
+}
 NOT_BETWEEN = {
     ("decoding", "training"),
     ("evaluation", "training"),

@@ -16,6 +16,7 @@ import typer
 
 import manyglot
 from manyglot.errors import ManyglotError, SettingsError, Stopped
+from manyglot.probe_command import probe
 from manyglot.progress import is_silent, say
 from manyglot.translate_command import translate
 
@@ -327,6 +328,9 @@ def compare(
     chosen = table_format(form)
     systems, name = read_systems(runs, reference)
     print(comparison_text(compare_systems(systems, name, common, significance, seed), chosen), end="")
+
+
+app.command()(probe)
 
 
 @app.command()

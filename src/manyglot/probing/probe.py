@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from manyglot.errors import SettingsError
 from manyglot.probing.neighbours import NEIGHBOURS, Counts, Floats, Order, Vote, count, ranked, similarities
 from manyglot.probing.uriel import GROUPS, UNKNOWN, FeatureSet, Uriel, require
+
+if TYPE_CHECKING:
+    from manyglot.probing.representations import Representation
 
 WIDTH = 512
 """Of random vectors."""
@@ -166,6 +169,16 @@ class Prober:
                 )
         if not self.sets:
             raise SettingsError(f"No two of the languages {', '.join(self.located.codes)} have a common feature.")
+
+
+def probe_all(
+    uriel: Uriel, representations: Sequence[Representation], settings: ProbeSettings
+) -> tuple[list[ProbeResult], dict[str, str]]:
+    """Probe representations; also the languages that are left out, with the reasons."""
+    probers = {codes: Prober(uriel, codes, settings) for codes in dict.fromkeys(each.codes for each in representations)}
+    results = [probers[each.codes].probe(each.model, each.method, each.values) for each in representations]
+    left_out = {code: why for prober in probers.values() for code, why in prober.located.left_out.items()}
+    return results, dict(sorted(left_out.items()))
 
 
 def chosen(counts: Sequence[Counts]) -> Order:

@@ -124,17 +124,23 @@ class Uriel:
 
     def feature_sets(self, isos: Sequence[str], group: str) -> list[FeatureSet]:
         """The sets of a group for some languages; one in which no two have a common feature says nothing."""
-        begin, sources = GROUPS[group]
-        columns = [i for i, name in enumerate(self.features) if name.startswith(begin)]
+        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
         names = tuple(self.features[i] for i in columns)
         rows = [self._row[iso] for iso in isos]
         values = self._values[np.ix_(rows, columns)]
-        found = [
-            FeatureSet(group, source, names, values[:, :, self.sources.index(source)])
-            for source in sources
-            if source in self.sources
-        ]
+        found = [FeatureSet(group, source, names, values[:, :, self.sources.index(source)]) for source in there]
         return [each for each in found if each.num_languages > 1]
+
+    def missing(self, iso: str | None, group: str) -> NDArray[np.intp]:
+        """The places of a group's features that none of its sources has of a language."""
+        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
+        if iso is None:
+            return np.arange(len(columns))
+        values = self._values[np.ix_([self._row[iso]], columns, [self.sources.index(source) for source in there])]
+        return np.flatnonzero((values[0] == UNKNOWN).all(axis=1))
+
+    def _columns(self, group: str) -> list[int]:
+        return [i for i, name in enumerate(self.features) if name.startswith(GROUPS[group][0])]
 
     def family_and_geography(self, isos: Sequence[str]) -> Vectors:
         """Vectors of what is known of languages without any model: their families, and where they are spoken.
