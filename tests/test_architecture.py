@@ -9,11 +9,28 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
-ROAD = ("corpus", "vocabulary", "batches", "model", "training", "decoding", "evaluation", "reports", "export")
+ROAD = (
+    "corpus",
+    "vocabulary",
+    "batches",
+    "model",
+    "training",
+    "decoding",
+    "evaluation",
+    "probing",
+    "reports",
+    "export",
+)
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "options"}
+COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "probe_command", "options"}
 SEES_EVERYTHING = COMMANDS | {"config", "workflow", "translating", "evaluating", "__init__", "__main__"}
-NOT_BETWEEN = {("decoding", "training"), ("evaluation", "training"), ("reports", "training"), ("export", "training")}
+NOT_BETWEEN = {
+    ("decoding", "training"),
+    ("evaluation", "training"),
+    ("reports", "training"),
+    ("export", "training"),
+    ("probing", "training"),
+}
 
 
 def imported(path: Path) -> set[str]:

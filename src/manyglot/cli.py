@@ -18,6 +18,7 @@ from manyglot import corpus_commands
 from manyglot.errors import ManyglotError, SettingsError, Stopped
 from manyglot.evaluation_commands import compare, evaluate, report
 from manyglot.options import AsJson, ConfigFile, ModelFolder, Overrides, print_json
+from manyglot.probe_command import probe
 from manyglot.progress import is_silent, say
 from manyglot.translate_command import translate
 
@@ -171,6 +172,9 @@ app.command()(translate)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(report)
+
+
+app.command()(probe)
 
 
 @app.command()

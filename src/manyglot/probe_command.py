@@ -1,0 +1,93 @@
+"""The command `manyglot probe`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from manyglot.errors import SettingsError, suggest
+from manyglot.progress import say
+
+if TYPE_CHECKING:
+    from manyglot.probing.representations import Representation
+    from manyglot.probing.uriel import Uriel
+
+
+def probe(
+    models: Annotated[list[str], typer.Argument(help="Model folders; NAME=FOLDER gives one a name.", metavar="MODEL…")],
+    vote: Annotated[
+        str, typer.Option(help="majority, or paper: more than k/2 votes and the best k taken afterwards.")
+    ] = "majority",
+    neighbours: Annotated[str, typer.Option(help="Numbers of neighbours, k.")] = "1,3,5,7,9",
+    random: Annotated[int, typer.Option(min=2, help="Draws of random vectors.")] = 100,
+    permutations: Annotated[int, typer.Option(min=1, help="Of the languages, for the p-value.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Of draws and permutations.")] = 1,
+    uriel: Annotated[Path | None, typer.Option(help="The folder `data` of lang2vec, if it is not installed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw accuracy against k: .png, .svg or .pdf.")
+    ] = None,
+    fill: Annotated[
+        str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL does not have of it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Ask what a model has learnt of its languages.
+
+    Predicts their typological features (URIEL: syntax, phonology, inventory of sounds) from those of the languages
+    whose representations in the model are nearest, beside what is told without a model.
+    """
+    from manyglot.probing.neighbours import Vote
+    from manyglot.probing.probe import ProbeSettings, probe_all
+    from manyglot.probing.representations import read_models
+    from manyglot.probing.uriel import read_uriel
+    from manyglot.reports.probing import check_picture, draw_probing, left_out_text, probing_text
+
+    if vote not in list(Vote):
+        raise SettingsError(f"--vote: '{vote}' is not a vote. {suggest(vote, list(Vote))}")
+    settings = ProbeSettings(read_numbers(neighbours), Vote(vote), random, permutations, seed)
+    if output is not None:
+        check_picture(output)
+    database = read_uriel(uriel)
+    representations = read_models(models)
+    if fill is not None:
+        return _fill(database, representations, fill, settings.neighbours, as_json)
+    results, left_out = probe_all(database, representations, settings)
+    if output is not None:
+        draw_probing(results, settings, output)
+    if as_json:
+        return _print_json({"left_out": left_out, "results": [each.as_json() for each in results]})
+    print(probing_text(results, settings), end="")
+    if left_out:
+        say(left_out_text(left_out))
+
+
+def read_numbers(text: str) -> tuple[int, ...]:
+    """Numbers of neighbours from `1,3,5`."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(f"--neighbours: '{text}' is not a list of numbers such as 1,3,5.") from None
+
+
+def _fill(
+    database: Uriel, representations: Sequence[Representation], language: str, neighbours: Sequence[int], as_json: bool
+) -> None:
+    """Print the predicted features by the first representation of a model."""
+    from manyglot.probing.fill import fill
+    from manyglot.reports.probing import filled_text
+
+    first = representations[0]
+    if any(each.model != first.model for each in representations):
+        raise SettingsError("--fill takes one model; its first representation is asked.")
+    code, filled = fill(database, first, language, neighbours)
+    if as_json:
+        return _print_json({"language": code, "method": first.method, "filled": [each.as_json() for each in filled]})
+    print(filled_text(code, f"{first.model} ({first.method})", filled), end="")
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
