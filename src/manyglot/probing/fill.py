@@ -62,7 +62,9 @@ def _fill_group(
     told: FeatureSet, missing: Order, similarity_LL: Floats, others: Sequence[str], neighbours: Sequence[int]
 ) -> list[Filled]:
     order_NLM = ranked(similarity_LL[None, 1:, 1:])
-    k = neighbours[int(np.argmax(count(order_NLM, told, neighbours, Vote.MAJORITY).accuracy()[0].round(9)))]
+    k = neighbours[
+        int(np.argmax(count(order_NLM, told, neighbours, Vote.MAJORITY, nested=False).accuracy()[0].round(9)))
+    ]
     nearest_L = np.argsort(-similarity_LL[0, 1:], kind="stable")
     found = []
     for feature in missing:
@@ -74,7 +76,7 @@ def _fill_group(
         value = int(2 * votes > len(near) or (2 * votes == len(near) and column_L[near[-1]] == 0))
         agree = votes if value else len(near) - votes
         alone = FeatureSet(told.group, told.source, (told.features[feature],), told.value_LF[:, [feature]])
-        checked = count(order_NLM, alone, (k,), Vote.MAJORITY)
+        checked = count(order_NLM, alone, (k,), Vote.MAJORITY, nested=False)
         accuracy = float(checked.accuracy()[0, 0]) if checked.total_L.any() else None
         named = tuple((others[i], int(column_L[i])) for i in near)
         found.append(Filled(told.group, told.features[feature], value, agree / len(near), accuracy, named))
