@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from manyglot.probing.representations import Representation
     from manyglot.probing.uriel import Uriel
 
+COLOURED_BY = ("family", "script")
+
 
 def probe(
     models: Annotated[list[str], typer.Argument(help="Model folders; NAME=FOLDER gives one a name.", metavar="MODEL…")],
@@ -30,6 +32,10 @@ def probe(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw accuracy against k: .png, .svg or .pdf.")
     ] = None,
+    language_map: Annotated[
+        Path | None, typer.Option("--map", help="Draw the languages of one model: .png, .svg or .pdf.")
+    ] = None,
+    colour: Annotated[str, typer.Option(help="Of the map: by family or script.")] = "family",
     fill: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL does not have of it.")
     ] = None,
@@ -40,27 +46,38 @@ def probe(
     Predicts their typological features (URIEL: syntax, phonology, inventory of sounds) from those of the languages
     whose representations in the model are nearest, beside what is told without a model.
     """
+    from manyglot.probing.language_map import correlations
     from manyglot.probing.neighbours import Vote
     from manyglot.probing.probe import ProbeSettings, probe_all
     from manyglot.probing.representations import read_models
     from manyglot.probing.uriel import read_uriel
+    from manyglot.reports.language_map import draw_map, mantel_text
     from manyglot.reports.probing import check_picture, draw_probing, left_out_text, probing_text
 
     if vote not in list(Vote):
         raise SettingsError(f"--vote: '{vote}' is not a vote. {suggest(vote, list(Vote))}")
     settings = ProbeSettings(read_numbers(neighbours), Vote(vote), random, permutations, seed)
-    if output is not None:
-        check_picture(output)
+    if colour not in COLOURED_BY:
+        raise SettingsError(f"--colour: '{colour}' is not known. {suggest(colour, COLOURED_BY)}")
+    for picture in filter(None, (output, language_map)):
+        check_picture(picture)
     database = read_uriel(uriel)
     representations = read_models(models)
     if fill is not None:
         return _fill(database, representations, fill, settings.neighbours, as_json)
+    if language_map is not None:
+        draw_map(database, _only(representations, "--map"), colour, language_map)
     results, left_out = probe_all(database, representations, settings)
     if output is not None:
         draw_probing(results, settings, output)
+    found = [correlations(database, each, permutations, seed) for each in representations]
     if as_json:
-        return _print_json({"left_out": left_out, "results": [each.as_json() for each in results]})
-    print(probing_text(results, settings), end="")
+        probed = [
+            result.as_json() | {"mantel": [each.as_json() for each in mantels]}
+            for result, mantels in zip(results, found, strict=True)
+        ]
+        return _print_json({"left_out": left_out, "results": probed})
+    print(probing_text(results, settings), mantel_text(representations, found), sep="\n", end="")
     if left_out:
         say(left_out_text(left_out))
 
@@ -80,13 +97,18 @@ def _fill(
     from manyglot.probing.fill import fill
     from manyglot.reports.probing import filled_text
 
-    first = representations[0]
-    if any(each.model != first.model for each in representations):
-        raise SettingsError("--fill takes one model; its first representation is asked.")
+    first = _only(representations, "--fill")
     code, filled = fill(database, first, language, neighbours)
     if as_json:
         return _print_json({"language": code, "method": first.method, "filled": [each.as_json() for each in filled]})
     print(filled_text(code, f"{first.model} ({first.method})", filled), end="")
+
+
+def _only(representations: Sequence[Representation], option: str) -> Representation:
+    """The first representation of the only model."""
+    if any(each.model != representations[0].model for each in representations):
+        raise SettingsError(f"{option} takes one model, and its first representation. Give one model.")
+    return representations[0]
 
 
 def _print_json(value: Any) -> None:

@@ -77,6 +77,8 @@ def test_the_table_has_models_and_baselines(
 ) -> None:
     models = (make("one", {"method": "token"}), f"LAA={make('two', {'method': 'laa'})}")
     out, err = run(capsys, "probe", *models, "--uriel", folder, "--permutations", 99, "-o", tmp_path / "p.svg")
+    out, _, related = out.partition("| distances in |")
+    assert related.count("| one (token) | syntactic | 14 |") == 1
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line[:1] == "|"]
     assert rows[0] == ["features", "representation", *(f"k = {k}" for k in (1, 3, 5, 7, 9)), "chosen", "p"]
     names = ["one (token)", "LAA (laa)", "family + geography", "random vectors", "majority class"]
@@ -92,10 +94,17 @@ def test_the_papers_protocol_as_json(make: Maker, folder: Path, capsys: pytest.C
     answer = json.loads(out)
     assert answer["left_out"] == {"nl": "not in URIEL"}
     (result,) = answer["results"]
+    assert [each["kind"] for each in result["mantel"]] == ["genetic", "geographic", "syntactic"]
     assert result["languages"] == CODES
     for group in result["groups"]:
         assert group["score"]["best"] == max(group["score"]["by_number"])
         assert len(group["baselines"]["random_std"]["by_number"]) == 2
+
+
+def test_the_map_is_drawn_beside(make: Maker, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "map.svg"
+    run(capsys, "probe", make("one", {"method": "laa"}), "--uriel", folder, "--map", picture, "--colour", "script")
+    assert "map by script" in picture.read_text("utf-8")
 
 
 def test_missing_features_are_filled_with_neighbours_and_confidence(
@@ -128,6 +137,8 @@ def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys
     assert "nl (not in URIEL), qzz (not in URIEL)" in mistake(capsys, "probe", few, *uriel)
     two = (model, make("two", {"method": "laa"}))
     assert "--fill takes one model" in mistake(capsys, "probe", *two, "--fill", "nl", *uriel)
+    assert "--map takes one model" in mistake(capsys, "probe", *two, "--map", tmp_path / "map.png", *uriel)
+    assert "'size' is not known" in mistake(capsys, "probe", model, "--colour", "size", *uriel)
 
 
 def test_without_the_data_it_says_what_to_install(

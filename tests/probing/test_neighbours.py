@@ -59,8 +59,8 @@ def test_counts_are_those_of_the_definition_also_when_a_language_takes_no_part(
         for place, k in enumerate(NEIGHBOURS):
             expected_L = plain_right(similarity_LL, features, k, vote)
             np.testing.assert_array_equal(counts.right_NLK[i, :, place], expected_L)
-            inner_L = [plain_right(similarity_LL, features, k, vote, without=left).sum() for left in range(14)]
-            np.testing.assert_array_equal(counts.inner_NLK[i, :, place], inner_L)
+            without_HL = [plain_right(similarity_LL, features, k, vote, without=left) for left in range(14)]
+            np.testing.assert_array_equal(counts.without_NHLK[i, :, :, place], without_HL)
 
 
 def test_a_feature_of_one_language_is_not_counted() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from manyglot.corpus.languages import Languages
 from manyglot.probing.neighbours import Floats, Order, Vote, count, ranked, similarities
 from manyglot.probing.representations import Representation
-from manyglot.probing.uriel import GROUPS, UNKNOWN, FeatureSet, Uriel, Values, require
+from manyglot.probing.uriel import GROUPS, UNKNOWN, FeatureSet, Uriel, require
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def fill(
     similarity_LL = similarities(representation.values[rows])
     found: list[Filled] = []
     for group in GROUPS:
-        if sets := uriel.feature_sets([located.iso_of[other] for other in others], group):
-            told = FeatureSet(group, "all", sets[0].features, _together(sets))
+        isos = [located.iso_of[other] for other in others]
+        if sets := uriel.feature_sets(isos, group):
+            told = FeatureSet(group, "all", sets[0].features, uriel.together(isos, group))
             found += _fill_group(told, uriel.missing(own, group), similarity_LL, others, neighbours)
     return code, found
 
@@ -62,7 +63,9 @@ def _fill_group(
     told: FeatureSet, missing: Order, similarity_LL: Floats, others: Sequence[str], neighbours: Sequence[int]
 ) -> list[Filled]:
     order_NLM = ranked(similarity_LL[None, 1:, 1:])
-    k = neighbours[int(np.argmax(count(order_NLM, told, neighbours, Vote.MAJORITY).accuracy()[0].round(9)))]
+    k = neighbours[
+        int(np.argmax(count(order_NLM, told, neighbours, Vote.MAJORITY, nested=False).accuracy()[0].round(9)))
+    ]
     nearest_L = np.argsort(-similarity_LL[0, 1:], kind="stable")
     found = []
     for feature in missing:
@@ -74,15 +77,8 @@ def _fill_group(
         value = int(2 * votes > len(near) or (2 * votes == len(near) and column_L[near[-1]] == 0))
         agree = votes if value else len(near) - votes
         alone = FeatureSet(told.group, told.source, (told.features[feature],), told.value_LF[:, [feature]])
-        checked = count(order_NLM, alone, (k,), Vote.MAJORITY)
+        checked = count(order_NLM, alone, (k,), Vote.MAJORITY, nested=False)
         accuracy = float(checked.accuracy()[0, 0]) if checked.total_L.any() else None
         named = tuple((others[i], int(column_L[i])) for i in near)
         found.append(Filled(told.group, told.features[feature], value, agree / len(near), accuracy, named))
     return found
-
-
-def _together(sets: Sequence[FeatureSet]) -> Values:
-    """What the sources say of each language: the value that more of them have."""
-    ones_LF = sum((each.value_LF == 1).astype(np.int8) for each in sets)
-    zeros_LF = sum((each.value_LF == 0).astype(np.int8) for each in sets)
-    return np.where(ones_LF == zeros_LF, UNKNOWN, ones_LF > zeros_LF).astype(np.int8)

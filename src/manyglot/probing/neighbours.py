@@ -5,7 +5,7 @@ languages have share their neighbours, so the work is done for all of them at on
 random vectors, permutations) together.
 
 Shape letters: N similarities, L languages, M the others in the order of their similarity, F features, K numbers of
-neighbours; G the languages that have a feature, P places among the nearest.
+neighbours; G the languages that have a feature, P places among the nearest, H languages that take no part.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Counts:
 
     right_NLK: Floats
     total_L: Floats
-    inner_NLK: Floats
-    """Right predictions for all other languages when a language takes no part at all."""
+    without_NHLK: NDArray[np.float32]
+    """The right predictions of each language when another one (H) takes no part at all; of that one, none."""
 
     def accuracy(self) -> Floats:
         """The share of right predictions over languages and features, in per cent, for each number of neighbours."""
         return np.asarray(100 * self.right_NLK.sum(axis=1) / self.total_L.sum())
 
-    def inner_accuracy(self) -> Floats:
-        """The same over the other languages, when a language takes no part; nan where none is left."""
-        total_L1 = (self.total_L.sum() - self.total_L)[:, None]
-        return np.asarray(100 * self.inner_NLK / np.where(total_L1 > 0, total_L1, np.nan))
+    def shares_without(self) -> Floats:
+        """What each language adds to the accuracy, in per cent, when another one takes no part; nan if none is left."""
+        total_H = self.total_L.sum() - self.total_L
+        return np.asarray(100 * self.without_NHLK / np.where(total_H > 0, total_H, np.nan)[:, None, None])
 
     def accuracy_with(self, choice_NL: Order) -> Floats:
         """The share of right predictions when each language has its own number of neighbours."""
@@ -80,11 +80,15 @@ def ranked(similarity_NLL: Floats) -> Order:
     return np.argsort(away_NLL, axis=-1, kind="stable")[..., :-1]
 
 
-def count(order_NLM: Order, features: FeatureSet, neighbours: Sequence[int], vote: Vote) -> Counts:
-    """Predict every feature of every language from the others, and count what is right."""
+def count(order_NLM: Order, features: FeatureSet, neighbours: Sequence[int], vote: Vote, nested: bool = True) -> Counts:
+    """Predict every feature of every language from the others, and count what is right.
+
+    Unless it is `nested`, it is not counted what is right when another language takes no part.
+    """
     num, num_languages, _ = order_NLM.shape
     right_NLK = np.zeros((num, num_languages, len(neighbours)))
-    change_NLK = np.zeros_like(right_NLK)
+    left_out = num_languages if nested else 0
+    change_NHLK = np.zeros((num, left_out, num_languages, len(neighbours)), np.float32)
     total_L = np.zeros(num_languages)
     for rows_G, value_GF in _alike(features.value_LF):
         total_L[rows_G] += value_GF.shape[1]
@@ -96,11 +100,18 @@ def count(order_NLM: Order, features: FeatureSet, neighbours: Sequence[int], vot
             place_L[rows_G] = np.arange(len(rows_G))
             same_NGPF = value_GF[place_L[nearest_NGP]] == value_GF[:, None, :]
             for i, k in enumerate(neighbours):
-                right_NG, change_NGP = _judge(same_NGPF, k, len(rows_G) - 1, vote)
+                right_NG = _judge(same_NGPF, k, len(rows_G) - 1, vote)
                 right_NLK[some, rows_G, i] += right_NG
-                change_NLK[some, :, i] += _gather(nearest_NGP[:, :, : change_NGP.shape[2]], change_NGP, num_languages)
-    inner_NLK = right_NLK.sum(axis=1, keepdims=True) - right_NLK + change_NLK
-    return Counts(right_NLK, total_L, inner_NLK)
+                if not nested:
+                    continue
+                change_NGP = _judge_without(same_NGPF, k, len(rows_G) - 1, vote) - right_NG[:, :, None]
+                who_NGP = nearest_NGP[
+                    :, :, : change_NGP.shape[2]
+                ]  # no language twice, so that all can be added at once
+                change_NHLK[start + np.arange(len(who_NGP))[:, None, None], who_NGP, rows_G[:, None], i] += change_NGP
+    change_NHLK += right_NLK[:, None]
+    change_NHLK[:, np.arange(left_out), np.arange(left_out)] = 0
+    return Counts(right_NLK, total_L, change_NHLK)
 
 
 def _alike(value_LF: Values) -> Iterator[tuple[Order, Values]]:
@@ -122,23 +133,27 @@ def _nearest(order_NLM: Order, rows_G: Order, num_languages: int, most: int) -> 
     return among.reshape(len(order_NLM), len(rows_G), len(rows_G) - 1)[:, :, :most]
 
 
-def _judge(same_NGPF: Bools, k: int, available: int, vote: Vote) -> tuple[Floats, Floats]:
-    """The right predictions of each language from k neighbours, and how they change without each of these neighbours.
+def _judge(same_NGPF: Bools, k: int, available: int, vote: Vote) -> Floats:
+    """The right predictions of each language from k neighbours.
 
     Values are 0 or 1, so a prediction is right when most of the neighbours have the language's own value.
     """
     number = min(k, available)
     votes_NGF = same_NGPF[:, :, :number].sum(axis=2, dtype=np.int16)
-    right_NG = _is_right(votes_NGF, number, same_NGPF[:, :, number - 1], k, vote).sum(axis=-1)
-    reach = min(k + 1, available)  # without one of them the next takes part, if there is one
-    more_NGF = same_NGPF[:, :, :reach].sum(axis=2, dtype=np.int16)
-    changes = []
-    for place in range(number):
+    right_NGF = _is_right(votes_NGF, number, same_NGPF[:, :, number - 1], k, vote)
+    return np.asarray(right_NGF.sum(axis=-1), np.float64)
+
+
+def _judge_without(same_NGPF: Bools, k: int, available: int, vote: Vote) -> Floats:
+    """The same without each of the neighbours in turn: the next one takes part, if there is one."""
+    reach = min(k + 1, available)
+    votes_NGF = same_NGPF[:, :, :reach].sum(axis=2, dtype=np.int16)
+    right = []
+    for place in range(min(k, available)):
         farthest = reach - 1 if place != reach - 1 else max(reach - 2, 0)
-        left_NGF = more_NGF - same_NGPF[:, :, place]
-        without_NGF = _is_right(left_NGF, reach - 1, same_NGPF[:, :, farthest], k, vote)
-        changes.append(without_NGF.sum(axis=-1) - right_NG)
-    return right_NG.astype(np.float64), np.stack(changes, axis=-1).astype(np.float64)
+        left_NGF = votes_NGF - same_NGPF[:, :, place]
+        right.append(_is_right(left_NGF, reach - 1, same_NGPF[:, :, farthest], k, vote).sum(axis=-1))
+    return np.stack(right, axis=-1).astype(np.float64)
 
 
 def _is_right(votes: NDArray[np.int16], number: int, farthest: Bools, k: int, vote: Vote) -> Bools:
@@ -148,10 +163,3 @@ def _is_right(votes: NDArray[np.int16], number: int, farthest: Bools, k: int, vo
     if number == 0:
         return np.zeros(votes.shape, np.bool_)
     return np.asarray((2 * votes > number) | ((2 * votes == number) & ~farthest))
-
-
-def _gather(who_NGP: Order, change_NGP: Floats, num_languages: int) -> Floats:
-    """Add up changes by the language that is left out."""
-    index = who_NGP + num_languages * np.arange(len(who_NGP))[:, None, None]
-    sums = np.bincount(index.ravel(), change_NGP.ravel(), len(who_NGP) * num_languages)
-    return np.asarray(sums.reshape(len(who_NGP), num_languages), np.float64)

@@ -3,7 +3,7 @@
 The sound protocol lets each language's number of neighbours be chosen by all the others (nested leave-one-out). The
 paper's takes the best number afterwards, on the data that it is tested on.
 
-Shape letters: N similarities, L languages, K numbers of neighbours, S sets of features.
+Shape letters: N similarities, L languages, H the one that takes no part, K numbers of neighbours, S sets of features.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WIDTH = 512
 """Of random vectors."""
+AT_ONCE = 2**21
+"""Predictions for pairs of languages in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,18 @@ class Prober:
 
     def scores(self, group: str, order_NLM: Order) -> Scores:
         """The accuracies in a group: over languages and features within a set, then the mean of the sets."""
-        counts = [count(order_NLM, each, self.settings.neighbours, self.settings.vote) for each in self.sets[group]]
+        step = max(1, AT_ONCE // (order_NLM[0].size * len(self.settings.neighbours)))
+        parts = [self._scores(group, order_NLM[i : i + step]) for i in range(0, len(order_NLM), step)]
+        return Scores(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    def _scores(self, group: str, order_NLM: Order) -> tuple[Floats, Floats]:
+        numbers, vote = self.settings.neighbours, self.settings.vote
+        counts = [count(order_NLM, each, numbers, vote, nested=vote is not Vote.PAPER) for each in self.sets[group]]
         by_number_NK = np.mean([each.accuracy() for each in counts], axis=0)
-        if self.settings.vote is Vote.PAPER:
-            return Scores(by_number_NK, by_number_NK.max(axis=1))
-        return Scores(by_number_NK, np.mean([each.accuracy_with(chosen(counts)) for each in counts], axis=0))
+        if vote is Vote.PAPER:
+            return by_number_NK, by_number_NK.max(axis=1)
+        choice_NL = chosen(counts)
+        return by_number_NK, np.mean([each.accuracy_with(choice_NL) for each in counts], axis=0)
 
     def _group(self, group: str, similarity_LL: Floats) -> GroupResult:
         score = _first(self.scores(group, ranked(similarity_LL[None])))
@@ -182,11 +191,21 @@ def probe_all(
 
 
 def chosen(counts: Sequence[Counts]) -> Order:
-    """For each language the number of neighbours, by its place, that is best for all others; the smallest of equals."""
-    inner_SNLK = np.stack([np.broadcast_to(each.inner_accuracy(), each.right_NLK.shape) for each in counts])
-    there = ~np.isnan(inner_SNLK)
-    mean_NLK = np.where(there, inner_SNLK, 0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    return np.asarray(np.argmax(mean_NLK.round(9), axis=2))
+    """For each language the number of neighbours, by its place, that the others choose: the largest good enough one.
+
+    Good enough is what is at most a standard error over the languages below the best. The best itself would be a bad
+    choice: where all numbers are equally good, the one that is right about a language loses that language's vote and is
+    not chosen for it, and the result is worse than any number's.
+    """
+    share_SNHLK = np.stack([each.shares_without() for each in counts])
+    there = ~np.isnan(share_SNHLK)
+    share_NHLK = np.where(there, share_SNHLK, 0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    accuracy_NHK = share_NHLK.sum(axis=2)
+    best_NH1 = np.argmax(accuracy_NHK.round(6), axis=2)[:, :, None]
+    behind_NHLK = np.take_along_axis(share_NHLK, best_NH1[:, :, :, None], axis=3) - share_NHLK
+    error_NHK = np.sqrt(behind_NHLK.shape[2]) * behind_NHLK.std(axis=2)
+    enough_NHK = behind_NHLK.sum(axis=2) <= error_NHK + 1e-6
+    return np.asarray(enough_NHK.shape[2] - 1 - np.argmax(enough_NHK[:, :, ::-1], axis=2))
 
 
 def majority(features: FeatureSet) -> float:

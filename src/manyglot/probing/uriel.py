@@ -74,6 +74,7 @@ class Uriel:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._read: dict[str, dict[str, NDArray[Any]]] = {}
         arrays = _read_arrays(folder / "features.npz")
         self.features = [str(name) for name in arrays["feats"]]
         self.sources = [str(name) for name in arrays["sources"]]
@@ -148,13 +149,42 @@ class Uriel:
         Both halves have the length 1. Vectors of geography are distances to points all over the earth and much alike,
         so what they have in common is taken off.
         """
-        family_LD = unit(self._rows_of("family_features.npz", isos))
-        place_LD = unit(self._rows_of("geocoord_features.npz", isos))
-        return np.concatenate([family_LD, unit(place_LD - place_LD.mean(axis=0))], axis=1)
+        place_LD = unit(self.places(isos))
+        return np.concatenate([unit(self.families(isos)), unit(place_LD - place_LD.mean(axis=0))], axis=1)
+
+    def families(self, isos: Sequence[str]) -> Vectors:
+        """The families of languages, large and small: 1 for each that a language belongs to."""
+        return self._rows_of("family_features.npz", isos)
+
+    def places(self, isos: Sequence[str]) -> Vectors:
+        """Where languages are spoken, as distances to points all over the earth."""
+        return self._rows_of("geocoord_features.npz", isos)
+
+    def largest_family(self, isos: Sequence[str]) -> list[str]:
+        """The family of each language that has the most languages in the world, or nothing."""
+        arrays = self._arrays("family_features.npz")
+        names = [str(name).removeprefix("F_") for name in arrays["feats"]]
+        size_F = arrays["data"][:, :, 0].sum(axis=0)
+        belongs_LF = self.families(isos) > 0
+        largest_L = np.argmax(belongs_LF * size_F, axis=1)
+        return [names[place] if has_F.any() else "" for place, has_F in zip(largest_L, belongs_LF, strict=True)]
+
+    def together(self, isos: Sequence[str], group: str) -> Values:
+        """What the sources of a group say together: the value that more of them have, none where it is a draw."""
+        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
+        rows, layers = [self._row[iso] for iso in isos], [self.sources.index(source) for source in there]
+        values = self._values[np.ix_(rows, columns, layers)]
+        ones_LF, zeros_LF = (values == 1).sum(axis=2), (values == 0).sum(axis=2)
+        return np.where(ones_LF == zeros_LF, UNKNOWN, ones_LF > zeros_LF).astype(np.int8)
+
+    def _arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        if name not in self._read:
+            self._read[name] = _read_arrays(self.folder / name)
+        return self._read[name]
 
     def _rows_of(self, name: str, isos: Sequence[str]) -> Vectors:
         """The vectors of languages in a file; of one that it does not have, zeros."""
-        arrays = _read_arrays(self.folder / name)
+        arrays = self._arrays(name)
         row = {str(code): i for i, code in enumerate(arrays["langs"])}
         table = arrays["data"][:, :, 0]
         empty = np.zeros(table.shape[1], table.dtype)
