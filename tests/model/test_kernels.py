@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,16 +17,13 @@ pytest.importorskip("triton")
 from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
-from manyglot.model.kernels import best  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
-from manyglot.model.kernels.norm import AddNorm, Embed, sum_norm  # noqa: E402
-from manyglot.model.kernels.slots import attend_past, attend_sources  # noqa: E402
+from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
-from manyglot.model.operations import Branch, Dropped, Sight  # noqa: E402
-from manyglot.model.slots import OfSources, Past, Slots, Sources  # noqa: E402
+from manyglot.model.operations import Dropped, Sight  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -198,91 +194,6 @@ def test_matrices_are_added_to_each() -> None:
     torch.testing.assert_close(added_to_each(matrix, weight), matrix + weight)
 
 
-@pytest.mark.parametrize("number", [1, 5, 40])
-@pytest.mark.parametrize("vocabulary", [37, 200])
-def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best, "LANES", 32)
-    monkeypatch.setattr(best, "AT_ONCE", 2)
-    torch.manual_seed(0)
-    scores, base, allowed = torch.randn(12, vocabulary + 5), torch.randn(4, 3), range(1, vocabulary - 3)
-    base[0, 1:] = -torch.inf
-    scores, base = scores.to(DEVICE), base.to(DEVICE)
-    beams, words, total = best.best_continuations(scores, base, number, vocabulary, allowed, never=2)
-    scores = scores[:, :vocabulary]
-    torch.testing.assert_close(total, scores.logsumexp(dim=1))
-    scores = scores.log_softmax(dim=1) + base.view(-1, 1)
-    scores[:, [0, 2, *range(allowed.stop, vocabulary)]] = -torch.inf
-    values, places = scores.view(4, -1).topk(number)
-    finite = values.isfinite()
-    assert torch.equal((beams * vocabulary + words)[finite], places[finite])
-
-
-def test_places_of_the_best() -> None:
-    values = torch.randn(7, 77, device=DEVICE)
-    values[3, 5:] = -torch.inf
-    places = best.places_of_best(values, 9)
-    expected = values.topk(9)
-    assert torch.equal(values.gather(1, places), expected.values)
-    assert int(places.max()) < 77
-    assert all(len(set(row)) == 9 for row in places.tolist()), "each once"
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_exact_scores(dtype: torch.dtype) -> None:
-    hidden, weight = random(2, 3, 48, dtype=dtype).detach(), random(9, 48).detach()
-    beams, words = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]], device=DEVICE), torch.randint(9, (2, 4), device=DEVICE)
-    total = torch.randn(6, device=DEVICE)
-    found = best.exact_scores(hidden, weight, beams, words, total)
-    for i in range(2):
-        expected = (hidden[i, beams[i]].float() * weight[words[i]]).sum(dim=1) - total.view(2, 3)[i, beams[i]]
-        torch.testing.assert_close(found[i], expected)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("beam", "heads", "width"), [(3, 2, 32), (1, 3, 24), (20, 2, 128)])
-def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
-    """Step by step; beams change their ancestors, and a sentence takes the place of another."""
-    torch.manual_seed(0)
-    num_slots, room, tokens, tolerance = 3, 37, 60, 1e-5 if dtype == torch.float32 else 0.1
-    close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
-    lengths = torch.tensor([4, 33, 1, 22])
-    sources = Sources((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
-    slots = Slots.empty(num_slots, beam, room, DEVICE)
-    slots.sentence_B.copy_(torch.tensor([3, 1, 0]))
-    read = OfSources(slots, sources, *(random(tokens, width, dtype=dtype).detach() for _ in range(2)))
-    unused = torch.empty(0), torch.empty(0)
-    past = Past(slots, unused, *(random(num_slots, beam, room, width, dtype=dtype).detach() for _ in range(2)))
-    other = replace(past, key_BKTD=past.key_BKTD.clone(), value_BKTD=past.value_BKTD.clone())
-    for step in range(room - 1):
-        qkv, term = (random(num_slots * beam, n * width, dtype=dtype).detach() for n in (3, 1))
-        added = term if step % 2 else None
-        slots.order_B.copy_(torch.randperm(num_slots))
-        mine = attend_past(
-            qkv, added, (past.key_BKTD, past.value_BKTD), slots.ancestor_BKT, slots.age_B, slots.order_B, heads
-        )
-        close(mine, plainly(other.attend)(qkv, added, heads))
-        where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
-        mine = attend_sources(term, added, (read.key_MD, read.value_MD), *where, heads)
-        close(mine, plainly(read.attend)(term, added, heads))
-        parent = torch.randint(beam, (num_slots, beam), device=DEVICE)
-        slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, room)))
-        slots.ancestor_BKT[torch.arange(num_slots), :, slots.age_B] = parent.short()
-        slots.age_B += 1
-        if step == 5:
-            slots.age_B[0], slots.sentence_B[0] = 0, 2
-
-
-def plainly(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Without kernels."""
-
-    def called(*arguments: Any) -> Tensor:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("manyglot.model.slots.have_kernels", lambda: False)
-            return function(*arguments)
-
-    return called
-
-
 def test_sum_of_parts() -> None:
     parts = torch.randn(1300, 3, 30, device=DEVICE)
     torch.testing.assert_close(sum_of_parts(parts), parts.sum(dim=0), rtol=1e-4, atol=1e-4)
@@ -387,15 +298,3 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
         size = gradient.norm() + 0.01 * whole  # that of a key's bias is zero but for rounding
         mine, theirs = ((each[parameter] - gradient).norm() / size for each in (got, plain))
         assert mine < 2 * theirs + 0.05, f"{parameter}: {mine} against {theirs}"
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("with_term", [True, False])
-def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
-    norm = nn.LayerNorm(24, device=DEVICE, dtype=dtype)
-    nn.init.normal_(norm.weight)
-    x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))
-    mine = sum_norm(x, Branch(y, None, term if with_term else None), norm)
-    theirs = norm(x + y + (term if with_term else 0))
-    tolerance = 1e-5 if dtype == torch.float32 else 0.05
-    torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
