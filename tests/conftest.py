@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import parse
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job, and its children, ignore
 settings.register_profile("manyglot", deadline=None, derandomize=True)
 settings.load_profile("manyglot")
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for one another
