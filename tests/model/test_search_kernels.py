@@ -69,11 +69,11 @@ def test_exact_scores(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("beam", "heads", "width"), [(3, 2, 32), (1, 3, 24), (20, 2, 128)])
+@pytest.mark.parametrize(("beam", "heads", "width"), [(3, 2, 32), (1, 3, 24), (17, 2, 32)])
 def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
     """Step by step; beams change their ancestors, and a sentence takes the place of another."""
     torch.manual_seed(0)
-    num_slots, room, tokens, tolerance = 3, 37, 60, 1e-5 if dtype == torch.float32 else 0.1
+    num_slots, room, tokens, tolerance = 3, 25, 60, 1e-5 if dtype == torch.float32 else 0.1
     close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
     lengths = torch.tensor([4, 33, 1, 22])
     sources = Sources((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
