@@ -12,7 +12,7 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## prepare, train, translate and evaluate the built-in corpus (5 minutes on two cores)
 	$(BIN)/manyglot demo
 
-test: $(VENV)/.installed-dev  ## the tests (10 minutes on two cores)
+test: $(VENV)/.installed-dev  ## the tests (about a quarter of an hour on two cores)
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too

@@ -73,7 +73,7 @@ class SlotSearch:
     ) -> list[list[Hypothesis]]:
         """The finished hypotheses of each target, best first, as `BeamSearch.search` gives them.
 
-        It is best if the longest sentences come first.
+        It is best if the longest sentences come first. Their places change nothing, for nothing is drawn at random.
         """
         numbers = np.arange(len(languages)) if sentences is None else np.asarray(sentences)
         length_S = (source_BS != PAD).sum(dim=1).cpu().numpy()[numbers]
