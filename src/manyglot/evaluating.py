@@ -14,6 +14,7 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.config import apply_override
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.multiway import read_test
 from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
@@ -27,6 +28,7 @@ from manyglot.evaluation.kept import Kept
 from manyglot.evaluation.translate import Chosen, translate_chosen
 from manyglot.folders import checksum, continued, is_empty, unfinished_of
 from manyglot.model.folder import TrainedModel, load_model
+from manyglot.progress import say
 from manyglot.reports.history import History
 from manyglot.reports.matrix import matrix_svg
 from manyglot.reports.page import read_run, run_of, write_page
@@ -43,22 +45,28 @@ MOST_POINTS = 200
 
 
 def evaluate(
-    model_folder: Path, data: Path, zero_shot: bool = False, output: Path | None = None, overrides: Iterable[str] = ()
+    model_folder: Path,
+    data: Path,
+    zero_shot: bool = False,
+    output: Path | None = None,
+    overrides: Iterable[str] = (),
+    test: Path | None = None,
 ) -> Evaluation:
     """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
 
-    With an output folder, the results are written there with a report, and an interrupted evaluation goes on with what
-    it has translated; under torchrun all processes translate. Settings are those the model was trained with;
-    `overrides` change those of `decoding` and `evaluation`.
+    Files `test.de`, `test.en`, … in a folder `test`, line-aligned, take the place of the data's own test split. With an
+    output folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
+    translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
+    change those of `decoding` and `evaluation`.
     """
     if output is None:
         if num_processes() > 1:
             raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
-        return evaluate_model(model_folder, data, zero_shot, overrides)[0]
+        return evaluate_model(model_folder, data, zero_shot, overrides, test)[0]
     if output.exists() and not is_empty(output):
         raise FolderError(f"{output} exists. Choose another folder, or delete it.")
     with team("auto") as processes:
-        task = _Task.of(model_folder, data, zero_shot, overrides, processes.device)
+        task = _Task.of(model_folder, data, zero_shot, overrides, test, processes.device)
         with continued(output, {"kind": "evaluation"}) if processes.leads else nullcontext():
             processes.wait()  # the folder is there
             kept = Kept(unfinished_of(output), task.origin(), processes.rank)
@@ -72,9 +80,11 @@ def evaluate(
         return evaluation if processes.leads else Evaluation.load(output)
 
 
-def evaluate_model(model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str] = ()) -> _Judged:
+def evaluate_model(
+    model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str] = (), test: Path | None = None
+) -> _Judged:
     """The evaluation, and what is to be said about the model; nothing is written."""
-    task = _Task.of(model_folder, data, zero_shot, overrides, find_device("auto"))
+    task = _Task.of(model_folder, data, zero_shot, overrides, test, find_device("auto"))
     return task.judge(translate_chosen(task.translator, task.chosen)), task.about()
 
 
@@ -91,7 +101,15 @@ class _Task:
     identifier: Identifier
 
     @classmethod
-    def of(cls, folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str], device: torch.device) -> _Task:
+    def of(
+        cls,
+        folder: Path,
+        data: Path,
+        zero_shot: bool,
+        overrides: Iterable[str],
+        test: Path | None,
+        device: torch.device,
+    ) -> _Task:
         """Read everything; what cannot be judged is refused."""
         trained, dataset = load_model(folder), Dataset(data)
         for code in dataset.languages:
@@ -101,9 +119,11 @@ class _Task:
         for override in overrides:
             apply_override(values, override)
         judged, seen = parse(_JudgedBy, values), set(trained.directions)
-        supervised = [d for d in dataset.directions if d in seen]
-        unseen = [d for d in dataset.directions if d not in seen] if zero_shot else []
-        chosen = choose(dataset.rows(Split.TEST), supervised, unseen, judged.evaluation)
+        rows = dataset.rows(Split.TEST) if test is None else read_test(test, dataset.languages)
+        directions = dataset.directions if test is None else _among(dataset.directions, rows)
+        supervised = [d for d in directions if d in seen]
+        unseen = [d for d in directions if d not in seen] if zero_shot else []
+        chosen = choose(rows, supervised, unseen, judged.evaluation)
         translator = Translator.of(trained, judged.decoding, device)
         return cls(folder, trained, dataset, judged, translator, chosen, identifier_of(judged.evaluation, dataset))
 
@@ -175,6 +195,15 @@ def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[
         "curves": {key: [[float(n) for n in xy] for xy in zip(*each, strict=True)] for key, each in curves.items()},
         "config": trained.config,
     }
+
+
+def _among(directions: Iterable[Direction], rows: Sequence[Mapping[str, str]]) -> list[Direction]:
+    """The directions between languages that have text; others are named."""
+    there = {code for row in rows for code in row}
+    missing = {code for direction in directions for code in direction} - there
+    if missing:
+        say(f"The test text has no {', '.join(sorted(missing))}.")
+    return [direction for direction in directions if there.issuperset(direction)]
 
 
 class _JudgedBy(Settings):

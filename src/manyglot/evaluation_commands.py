@@ -15,6 +15,9 @@ def evaluate(
     model: ModelFolder,
     data: Annotated[Path, typer.Option(help="The prepared data to translate.", show_default=False)],
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also the directions never trained on.")] = False,
+    test: Annotated[
+        Path | None, typer.Option(help="A folder with other test text: test.de, test.en, …, line-aligned.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the results and the report.")] = None,
     overrides: JudgingOverrides = [],  # noqa: B006
     as_json: AsJson = False,
@@ -27,7 +30,7 @@ def evaluate(
     from manyglot import workflow
     from manyglot.reports.tables import print_averages
 
-    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides)
+    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test)
     if is_silent():  # one of several processes
         return
     if as_json:

@@ -89,3 +89,11 @@ def test_more_shapes_mean_less_padding(dataset: Dataset) -> None:
         padding.append(sum(int((labels == 0).sum()) for labels in real))
     assert padding == sorted(padding, reverse=True)
     assert padding[-1] < 0.6 * padding[0]
+
+
+def test_models_with_and_without_a_tag_are_trained_on_the_same_batches(dataset: Dataset) -> None:
+    settings, number = BatchSettings(max_tokens=400), len(dataset.languages)
+    tags = [Tags()], [Tags(source=(9,))], [Tags(target=(9,))]
+    loaders = [Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, each * number, seed=3) for each in tags]
+    drawn = [[(list(p.source), list(p.target)) for p, _ in islice(x.planned(Place()), 50)] for x in loaders]
+    assert drawn[0] == drawn[1] == drawn[2]

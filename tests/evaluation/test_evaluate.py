@@ -7,8 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from manyglot import workflow
+from manyglot.batches.dataset import Dataset
 from manyglot.config import Experiment
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
+from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, evaluate
@@ -71,7 +74,15 @@ def test_examples_say_in_which_language_the_output_is() -> None:
 
 def test_rows_without_a_language_are_not_counted() -> None:
     assert run([*ROWS, {"de": "x"}]).directions[0].num_sentences == 4
-    assert run(ROWS, max_sentences=2).directions[0].num_sentences == 2
+
+
+def test_fewer_sentences_are_spread_over_the_test_set() -> None:
+    found = run(ROWS, max_sentences=3, max_zero_shot_sentences=2)
+    assert {d.num_sentences for d in found.directions if not d.zero_shot} == {3}
+    assert {d.num_sentences for d in found.directions if d.zero_shot} == {2}
+    chosen = [e.text for e in found.examples if (e.source, e.target) == ("de", "fr")]
+    assert chosen == [ROWS[0]["de"], ROWS[2]["de"]]
+    assert {d.num_sentences for d in run(ROWS, max_sentences=2).directions} == {2}
 
 
 def test_directions_without_text_are_left_out_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +113,22 @@ def test_only_supervised_directions_unless_asked(trained: Experiment) -> None:
     assert evaluation.settings["decoding"]["beam"] == 1, "the report tells how it was really judged"
     with pytest.raises(ManyglotError, match=r"decoding.bem is not a setting"):
         workflow.evaluate(trained.run / "model", trained.data, overrides=["decoding.bem=1"])
+
+
+def test_other_test_text_takes_the_place_of_the_split(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = Dataset(trained.data).rows(Split.TEST)[:3]
+    write_aligned(tmp_path, "test", ["qaa", "qab"], rows)
+    evaluation = workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, test=tmp_path)
+    assert {(d.source, d.target, d.num_sentences) for d in evaluation.directions} == {
+        ("qaa", "qab", 3),
+        ("qab", "qaa", 3),
+    }
+    assert "The test text has no qac." in capsys.readouterr().err
+    (tmp_path / "test.qab").unlink()
+    with pytest.raises(ManyglotError, match="should hold test text in two languages"):
+        workflow.evaluate(trained.run / "model", trained.data, test=tmp_path)
 
 
 def test_zero_shot_is_what_the_model_was_not_trained_on(trained: Experiment, tmp_path: Path) -> None:

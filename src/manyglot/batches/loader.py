@@ -68,9 +68,9 @@ class Loader:
         tags: Sequence[Tags],
         seed: int,
     ) -> None:
-        num_symbols = 1 + max(max(len(tag.source), len(tag.target)) for tag in tags)  # </s> and the tags
+        longest = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))  # 1: models without have the same
         self.constant_shapes = settings.num_shapes is not None
-        self.plan = Plan(PairsIndex(store), directions, settings, num_symbols, seed)
+        self.plan = Plan(PairsIndex(store), directions, settings, longest + 1, seed)  # and </s>
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
 

@@ -30,7 +30,9 @@ class EvaluationSettings(Settings):
     """What is translated, how it is compared with the references and how its language is told."""
 
     max_sentences: int | None = Field(None, ge=1)
-    """Use at most this many test sentences of a direction; null uses all."""
+    """Use at most this many test sentences of a direction, spread evenly over the test set; null uses all."""
+    max_zero_shot_sentences: int | None = Field(None, ge=1)
+    """The same for directions never trained on, which are many; null takes max_sentences."""
     tokenizer: TokenizerName = "auto"
     """How BLEU splits words: auto (zh for Chinese, ja-mecab for Japanese, 13a for others, as the paper on TED-59),
     mecab (the same, and ko-mecab for Korean), 13a (for all, as the paper on OPUS-100), flores101 or flores200 (spBLEU).
@@ -46,6 +48,11 @@ class EvaluationSettings(Settings):
     merge_variants: bool = True
     """Count Bosnian, Croatian and Serbian as one language when it is told, and both forms of Norwegian; false tells
     them apart, as the paper does. Regions and scripts, as in zh-cn and pt-br, never count."""
+
+    @property
+    def most_zero_shot(self) -> int | None:
+        """The most test sentences of a direction that was never trained on."""
+        return self.max_zero_shot_sentences or self.max_sentences
 
     @property
     def measure(self) -> Measure:
@@ -120,7 +127,9 @@ def choose(
     """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
     directions = [*supervised, *zero_shot]
     found = {
-        d: [row for row in rows if d.source in row and d.target in row][: settings.max_sentences] for d in directions
+        d: _spread([row for row in rows if d.source in row and d.target in row], most)
+        for those, most in ((supervised, settings.max_sentences), (zero_shot, settings.most_zero_shot))
+        for d in those
     }
     empty = [direction for direction, test in found.items() if not test]
     if len(empty) == len(directions):
@@ -131,3 +140,10 @@ def choose(
     chosen = Chosen({direction: test for direction, test in found.items() if test}, frozenset(zero_shot))
     settings.measure.check({direction.target for direction in chosen.rows})
     return chosen
+
+
+def _spread(rows: list[Row], most: int | None) -> list[Row]:
+    """So many of the rows, from all parts of the text alike: one that has several sources may be in their order."""
+    if most is None or len(rows) <= most:
+        return rows
+    return [rows[i * len(rows) // most] for i in range(most)]
