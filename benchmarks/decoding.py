@@ -8,7 +8,8 @@ output is made as long as its sentence's own limit, the source's length and ten 
 those of the best output. Systems: `laa+lee` and `token_src` into many languages at once, `folded` (LAA and LEE folded
 away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); `ctranslate2:float32` and `ctranslate2:int8`,
 the same model exported for one language; and `hf`, the M2M100 of transformers in the same size, where it is installed,
-on sentences sorted by length in batches of `--hf-sentences`.
+on sentences sorted by length in batches of `--hf-sentences`, on a CPU also in bfloat16 (`hf:bf16`). What `manyglot
+translate` does by itself is in bfloat16 on a GPU and on CPUs that have instructions for it.
 
 With `--model`, a trained model takes the place of those that know nothing, and `hf` is made to end each sentence where
 that model ends it.
@@ -48,7 +49,16 @@ GUIDANCE: dict[str, list[dict[str, object]]] = {
 }
 
 
-SYSTEMS = ["laa+lee", "laa+lee:bf16", "folded", "folded:bf16", "ctranslate2:float32", "ctranslate2:int8", "hf"]
+SYSTEMS = [
+    "laa+lee",
+    "laa+lee:bf16",
+    "folded",
+    "folded:bf16",
+    "ctranslate2:float32",
+    "ctranslate2:int8",
+    "hf",
+    "hf:bf16",
+]
 ON_GPU = ["laa+lee:bf16", "folded:bf16", "token_src:bf16", "greedy:bf16", "hf"]
 
 
@@ -126,7 +136,7 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
     torch.manual_seed(0)
     device = find_device(options.device)
     model = m2m100(dataset).to(device).eval()
-    model = model.to(torch.bfloat16) if device.type == "cuda" else model
+    model = model.to(torch.bfloat16) if device.type == "cuda" or name == "hf:bf16" else model
 
     class EndAt(LogitsProcessor):  # type: ignore[misc]
         """Ends each sentence at its limit."""

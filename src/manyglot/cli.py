@@ -204,13 +204,14 @@ def export(
         list[str],
         typer.Option(help="Target languages, such as de,fr; again for more. A model with tags alone needs none."),
     ] = [],  # noqa: B006
-    to: Annotated[str, typer.Option(help="The format: ctranslate2.")] = "ctranslate2",
+    to: Annotated[str, typer.Option(help="ctranslate2, or manyglot: the model in half the size.")] = "ctranslate2",
     quantization: Annotated[str | None, typer.Option(help="int8, int16, float16 …; float32 if not given.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model for another engine.
+    """Write a model for another engine, or in half the size.
 
-    Guidance is folded into plain weights: a folder for each target language, or one for all where guidance is in tags.
+    For CTranslate2, guidance is folded into plain weights: a folder for each target language, or one for all where
+    guidance is in tags.
     """
     from manyglot import workflow
 

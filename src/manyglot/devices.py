@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -35,6 +37,15 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
 def in_half(device: torch.device, precision: Precision) -> bool:
     """Whether products are computed in bfloat16."""
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+@cache
+def cpu_has_half() -> bool:
+    """Whether this machine's processor says that it has instructions for bfloat16."""
+    try:
+        return re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", Path("/proc/cpuinfo").read_text()) is not None
+    except OSError:
+        return False
 
 
 PEAKS = {

@@ -43,7 +43,7 @@ def translate(
     max_length: Annotated[int | None, typer.Option(help="Subwords that an output has at most.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Draw words at random; above 1 more boldly.")] = None,
     precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16, which is faster on many CPUs too; auto if not given.")
+        str | None, typer.Option(help="float32 or bfloat16; if not given, what is faster here.")
     ] = None,
     max_chars: Annotated[
         int | None, typer.Option(help="A longer text is cut, or split; 10,000 if not given.", show_default=False)

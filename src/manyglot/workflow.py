@@ -33,6 +33,7 @@ from manyglot.evaluating import report as report
 from manyglot.evaluation.evaluate import Evaluation
 from manyglot.evaluation.sample import translated_measures
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
+from manyglot.export.half import export_half
 from manyglot.folders import is_empty
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
@@ -323,8 +324,8 @@ def describe(what: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-FORMATS = {"ctranslate2": export_to_ctranslate2}
-"""The engines whose formats a model can be exported to."""
+FORMATS = {"ctranslate2": export_to_ctranslate2, "manyglot": export_half}
+"""What a model can be exported to: another engine's format, or a smaller folder of ours."""
 
 
 def export(

@@ -79,6 +79,17 @@ def test_half_precision_takes_a_copy() -> None:
     assert found[2] == [Hypothesis((), 0.0)]
 
 
+def test_a_cpu_computes_in_half_precision_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    single = engine({"method": "laa"}).model.float()
+    for has, wide, expected in ((True, 8, True), (False, 8, False), (True, 4096, False)):
+        monkeypatch.setattr(native, "cpu_has_half", lambda has=has: has)
+        monkeypatch.setattr(native, "WIDE", wide)
+        one = NativeEngine(single, LANGUAGES, SETTINGS, torch.device("cpu"))
+        assert one._in_half("auto") is expected
+        assert [one._in_half("float32"), one._in_half("bfloat16")] == [False, True]
+        assert engine({"method": "laa"})._in_half("auto") is False, "weights in float64 are for exact tests"
+
+
 def test_words_can_be_given_and_drawn() -> None:
     one = engine({"method": "laa"})
     given = one.translate_ids(SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])

@@ -47,7 +47,8 @@ class DecodingSettings(Settings):
     """A batch has at most this many sentences: each of their beams has a score for every symbol. A GPU takes what it
     has room for."""
     precision: Precision = "auto"
-    """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
+    """auto computes in bfloat16 on a GPU, and on a CPU that has instructions for it and a model of width 512 or more;
+    else in float32. The scores of the best words are computed again in float32."""
     temperature: float | None = Field(None, gt=0, le=100)
     """Draw words at random, as many outputs as the beam is wide, by probabilities that are flattened above 1 and
     sharpened below; null searches for the best output."""

@@ -17,7 +17,7 @@ from manyglot.decoding.belt import Belt
 from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.sampling import Sampler
 from manyglot.decoding.slots import SENTENCES, SlotSearch
-from manyglot.devices import in_half
+from manyglot.devices import Precision, cpu_has_half, in_half
 from manyglot.errors import ManyglotError
 from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
@@ -25,6 +25,8 @@ from manyglot.progress import Bar
 
 MANY = 500
 """Sentences for which it pays to fold a model."""
+WIDE = 512
+"""The width of a model from which on bfloat16 is faster on a CPU with instructions for it."""
 Fold = Callable[[Transformer, int], Transformer | None]
 """Makes a model for one target language that does the same with less work; or says that it cannot."""
 
@@ -102,13 +104,20 @@ class NativeEngine:
     def _search(self, settings: DecodingSettings, languages: Sequence[int]) -> BeamSearch | SlotSearch:
         """Search or draw, with the model or a form of it that is faster."""
         one = self.fold is not None and len(languages) >= MANY and len(set(languages)) == 1
-        form = _Form(in_half(self.device, settings.precision), languages[0] if one else None)
+        form = _Form(self._in_half(settings.precision), languages[0] if one else None)
         model, exact_VD = self._form(form), self.model.embedding.weight.detach() if form.half else None
         if settings.temperature is not None:
             return Sampler(model, settings, exact_VD, self.model.tags())
         if self._in_slots:
             return SlotSearch(model, settings, exact_VD, self.model.tags(), self._belts_of(form, settings.beam))
         return BeamSearch(model, settings, exact_VD, self.model.tags())
+
+    def _in_half(self, precision: Precision) -> bool:
+        """Whether to compute in bfloat16; on a CPU, unless it is said, where that is faster."""
+        if precision != "auto" or self.device.type != "cpu":
+            return in_half(self.device, precision)
+        weight_VD = self.model.embedding.weight
+        return cpu_has_half() and weight_VD.dtype == torch.float32 and weight_VD.shape[1] >= WIDE
 
     def _form(self, form: _Form) -> Transformer:
         """The model, in half precision or folded for one language; of the folded ones the last is kept."""

@@ -61,9 +61,9 @@ class TrainedModel:
     """The `steps` it was trained for, the `step` whose weights these are, and what that was chosen by."""
 
 
-def save_model(folder: Path, trained: TrainedModel) -> None:
-    """Write a model folder."""
-    weights = {name: tensor.contiguous().cpu() for name, tensor in trained.model.state_dict().items()}
+def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype = torch.float32) -> None:
+    """Write a model folder, its weights in float32 or bfloat16."""
+    weights = {name: tensor.contiguous().cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
     codes = trained.vocabulary.languages.codes
     languages = {
         "languages": [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(codes)],

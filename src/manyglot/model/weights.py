@@ -36,10 +36,11 @@ def read_header(path: Path) -> Header:
 
 
 def check_fits(header: Header, model: Transformer, path: Path) -> None:
-    """Refuse weights whose names, types or shapes are not those of the model that the settings describe."""
+    """Refuse weights whose names or shapes are not those of the model that the settings describe, or other types."""
     expected = {name: ("F32", tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
     for name in sorted(expected.keys() | header.keys()):
-        if expected.get(name) != header.get(name):
+        kind, shape = header.get(name, ("", ()))
+        if expected.get(name) != ("F32" if kind == "BF16" else kind, shape):
             raise FolderError(
                 f"The weights {path} do not fit config.yaml: {name[:100]} is {_shown(header.get(name), 'missing')}, "
                 f"expected {_shown(expected.get(name), 'nothing')}."
@@ -47,7 +48,7 @@ def check_fits(header: Header, model: Transformer, path: Path) -> None:
 
 
 def load_weights(path: Path, model: Transformer) -> None:
-    """Give a model without weights those of a file, which it is known to fit; they must all be numbers."""
+    """Give a model without weights those of a file, which it is known to fit, in float32; they must all be numbers."""
     try:
         weights = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -55,7 +56,7 @@ def load_weights(path: Path, model: Transformer) -> None:
     for name, tensor in weights.items():
         if not is_finite(tensor):
             raise FolderError(f"The weights in {path.parent} are not all numbers ({name}).")
-    model.load_state_dict(weights, assign=True)
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
 
 
 def is_finite(tensor: Tensor) -> bool:
