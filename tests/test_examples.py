@@ -115,6 +115,11 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert page == (ROOT / "docs" / "settings.md").read_text("utf-8"), "run python docs/make_settings.py"
 
 
+def test_the_results_are_those_that_are_kept() -> None:
+    page = made_by("results/mix60.py", "page")
+    assert page == (ROOT / "docs" / "results" / "mix60.md").read_text("utf-8"), "run python docs/results/mix60.py"
+
+
 def test_the_picture_of_the_sites_is_up_to_date() -> None:
     picture = made_by("draw_sites.py", "picture")
     assert picture == (ROOT / "docs" / "images" / "sites.svg").read_text("utf-8"), "run python docs/draw_sites.py"

@@ -30,8 +30,14 @@ def test_a_matrix_starts_as_a_linear_layer_does(values: dict[str, object]) -> No
     assert not torch.equal(matrix_LDD[0], matrix_LDD[1])
 
 
+def test_matrices_can_be_drawn_smaller() -> None:
+    assert made(method="laa", gain=0.1)["matrix_LDD"].abs().max() <= 0.1 * (6 / 128) ** 0.5
+
+
 @pytest.mark.parametrize(
-    "values", [{"method": "adapter"}, {"method": "lalt", "residual": True}, {"method": "laln"}], ids=str
+    "values",
+    [{"method": "adapter"}, {"method": "lalt", "residual": True}, {"method": "laln"}, {"method": "laa", "gain": 0}],
+    ids=str,
 )
 def test_what_is_added_to_the_plain_model_starts_at_zero(values: dict[str, object]) -> None:
     assert not any(parameter.any() for parameter in made(**values).values())

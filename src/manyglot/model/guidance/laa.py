@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
@@ -29,6 +30,9 @@ class LAASettings(SitedSettings):
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_SELF,)
     """The attentions: enc.self, dec.self, dec.cross."""
+    gain: float = Field(1.0, ge=0, le=10)
+    """How large the matrices are at first, as many times as those of a linear layer (Xavier's gain). With 0 all
+    languages begin alike and grow apart as far as it helps."""
     implementation: Literal["auto", "reference", "gathered", "grouped"] = "auto"
     """How the products are computed; they are equal. grouped: one for each language of the batch; gathered: the paper's
     copy of a matrix for each sentence; reference: sentence by sentence, head by head; auto: grouped, but gathered on a
@@ -44,7 +48,7 @@ class LAA(Method):
         super().__init__(settings, dimensions)
         self.sites, self.implementation = settings.sites, settings.implementation
         self.num_heads = dimensions.num_heads
-        self.matrix_LDD = language_matrices(dimensions)
+        self.matrix_LDD = language_matrices(dimensions, settings.gain)
 
     def choice(self, target: Target) -> Choice | None:
         """Grouped products want the sentences in the order of their matrices."""
@@ -89,11 +93,11 @@ class LAA(Method):
         return target.language
 
 
-def language_matrices(dimensions: Dimensions) -> nn.Parameter:
-    """A D x D matrix for each language, each drawn as a linear layer's (Xavier, uniform, gain 1)."""
+def language_matrices(dimensions: Dimensions, gain: float = 1.0) -> nn.Parameter:
+    """A D x D matrix for each language, each drawn as a linear layer's (Xavier, uniform)."""
     matrix_LDD = nn.Parameter(torch.empty(dimensions.num_languages, dimensions.width, dimensions.width))
     for matrix_DD in matrix_LDD.detach():
-        nn.init.xavier_uniform_(matrix_DD)
+        nn.init.xavier_uniform_(matrix_DD, gain)
     return matrix_LDD
 
 

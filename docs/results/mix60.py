@@ -1,0 +1,242 @@
+"""The results of the comparison on mix60: kept in small files, and written into mix60.md from them.
+
+    python docs/results/mix60.py RUNS/token_src …    # folders named after systems; keeps what is in them
+    python docs/results/mix60.py                     # writes the tables into mix60.md again
+
+A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, and `probe.json`, of
+`manyglot probe --json`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set, and
+`mix60/SYSTEM.json`: its settings, its training and what was probed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+KEPT, PAGE = HERE / "mix60", HERE / "mix60.md"
+SYSTEMS = {
+    "token_tgt": "Token_tgt",
+    "token_src": "Token_src",
+    "lee_4_5": "LEE_4,5",
+    "lee_2_5": "LEE_2,5",
+    "laa_dec_self": "LAA_dec.self",
+    "laa_dec_self_cross": "LAA_dec.self,cros",
+    "laa_dec_self_lee_4_5": "LAA_dec.self + LEE_4,5",
+    "adapter_dec": "Adapter_dec",
+    "laln_lalt": "LALN + LALT",
+    "random_laa_token_src": "LAA^R_dec.self + Token_src",
+}
+"""In the order of the tables, with their names in the paper."""
+REFERENCE = "token_src"
+FIELDS = ("num_sentences", "bleu", "chrf", "language_accuracy", "reference_accuracy", "copy_rate", "length_ratio")
+TESTS = {"mix60": "its own test split", "ntrex": "NTREX"}
+
+
+class Direction(NamedTuple):
+    """A direction of a test set."""
+
+    test: str
+    source: str
+    target: str
+
+
+PARTS = {
+    "En→XX": lambda d: d.source == "en",
+    "XX→En": lambda d: d.target == "en",
+    "All": lambda d: "en" in (d.source, d.target),
+    "Zero-shot": lambda d: "en" not in (d.source, d.target),
+}
+
+
+class Kept:
+    """What is kept of a system."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def about(self) -> Mapping[str, Any]:
+        """Its settings, its training and what was probed."""
+        about: dict[str, Any] = json.loads((KEPT / f"{self.name}.json").read_text("utf-8"))
+        return about
+
+    @cached_property
+    def scores(self) -> Mapping[Direction, Mapping[str, float]]:
+        """Of each direction of each test set."""
+        with (KEPT / f"{self.name}.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {
+            Direction(row["test"], row["source"], row["target"]): {key: float(row[key]) for key in FIELDS if row[key]}
+            for row in rows
+        }
+
+    def mean(self, test: str, part: str, key: str) -> float:
+        """Over the directions of a part of a test set."""
+        found = [s[key] for d, s in self.scores.items() if d.test == test and PARTS[part](d) and key in s]
+        return fmean(found)
+
+    def wins(self, other: Kept, test: str, part: str) -> float:
+        """Percent of the directions in which BLEU is strictly above another system's."""
+        chosen = [d for d in self.scores if d.test == test and PARTS[part](d)]
+        return 100 * fmean(self.scores[d]["bleu"] > other.scores[d]["bleu"] for d in chosen)
+
+
+def keep(folder: Path) -> None:
+    """Keep what is needed of a system's folder."""
+    rows, about = [], json.loads((folder / "mix60" / "about.json").read_text("utf-8"))
+    for test in TESTS:
+        results = json.loads((folder / test / "results.json").read_text("utf-8"))
+        for each in results["directions"]:
+            values = {key: each[key] if isinstance(each[key], int) else _short(each[key]) for key in FIELDS}
+            rows.append({"test": test, "source": each["source"], "target": each["target"], **values})
+    config = {
+        key: about["config"][key] for key in ("guidance", "batches", "training", "seed") if key in about["config"]
+    }
+    kept = {
+        "num_parameters": about["num_parameters"],
+        "training": about["training"],
+        "dev_bleu": about["curves"]["dev_bleu"],
+        "config": config,
+        "chrf_signature": results["chrf_signature"],
+        "bleu_signatures": sorted({each["bleu_signature"] for each in results["directions"]}),
+        "identifier": results["identifier"],
+        "probe": json.loads((folder / "probe.json").read_text("utf-8")),
+    }
+    KEPT.mkdir(exist_ok=True)
+    with (KEPT / f"{folder.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["test", "source", "target", *FIELDS], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    (KEPT / f"{folder.name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def systems() -> list[Kept]:
+    """Those that are kept, in the order of the tables."""
+    others = sorted(path.stem for path in KEPT.glob("*.csv") if path.stem not in SYSTEMS)
+    return [Kept(name) for name in [*SYSTEMS, *others] if (KEPT / f"{name}.csv").exists()]
+
+
+def label(system: Kept) -> str:
+    """Its name in the paper, or its own."""
+    return SYSTEMS.get(system.name, system.name)
+
+
+def blocks() -> dict[str, str]:
+    """The tables by name."""
+    found = systems()
+    made = {f"scores-{test}": _table(_scores(found, test)) for test in TESTS}
+    return made | {
+        "chrf": _table(_chrf(found)),
+        "training": _table(_training(found)),
+        "probe": _table(_probe(found)),
+        "mantel": _table(_mantel(found)),
+    }
+
+
+Rows = Iterator[Sequence[str]]
+
+
+def _scores(found: Sequence[Kept], test: str) -> Rows:
+    """The layout of the paper's tables."""
+    reference = Kept(REFERENCE)
+    columns = [
+        f"{part} {key}"
+        for part in PARTS
+        for key in (("BLEU", "LangAcc", "WR") if part == "Zero-shot" else ("BLEU", "WR"))
+    ]
+    yield ["system", "parameters", *columns]
+    for system in found:
+        row = [label(system), f"{system.about['num_parameters'] / 1e6:.0f}M"]
+        for part in PARTS:
+            row.append(f"{system.mean(test, part, 'bleu'):.2f}")
+            if part == "Zero-shot":
+                row.append(f"{system.mean(test, part, 'language_accuracy'):.2f}")
+            row.append("*ref*" if system.name == REFERENCE else f"{system.wins(reference, test, part):.2f}")
+        yield row
+
+
+def _chrf(found: Sequence[Kept]) -> Rows:
+    yield ["system", *(f"{part}, {name}" for name in TESTS.values() for part in PARTS)]
+    for system in found:
+        yield [label(system), *(f"{system.mean(test, part, 'chrf'):.1f}" for test in TESTS for part in PARTS)]
+
+
+def _training(found: Sequence[Kept]) -> Rows:
+    yield [
+        "system",
+        "target tokens",
+        "updates",
+        "time",
+        "tokens/s",
+        "dev BLEU at a quarter, half, three quarters, the end",
+    ]
+    for system in found:
+        training = system.about["training"]
+        tokens, seconds = training["target_tokens"], training["seconds"]
+        curve = ", ".join(f"{value:.1f}" for _, value in system.about["dev_bleu"])
+        time = f"{int(seconds // 60)} min {seconds % 60:.0f} s"
+        yield [label(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", curve]
+
+
+def _probe(found: Sequence[Kept]) -> Rows:
+    """Accuracy with k chosen by nested leave-one-out, beside what is told without a model."""
+    groups = [group["group"] for group in found[0].about["probe"]["results"][0]["groups"]]
+    yield ["system", "representation", *(f"{group} (p)" for group in groups)]
+    for system in found:
+        for result in system.about["probe"]["results"]:
+            told = [f"{group['score']['best']:.1f} ({group['p_value']:.3f})" for group in result["groups"]]
+            yield [label(system), result["representation"], *told]
+    baselines = [group["baselines"] for group in found[0].about["probe"]["results"][0]["groups"]]
+    random = [f"{each['random_mean']['best']:.1f} ± {each['random_std']['best']:.1f}" for each in baselines]
+    yield ["random vectors", "", *random]
+    yield ["majority class", "", *(f"{each['majority']:.1f}" for each in baselines)]
+    yield ["family and geography", "", *(f"{each['family_and_geography']['best']:.1f}" for each in baselines)]
+
+
+def _mantel(found: Sequence[Kept]) -> Rows:
+    kinds = [each["kind"] for each in found[0].about["probe"]["results"][0]["mantel"]]
+    yield ["system", "representation", *(f"{kind} (p)" for kind in kinds)]
+    for system in found:
+        for result in system.about["probe"]["results"]:
+            told = [f"{each['correlation']:.2f} ({each['p_value']:.3f})" for each in result["mantel"]]
+            yield [label(system), result["representation"], *told]
+
+
+def _table(rows: Rows) -> str:
+    """Markdown."""
+    head, *body = [list(row) for row in rows]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)])
+
+
+def page() -> str:
+    """mix60.md with the tables as they are now."""
+    text = PAGE.read_text("utf-8")
+    for name, block in blocks().items():
+        text, number = re.subn(
+            rf"(<!-- {name} -->\n).*?(\n<!-- end -->)",
+            lambda found, block=block: found[1] + block + found[2],
+            text,
+            flags=re.S,
+        )
+        if number != 1:
+            raise SystemExit(f"mix60.md should have one place for the table {name}, it has {number}.")
+    return text
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        keep(Path(argument))
+    PAGE.write_text(page(), encoding="utf-8")
