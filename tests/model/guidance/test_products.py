@@ -134,6 +134,13 @@ def test_gradients_of_a_table_are_added_up_once() -> None:
         torch.testing.assert_close(last, expected)
 
 
+def test_a_use_without_a_part_in_the_loss_is_told() -> None:
+    tally = products.Tally().another().another()
+    assert tally.add(torch.ones(2, 3, 3), torch.eye(2)) is None
+    with pytest.warns(RuntimeWarning, match="1 of the 2 uses of a table by language had no part in the loss"):
+        del tally
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_table_that_is_used_twice_has_both_gradients() -> None:

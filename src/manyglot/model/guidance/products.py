@@ -8,6 +8,7 @@ Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -269,12 +270,18 @@ def _parts(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> tu
 class Tally:
     """Adds up the gradients of a table that is used many times, and hands them on once.
 
-    One after the other, each would be written, and read again to be added. All uses must have a part in the loss.
+    One after the other, each would be written, and read again to be added. All uses must have a part in the loss; if
+    one has not, the others are lost, and a warning says so.
     """
 
     def __init__(self) -> None:
         self.uses = self.seen = 0
         self.sum_LF: Tensor | None = None
+
+    def __del__(self) -> None:
+        if self.sum_LF is not None:
+            lost = f"{self.uses - self.seen} of the {self.uses} uses of a table by language had no part in the loss"
+            warnings.warn(f"{lost}, so the table has no gradient.", RuntimeWarning, stacklevel=2)
 
     def another(self) -> Tally:
         """Count a use."""
