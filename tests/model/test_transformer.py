@@ -8,7 +8,7 @@ import torch
 from manyglot.model.layers import ModelSettings
 from manyglot.model.operations import Branch, Fork
 from manyglot.model.transformer import Transformer
-from tests.conftest import random_batch, tiny_model
+from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 
 
 def count(num_languages: int, **sizes: int) -> float:
@@ -96,3 +96,24 @@ def test_a_gpu_computes_the_same() -> None:
     device = torch.device("cuda")
     batch = batch.to(device)
     torch.testing.assert_close(model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B).cpu(), expected)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_free_layer_forgets_what_its_attention_does_not_hand_on(norm: str) -> None:
+    """Attention that hands on nothing leaves nothing of the source; with the residual, all of it is left."""
+    for free, forgets in ((2, True), (None, False)):
+        model = tiny_model(norm=norm)
+        changed = model.settings.model_copy(update={"free_layer": free})
+        other = Transformer(changed, [], NUM_SUBWORDS, NUM_LANGUAGES).double().eval()
+        other.load_state_dict(model.state_dict())
+        for parameter in other.encoder[1].attention.output.parameters():
+            torch.nn.init.zeros_(parameter)
+        batch = random_batch(other)
+        memory = other.encode(batch.source_BS, other.target(batch.lang_B))
+        states_ND = memory.memory_BSD[batch.source_BS != 0]
+        assert torch.allclose(states_ND, states_ND[:1].expand_as(states_ND)) is forgets
+
+
+def test_a_free_layer_is_one_of_the_encoder() -> None:
+    with pytest.raises(ValueError, match="free_layer 7 must be one of the encoder's 6"):
+        ModelSettings(free_layer=7)

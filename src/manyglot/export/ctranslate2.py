@@ -118,6 +118,8 @@ def _tag_names(tags: Tags, names: Sequence[str]) -> TagNames:
 def _spec(model: Transformer, names: list[str]) -> Any:
     """A plain model as CTranslate2 describes it."""
     specs, settings = import_ctranslate2().specs, model.settings
+    if settings.free_layer is not None:
+        raise SettingsError("model.free_layer: CTranslate2 has a residual connection in every layer.")
     spec = specs.TransformerSpec.from_config(
         (settings.num_encoder_layers, settings.num_decoder_layers),
         settings.num_heads,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -37,6 +38,9 @@ class ModelSettings(Settings):
     """On the embeddings and on what each sub-layer adds."""
     norm: Literal["post", "pre"] = "post"
     """Layer norm after the residual (the paper) or before the sub-layer (easier to train when deep)."""
+    free_layer: int | None = Field(None, ge=1)
+    """The encoder layer, from 1, whose self-attention has no residual connection: what it hands on is tied less to the
+    places of the source's words, which may help directions without training (Liu et al., 2021). null: none."""
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> ModelSettings:
@@ -44,28 +48,41 @@ class ModelSettings(Settings):
             raise ValueError(f"width {self.width} must be even and a multiple of num_heads {self.num_heads}.")
         return self
 
+    @model_validator(mode="after")
+    def _has_free_layer(self) -> ModelSettings:
+        if self.free_layer is not None and self.free_layer > self.num_encoder_layers:
+            raise ValueError(
+                f"free_layer {self.free_layer} must be one of the encoder's {self.num_encoder_layers}."
+            )
+        return self
+
 
 class SubLayer(nn.Module):
-    """Residual and norm around a function: LN(x + f(x)) in a post-norm model, x + f(LN(x)) in a pre-norm one."""
+    """Residual and norm around a function: LN(x + f(x)) in a post-norm model, x + f(LN(x)) in a pre-norm one.
+
+    In a free layer, it is LN(f(x)) and f(LN(x)).
+    """
 
     def __init__(self, point: Point, settings: ModelSettings) -> None:
         super().__init__()
         self.point, self.post_norm = point, settings.norm == "post"
+        self.free = settings.free_layer is not None and point == Point(Site.ENC_SELF, settings.free_layer - 1)
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, states: Fork, function: Callable[[Fork], Branch], guidance: Guidance, target: Target) -> Fork:
         """Apply the function between the hooks."""
         states = _unless_same(guidance.enter(self.point, states.past, target), states)
+        past_BTD = torch.zeros_like(states.past) if self.free else states.past
         terms = guidance.norm(self.point, target)
         if not self.post_norm:
             y_BTD = function(Fork.of(self._norm(states.through, terms))).total()
-            states = Fork.of(states.past + self.dropout(y_BTD))
+            states = Fork.of(past_BTD + self.dropout(y_BTD))
         elif terms is None:
-            states = add_norm(states.past, function(states), self.norm, self.dropout)
+            states = add_norm(past_BTD, function(states), self.norm, self.dropout)
         else:
             y_BTD = function(states).total()
-            states = Fork.of(self._norm(states.past + self.dropout(y_BTD), terms))
+            states = Fork.of(self._norm(past_BTD + self.dropout(y_BTD), terms))
         return _unless_same(guidance.leave(self.point, states.past, target), states)
 
     def _norm(self, x_BTD: Tensor, terms: NormTerms | None) -> Tensor:
