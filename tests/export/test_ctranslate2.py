@@ -244,6 +244,9 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         export(trained, tmp_path / "model", ["xx"])
     with pytest.raises(SettingsError, match="Did you mean 'int8'"):
         export(trained, tmp_path / "model", ["de"], "int88")
+    free = Transformer(trained.model.settings.model_copy(update={"free_layer": 1}), [], 64, 4)
+    with pytest.raises(SettingsError, match="CTranslate2 has a residual connection in every layer"):
+        export(replace(trained, model=free), tmp_path / "model", ["de"])
     export(trained, tmp_path / "model", ["de"])
     with pytest.raises(ManyglotError, match="at most 4096 tokens"):
         ExportedEngine.load(tmp_path / "model").translate_ids([[5] * 4096], [0])
