@@ -62,7 +62,7 @@ def _root(
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("demo-run"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to put everything.")] = Path("demo-run"),
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -273,5 +273,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # versions of typer.
         if not hasattr(error, "format_message"):
             raise
-        say(f"manyglot: {' '.join(error.format_message().split())} Try 'manyglot --help'.")
+        said, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
+        say(f"manyglot: {said}. Try '{context.command_path if context else 'manyglot'} --help'.")
         sys.exit(2)

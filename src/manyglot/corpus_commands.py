@@ -45,7 +45,7 @@ def preview(
         list[str],
         typer.Option("--temperature", "-T", help="Temperatures to compare, or none; the setting's if not given."),
     ] = [],  # noqa: B006
-    output: Annotated[Path | None, typer.Option(help="Draw the shares into this SVG file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the shares into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what temperature sampling makes of a corpus.

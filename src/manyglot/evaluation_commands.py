@@ -18,7 +18,9 @@ def evaluate(
     test: Annotated[
         Path | None, typer.Option(help="A folder with other test text: test.de, test.en, …, line-aligned.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder for the results and the report.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
+    ] = None,
     overrides: JudgingOverrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:

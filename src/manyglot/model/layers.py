@@ -51,9 +51,7 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def _has_free_layer(self) -> ModelSettings:
         if self.free_layer is not None and self.free_layer > self.num_encoder_layers:
-            raise ValueError(
-                f"free_layer {self.free_layer} must be one of the encoder's {self.num_encoder_layers}."
-            )
+            raise ValueError(f"free_layer {self.free_layer} must be one of the encoder's {self.num_encoder_layers}.")
         return self
 
 
