@@ -49,7 +49,7 @@ def test_only_supervised_directions_are_drawn(dataset: Dataset) -> None:
 
 def test_the_budget_counts_tags_and_ends(dataset: Dataset) -> None:
     tags = [Tags(source=(7, 7, 7), target=(7,))] * len(dataset.languages)
-    settings = BatchSettings(max_tokens=200)
+    settings = BatchSettings(max_tokens=200, alike="longer")
     for batch in Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch():
         assert max(batch.source_BS.numel(), batch.input_BT.numel()) <= 200
 

@@ -19,7 +19,7 @@ from tests.batches.stores import bilingual, make_index
 LENGTHS = st.lists(st.lists(st.integers(2, 30), min_size=1, max_size=60), min_size=1, max_size=5)
 
 
-def make_plan(index: PairsIndex, seed: int = 1, num_symbols: int = 0, **settings: float | None) -> Plan:
+def make_plan(index: PairsIndex, seed: int = 1, num_symbols: int = 0, **settings: float | str | None) -> Plan:
     directions = directions_of(index.store.languages, "en")
     return Plan(index, directions, BatchSettings(**settings), num_symbols, seed)  # type: ignore[arg-type]
 
@@ -35,7 +35,7 @@ def test_a_plan_holds_each_pair_once_and_keeps_the_budget(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[list[int]], budget: int, epoch: int
 ) -> None:
     index = bilingual(tmp_path_factory.mktemp("plan"), lengths)
-    plan = make_plan(index, max_tokens=budget, temperature=None)
+    plan = make_plan(index, max_tokens=budget, temperature=None, alike="longer")
     store, found = index.store, drawn(plan, epoch)
     assert set(found.values()) == {1}
     for number, direction in enumerate(plan.directions):

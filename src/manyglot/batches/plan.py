@@ -42,12 +42,13 @@ class BatchSettings(Settings):
     not be alike, about so many tokens on each side."""
     temperature: float | None = Field(5.0, gt=0)
     """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
-    alike: Literal["longer", "both", "none"] = "longer"
-    """Which sides of the sentences of a batch are of like length. longer: the longer one; both: less padding, but
-    batches that differ more from one another, which small ones learn from much more slowly; none: all batches alike,
-    for large ones on a GPU, which does not pad."""
+    alike: Literal["longer", "both", "none"] = "none"
+    """Which sides of the sentences of a batch are of like length. none: neither, so that all batches are alike, which
+    is what a model learns best from; training does not pad. longer: the longer one, for less padding elsewhere; both:
+    still less, but batches that differ much from one another."""
     num_shapes: int | None = Field(None, ge=1)
-    """Pad batches to at most this many shapes, for an engine that compiles each; null pads to the longest sentence."""
+    """Pad batches of like lengths to at most this many shapes, for an engine that compiles each; null pads to the
+    longest sentence."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
     then has as many pairs as the corpus."""
@@ -59,6 +60,11 @@ class BatchSettings(Settings):
             if weight <= 0:
                 raise ValueError(f"{name} should have a weight above 0; leave a direction out with corpus.exclude.")
         return weights
+
+    @property
+    def mixes_lengths(self) -> bool:
+        """Whether there is one kind of batch, with sentences of all lengths."""
+        return self.alike == "none" and self.num_shapes is None
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
         """Refuse a weight of a direction that is not trained on."""
@@ -222,7 +228,7 @@ def _make_buckets(
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
     level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
-    if settings.alike == "none":
+    if settings.mixes_lengths:
         ends = [len(cells)]
     elif settings.num_shapes is not None:
         ends = _cut_into(settings.num_shapes, expected_C, longest_C, level_C)
@@ -234,7 +240,7 @@ def _make_buckets(
     starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
     longest_K = np.maximum.reduceat(longest_C, edges[:-1])
     most_K = max_tokens // longest_K
-    if settings.alike == "none":
+    if settings.mixes_lengths:
         most_K = np.array([_most(expected_C, [side + num_symbols for side in lengths_of(cells)], max_tokens)])
     return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, most_K, longest_K)
 

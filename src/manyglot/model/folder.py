@@ -61,8 +61,8 @@ class TrainedModel:
     """The `steps` it was trained for, the `step` whose weights these are, and what that was chosen by."""
 
 
-def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype = torch.float32) -> None:
-    """Write a model folder, its weights in float32 or bfloat16."""
+def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
+    """Write a model folder, its weights as they are or rounded to another type."""
     weights = {name: tensor.contiguous().cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
     codes = trained.vocabulary.languages.codes
     languages = {
