@@ -99,6 +99,7 @@ class _Task:
     translator: Translator
     chosen: Chosen
     identifier: Identifier
+    test: Path | None
 
     @classmethod
     def of(
@@ -125,7 +126,8 @@ class _Task:
         unseen = [d for d in directions if d not in seen] if zero_shot else []
         chosen = choose(rows, supervised, unseen, judged.evaluation)
         translator = Translator.of(trained, judged.decoding, device)
-        return cls(folder, trained, dataset, judged, translator, chosen, identifier_of(judged.evaluation, dataset))
+        identifier = identifier_of(judged.evaluation, dataset)
+        return cls(folder, trained, dataset, judged, translator, chosen, identifier, test)
 
     def origin(self) -> dict[str, Any]:
         """What outputs depend on, beside their sources."""
@@ -142,7 +144,7 @@ class _Task:
 
     def about(self) -> dict[str, Any]:
         """What is to be said about the model."""
-        return _about(self.folder, self.trained, self.dataset)
+        return {**_about(self.folder, self.trained, self.dataset), "test": self.test and str(self.test)}
 
 
 def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:

@@ -90,10 +90,16 @@ def test_significance_by_direction_and_overall() -> None:
     assert set(found.directions["good"]) == set(DIRECTIONS)
     other = compare([System("good", [GOOD]), System("bad", [BAD])], "good", num_samples=200).rows["bad"]["zero-shot"]
     assert (other.better, other.worse) == (0, 2)
-    with pytest.raises(ManyglotError, match="Give --reference too"):
-        compare([System("good", [GOOD])], num_samples=10)
+    for systems, reference in (
+        ([System("good", [GOOD]), System("bad", [BAD])], None),
+        ([System("good", [GOOD])], "good"),
+    ):
+        with pytest.raises(ManyglotError, match="Give --reference, and another run"):
+            compare(systems, reference, num_samples=100)
+    with pytest.raises(ManyglotError, match="10 samples cannot show"):
+        compare([System("good", [GOOD]), System("bad", [BAD])], "good", num_samples=10)
     with pytest.raises(ManyglotError, match=r"bad has no statistics.npz for de→en"):
-        compare([System("good", [GOOD]), System("bad", [replace(BAD, statistics={})])], "good", num_samples=10)
+        compare([System("good", [GOOD]), System("bad", [replace(BAD, statistics={})])], "good", num_samples=20)
 
 
 def test_other_test_sets_are_refused_unless_the_common_part_is_asked_for(
@@ -143,6 +149,13 @@ def test_runs_are_named_by_their_folders(tmp_path: Path) -> None:
     systems, reference = read_systems([b], a)
     assert ([system.name for system in systems], reference) == (["a", "b"], "a"), "a reference is a row too"
     assert read_systems([f"x={a}", b], "x")[1] == "x"
+    systems, reference = read_systems([deep, b], "b")
+    assert ([system.name for system in systems], reference) == (["a", "b"], "b"), "by the name it is given here"
+    with pytest.raises(ManyglotError, match=r"'seed' is no folder .* Did you mean 'seeds'\?"):
+        read_systems([f"seeds={a}", b], "seed")
+    for text in ("x=", f"x={a},,{b}", f"x={a},{a}"):
+        with pytest.raises(ManyglotError, match="a folder, or several that differ"):
+            read_systems([text], None)
     with pytest.raises(ManyglotError, match="same name"):
         read_systems([f"x={a}", f"x={b}"], None)
     with pytest.raises(ManyglotError, match=r"Cannot read .*/c"):

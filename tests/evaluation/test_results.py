@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet
@@ -42,11 +43,21 @@ def test_results_are_read_again(tmp_path: Path) -> None:
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"Cannot read .*results.json"):
         Evaluation.load(tmp_path)
-    for text in ("{", "[]", '{"directions": [{"source": "de"}]}', '{"directions": 3}'):
-        (tmp_path / "results.json").write_text(text)
-        with pytest.raises(ManyglotError, match=r"is not a results.json"):
-            Evaluation.load(tmp_path)
     run(ROWS).save(tmp_path / "results.json")
+    whole = (tmp_path / "results.json").read_text("utf-8")
+    without_score = re.sub(r'"bleu": [\d.]+', '"bleu": null', whole)
+    for text in (
+        "{",
+        "[]",
+        '{"directions": [{"source": "de"}]}',
+        '{"directions": 3}',
+        '{"directions": []}',
+        without_score,
+    ):
+        (tmp_path / "results.json").write_text(text)
+        with pytest.raises(ManyglotError, match=r"is damaged, or not a results.json"):
+            Evaluation.load(tmp_path)
+    (tmp_path / "results.json").write_text(whole, encoding="utf-8")
     (tmp_path / "statistics.npz").write_bytes(b"PK")
     with pytest.raises(ManyglotError, match=r"statistics.npz is damaged"):
         Evaluation.load(tmp_path)

@@ -103,16 +103,28 @@ def test_the_sentences_of_some_directions_are_read(tmp_path: Path) -> None:
     examples = [Example("de", "fr", True, "a", "b", "c", "fr"), Example("de", "fr-ca", True, "d", "e", "f", "en")]
     replace(EVALUATION, examples=examples).save(tmp_path / "results.json")
     assert list(read_examples(tmp_path, {Direction("de", "fr"): [0]})) == examples[:1]
-    both = {Direction("de", "fr-ca"): [0, 1], Direction("de", "fr"): [0]}
+    both = {Direction("de", "fr-ca"): [0], Direction("de", "fr"): [0]}
     assert list(read_examples(tmp_path, both)) == examples
-    assert list(read_examples(tmp_path, {Direction("de", "fr"): [1]})) == []
     assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]})) == []
-    (tmp_path / "translations.jsonl").write_text('{"source": "de", "target": "fr", \n')
     with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
-        list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
-    (tmp_path / "about.json").write_text("[]")
-    with pytest.raises(ManyglotError, match=r"about.json is damaged"):
-        read_run("a", tmp_path)
+        list(read_examples(tmp_path, {Direction("de", "fr"): [1]}))
+    for text in ('{"source": "de", "target": "fr", \n', "something else"):
+        (tmp_path / "translations.jsonl").write_text(text)
+        with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
+            list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
+    for text in ("[]", '{"training": 3}'):
+        (tmp_path / "about.json").write_text(text)
+        with pytest.raises(ManyglotError, match=r"about.json is damaged"):
+            read_run("a", tmp_path)
+
+
+def test_what_is_beside_a_results_json_is_read_with_it(tmp_path: Path) -> None:
+    EVALUATION.save(tmp_path / "results.json")
+    (tmp_path / "about.json").write_text(json.dumps(about(SIX)))
+    found = read_run("a", tmp_path / "results.json")
+    assert found.about["num_subwords"] == 32000
+    first = EVALUATION.directions[0].direction
+    assert len(list(found.examples({first: [0]}))) == 1
 
 
 def test_the_command_writes_a_page_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.progress import say
 
 
 class MultiwaySettings(CorpusOptions):
@@ -52,9 +53,12 @@ class MultiwayCorpus:
 
 def read_test(folder: Path, codes: Iterable[str]) -> list[Row]:
     """The rows of a folder's files `test.de`, `test.en`, … in the given languages, those that have one."""
-    files = {
-        code: path for name, path in _files_in(folder).items() if (code := name.removeprefix("test.")) in set(codes)
-    }
+    if not folder.is_dir():
+        raise CorpusError(f"--test: {folder} is not a folder. It should hold files such as test.en.")
+    found = {name.removeprefix("test."): path for name, path in _files_in(folder).items() if name.startswith("test.")}
+    files = {code: found[code] for code in found if code in set(codes)}
+    if unknown := sorted(found.keys() - files):
+        say(f"Not read, because they are not languages of the data: {', '.join(unknown)}.")
     if len(files) < 2:
         raise CorpusError(f"{folder} should hold test text in two languages of the model or more: test.en, test.de, …")
     return list(read_aligned(files))

@@ -40,7 +40,7 @@ def check_test_sets(runs: Sequence[tuple[str, Evaluation]]) -> None:
         found = {d.direction: (d.test_set, d.zero_shot) for d in other.directions}
         wrong = [d for d in {**expected, **found} if expected.get(d) != found.get(d)]
         if wrong:
-            named = ", ".join(map(str, wrong[:NAMED])) + (f" and {len(wrong) - NAMED} more" if wrong[NAMED:] else "")
+            named = ", ".join(map(str, wrong[:NAMED])) + (f" and {len(wrong) - NAMED:,} more" if wrong[NAMED:] else "")
             raise ManyglotError(
                 f"{first} and {name} were not tested on the same sentences in the same directions ({named}). "
                 f"--common compares what they share."

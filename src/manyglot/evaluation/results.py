@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
@@ -73,6 +74,10 @@ class DirectionResult:
         if self.language_accuracy is None or not self.reference_accuracy:
             return None
         return 100 * self.language_accuracy / self.reference_accuracy
+
+
+_RECORDS = TypeAdapter(list[DirectionResult])
+"""Reads them, if they are what they should be."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +172,9 @@ class Evaluation:
         path = path / "results.json" if path.is_dir() else path
         try:
             values = json.loads(path.read_text("utf-8"))
-            names = {each.name for each in fields(DirectionResult)}
-            directions = [DirectionResult(**{k: v for k, v in d.items() if k in names}) for d in values["directions"]]
+            directions = _RECORDS.validate_python(values["directions"])
+            if not directions:
+                raise ValueError("an evaluation has some")
             rest = {key: values[key] for key in ("identifier", "chrf_signature", "pivot", "settings")}
             rest["outputs_in"] = dict(values.get("outputs_in", {}))  # results of earlier releases have none
         except OSError as error:
@@ -176,7 +182,7 @@ class Evaluation:
                 f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
             ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise FolderError(f"{path} is not a results.json of `manyglot evaluate`.") from None
+            raise FolderError(f"{path} is damaged, or not a results.json of `manyglot evaluate`.") from None
         return cls(directions, [], **rest, statistics=_read_statistics(path.with_name("statistics.npz"), directions))
 
 
@@ -195,7 +201,7 @@ def pick_examples(examples: Iterable[Example], places: Places) -> Iterator[Examp
 
 
 def read_examples(folder: Path, places: Places) -> Iterator[Example]:
-    """The same from the folder of a run; none where the sentences were not kept.
+    """The same from the folder of a run; none where the sentences were not kept, but all that are wanted otherwise.
 
     A line begins with its direction, so others are passed over without being read: there may be millions.
     """
@@ -212,6 +218,8 @@ def read_examples(folder: Path, places: Places) -> Iterator[Example]:
                 if counted[beginning] in wanted.get(beginning, ()):
                     yield Example(**{key: value for key, value in json.loads(line).items() if key in names})
                 counted[beginning] += 1
+        if any(places and max(places) >= counted[beginning] for beginning, places in wanted.items()):
+            raise ValueError("it ends too soon")
     except (OSError, ValueError, TypeError, AttributeError):
         raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
 

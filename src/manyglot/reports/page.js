@@ -266,14 +266,16 @@
       const words = view.words.toLowerCase().replace(/→/g, ">").split(/[\s,]+/).filter(Boolean);
       const found = all.filter((row) => words.every((word) => matches(row, word)) && filters.every(({ keeps }) => keeps(row)));
       found.sort(compare);
-      body.replaceChildren(...found.slice(0, view.most).map((row) => el("tr", {}, ...columns.map((column) =>
+      const first = found.slice(0, view.most), count = (rows) => rows.length.toLocaleString("en");
+      body.replaceChildren(...first.map((row) => el("tr", {}, ...columns.map((column) =>
         el("td", { class: column.number ? "number" : null, dir: column.number ? null : "auto" }, column.text(row))))));
       [...head.children].forEach((th, k) => {
         if (k === view.sort) th.setAttribute("aria-sort", view.down ? "descending" : "ascending");
         else th.removeAttribute("aria-sort");
       });
-      note.textContent = `${found.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} ${unit}`;
-      more.textContent = `show all ${found.length.toLocaleString("en")}`;
+      note.textContent = [first.length < found.length ? `the first ${count(first)} of` : "",
+        found.length < all.length ? `${count(found)} of` : "", `${count(all)} ${unit}`].filter(Boolean).join(" ");
+      more.textContent = `show all ${count(found)}`;
       more.hidden = found.length <= view.most;
     };
     box.replaceChildren(

@@ -186,7 +186,8 @@ def _card(run: Run) -> str:
         facts["model"] = about["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{name_of(code)} ({code})' for code in codes)}"
         facts["trained directions"] = f"{about['num_trained_directions']:,}"
-        facts["tested on"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        facts["tested on"] = about.get("test") or "the test rows of the data"
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
         parts = ", ".join(f"{part} {n:,}" for part, n in about["parameters"].items())
         facts["parameters"] = f"{about['num_parameters']:,} ({parts})"

@@ -23,6 +23,18 @@ LONGEST = 400
 ROOM = 1_500_000
 """Bytes for the sentences of the others; where they need more, they are left out."""
 
+ABOUT = {
+    "model",
+    "languages",
+    "parameters",
+    "num_parameters",
+    "num_trained_directions",
+    "num_subwords",
+    "training",
+    "data",
+}
+"""What `about.json` tells at least."""
+
 MEASURES: Mapping[str, tuple[Callable[[DirectionResult], float | None], int]] = {
     "bleu": (lambda d: d.bleu, 3),  # by which the page counts where a run is better
     "chrf": (lambda d: d.chrf, 1),
@@ -50,12 +62,14 @@ class Run:
 
 
 def read_run(name: str, folder: Path) -> Run:
-    """Read the folder that `manyglot evaluate --output` wrote."""
-    evaluation, path = Evaluation.load(folder), folder / "about.json"
+    """Read the folder that `manyglot evaluate --output` wrote, or its results.json with what is beside it."""
+    evaluation = Evaluation.load(folder)
+    folder = folder if folder.is_dir() else folder.parent
+    path = folder / "about.json"
     try:
         about = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        if not isinstance(about, dict):
-            raise ValueError
+        if not isinstance(about, dict) or (about and not about.keys() >= ABOUT):
+            raise ValueError("it tells something else")
     except (OSError, ValueError):
         raise FolderError(
             f"{path} is damaged. Evaluate again, or delete it for a report without a model card."
