@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
@@ -16,8 +15,9 @@ from manyglot.evaluation.identify import Identifier, IdentifierName, make_identi
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
+from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
-from manyglot.evaluation.scoring import Scored, Translated, score_directions
+from manyglot.evaluation.scoring import Translated, score_directions
 from manyglot.evaluation.translate import Chosen, Row, translate_chosen
 from manyglot.progress import say
 from manyglot.settings import Settings
@@ -99,26 +99,18 @@ def judge(
         for direction, each in scored.items()
         for texts in zip(*translated[direction], each.identified, strict=True)
     ]
+    results = [each.result for each in scored.values()]
+    statistics = {direction: each.statistics for direction, each in scored.items()}
     return Evaluation(
-        [each.result for each in scored.values()],
+        results,
         examples,
         identifier.name,
         settings.measure.chrf_signature(),
         pivot,
         {"decoding": decoding.model_dump(), "evaluation": settings.model_dump()},
-        {direction: each.statistics for direction, each in scored.items()},
-        _outputs_in(scored),
+        statistics,
+        count_languages(results, statistics),
     )
-
-
-def _outputs_in(scored: Mapping[Direction, Scored]) -> dict[str, dict[str, dict[str, int]]]:
-    """How many outputs into a language are in which, without languages that the identifier does not know."""
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for direction, each in scored.items():
-        if each.result.language_accuracy is not None:
-            kind = found.setdefault("zero-shot" if each.result.zero_shot else "supervised", {})
-            kind.setdefault(direction.target, Counter()).update(each.identified)
-    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
 
 
 def choose(

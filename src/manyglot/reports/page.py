@@ -225,5 +225,4 @@ def _number(text: str) -> str:
 
 
 def _shown(value: float | None) -> str:
-    """Nothing that is not a number: chrF++ of a common part is not known."""
-    return "–" if value is None or value != value else f"{value:.1f}"
+    return "–" if value is None else f"{value:.1f}"
