@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import say
 from manyglot.reports.history import History
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import read_run, run_of, write_page
+from manyglot.reports.page import part_of, read_run, run_of, write_page
 from manyglot.settings import Settings, parse
 from manyglot.training.distributed import num_processes, team
 from manyglot.training.log import read_log
@@ -165,7 +165,7 @@ def report(runs: Sequence[str], output: Path, common: bool = False) -> None:
     found = [read_run(name, folders_of(text)[0]) for text, name in name_runs(given).items()]
     if common:
         parts = common_part([run.evaluation for run in found])
-        found = [replace(run, evaluation=part) for run, part in zip(found, parts, strict=True)]
+        found = [part_of(run, part) for run, part in zip(found, parts, strict=True)]
     write_page(output, found)
 
 

@@ -10,10 +10,13 @@ import pytest
 from manyglot.cli import main
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
+from manyglot.evaluation.common import common_part
 from manyglot.evaluation.results import Evaluation, Example, read_examples
 from manyglot.reports import page_data
 from manyglot.reports.learning import learning_html
-from manyglot.reports.page import Run, embedded, read_run, run_of, write_page
+from manyglot.reports.page import Run, embedded, part_of, read_run, run_of, write_page
+from tests.evaluation.test_evaluate import ROWS
+from tests.evaluation.test_evaluate import run as evaluate_rows
 from tests.reports.made_up import SIX, about, made_up
 from tests.reports.test_reports import EVALUATION
 
@@ -125,6 +128,16 @@ def test_what_is_beside_a_results_json_is_read_with_it(tmp_path: Path) -> None:
     assert found.about["num_subwords"] == 32000
     first = EVALUATION.directions[0].direction
     assert len(list(found.examples({first: [0]}))) == 1
+
+
+def test_sentences_of_a_common_part_are_of_that_part() -> None:
+    runs = [run(evaluate_rows(rows)) for rows in (ROWS, ROWS[:0:-1])]
+    parts = common_part([each.evaluation for each in runs])
+    data = page_data.page_data([part_of(*each) for each in zip(runs, parts, strict=True)])
+    shown = {data["texts"][entry[0]] for entries in data["examples"].values() for entry in entries}
+    assert shown
+    assert shown.isdisjoint(ROWS[0].values()), "which only one of them has"
+    assert all(entry[4] != [None] for entries in data["examples"].values() for entry in entries)
 
 
 def test_the_command_writes_a_page_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

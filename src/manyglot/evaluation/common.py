@@ -93,7 +93,7 @@ def _cut(results: Sequence[DirectionResult], runs: Sequence[Evaluation]) -> list
 
 
 def _keep(result: DirectionResult, counted: Statistics, shared: Array) -> Part:
-    """Some sentences of a direction, each once, and its scores on them."""
+    """Some sentences of a direction, each once and in an order that all runs share, and its scores on them."""
     sentences, first = np.unique(counted.sentences_N, return_index=True)
-    left = counted.part(np.sort(first[np.isin(sentences, shared)]))
+    left = counted.part(first[np.isin(sentences, shared)])
     return replace(result, **left.scores(result.target, result.language_accuracy is not None)), left

@@ -52,7 +52,7 @@ class Statistics(NamedTuple):
         number, told = len(self.sentences_N), Counter(self.identified_N.tolist())
         on_target = told.pop(target, 0)
         told.pop("", None)  # in no language
-        ((other, times),) = told.most_common(1) or [(None, 0)]
+        other = min(told, key=lambda label: (-told[label], label), default=None)
         shares = dict(zip(FLAGS, (100 * int(n) / number for n in self.flags_NF.sum(axis=0)), strict=True))
         totals = self.bleu_NS.sum(axis=0).tolist()
         return {
@@ -63,7 +63,7 @@ class Statistics(NamedTuple):
             "chrf": chrf_score(self.chrf_NS.sum(axis=0).tolist()),
             "language_accuracy": 100 * on_target / number if is_known else None,
             "other_language": other,
-            "other_share": 100 * times / number,
+            "other_share": 100 * told[other] / number if other else 0.0,
             "length_ratio": totals[0] / totals[1] if totals[1] else None,
             "test_set": blake2b(np.sort(self.sentences_N).tobytes(), digest_size=8).hexdigest(),
         }

@@ -25,6 +25,7 @@ from manyglot.progress import duration
 from manyglot.reports.learning import learning_html
 from manyglot.reports.page_data import Run as Run
 from manyglot.reports.page_data import page_data, worst_directions
+from manyglot.reports.page_data import part_of as part_of
 from manyglot.reports.page_data import read_run as read_run
 from manyglot.reports.page_data import run_of as run_of
 
