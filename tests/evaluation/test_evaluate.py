@@ -139,3 +139,10 @@ def test_zero_shot_is_what_the_model_was_not_trained_on(trained: Experiment, tmp
     evaluation = workflow.evaluate(trained.run / "model", other.data, zero_shot=True)
     unseen = {(d.source, d.target) for d in evaluation.directions if d.zero_shot}
     assert unseen == {("qab", "qac"), ("qac", "qab")}
+
+
+def test_directions_know_the_rows_they_share() -> None:
+    rows = [ROWS[0], {"en": ROWS[1]["en"], "fr": ROWS[1]["fr"]}, ROWS[2]]
+    found = {d: each.rows_N.tolist() for d, each in run(rows).statistics.items() if each.rows_N is not None}
+    assert found[Direction("de", "en")] == found[Direction("en", "de")] == [0, 1]
+    assert found[Direction("en", "fr")] == [0, 2, 1]

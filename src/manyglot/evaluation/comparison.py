@@ -19,6 +19,7 @@ from manyglot.errors import ManyglotError, SettingsError, suggest
 from manyglot.evaluation.bootstrap import Drawn, Significance, overall, resample
 from manyglot.evaluation.common import check_measures, check_test_sets, common_part
 from manyglot.evaluation.results import DirectionResult, Evaluation, mean_of_known
+from manyglot.evaluation.statistics import Statistics
 from manyglot.progress import bar
 
 ALPHA = 0.05
@@ -178,7 +179,8 @@ def _resample(
         for system in others:
             for direction in directions:
                 ours, theirs = (_counted(each, direction) for each in (system, reference))
-                drawn[system.name][direction] = resample(ours, theirs, direction, num_samples, seed)
+                keys_N = theirs.sentences_N if theirs.rows_N is None else theirs.rows_N
+                drawn[system.name][direction] = resample(ours.bleu_NS, theirs.bleu_NS, keys_N, num_samples, seed)
                 progress.advance()
     return drawn
 
@@ -228,12 +230,12 @@ def _group_score(
     )
 
 
-def _counted(system: System, direction: Direction) -> np.ndarray[Any, Any]:
-    """What BLEU is computed from, in an order that all runs share; the first run stands for a system of several."""
+def _counted(system: System, direction: Direction) -> Statistics:
+    """The sentences in an order that all runs share; the first run stands for a system of several."""
     run = system.runs[0]
     if direction not in run.statistics:
         raise ManyglotError(
             f"{system.name} has no statistics.npz for {direction}: evaluate it again, or leave out --significance."
         )
     found = run.statistics[direction]
-    return found.bleu_NS[np.argsort(found.sentences_N, kind="stable")]
+    return found.part(np.argsort(found.sentences_N, kind="stable"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
@@ -100,7 +101,8 @@ def judge(
         for texts in zip(*translated[direction], each.identified, strict=True)
     ]
     results = [each.result for each in scored.values()]
-    statistics = {direction: each.statistics for direction, each in scored.items()}
+    numbers = _row_numbers(chosen)
+    statistics = {d: each.statistics._replace(rows_N=np.array(numbers[d])) for d, each in scored.items()}
     return Evaluation(
         results,
         examples,
@@ -111,6 +113,12 @@ def judge(
         statistics,
         count_languages(results, statistics),
     )
+
+
+def _row_numbers(chosen: Chosen) -> dict[Direction, list[int]]:
+    """The rows of each direction, numbered for all; a row is the same object wherever it is."""
+    found: dict[int, int] = {}
+    return {d: [found.setdefault(id(row), len(found)) for row in rows] for d, rows in chosen.rows.items()}
 
 
 def choose(

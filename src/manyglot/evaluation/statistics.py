@@ -39,6 +39,8 @@ class Statistics(NamedTuple):
     """The language of each output: the target's code where it is that, another label where not."""
     flags_NF: Array | None = None
     """See `FLAGS`."""
+    rows_N: Array | None = None
+    """The rows of the test set, by numbers that all directions share."""
 
     def part(self, places: Array) -> Statistics:
         """Some of the sentences."""
