@@ -14,8 +14,8 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.config import apply_override
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.multiway import read_test
 from manyglot.corpus.rows import Split
+from manyglot.corpus.sources import read_test
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
@@ -54,8 +54,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
 
-    Files `test.de`, `test.en`, … in a folder `test`, line-aligned, take the place of the data's own test split. With an
-    output folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
+    The files of a folder `test`, line-aligned or in pairs, take the place of the data's own test split. With an output
+    folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
     translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
     change those of `decoding` and `evaluation`.
     """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from manyglot.corpus.multiway import MultiwaySettings, read_test
+from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.pairs import PairsSettings
 from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.sources import open_corpus, read_test
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import ManyglotError
 
@@ -136,7 +136,7 @@ def test_other_test_text_is_read_in_the_languages_of_the_data(
     (tmp_path / "train.fr").write_text("no test\n")
     assert read_test(tmp_path, ["de", "en", "fr"])[1] == {"de": "two in de", "en": "two in en"}
     assert capsys.readouterr().err == "Not read, because they are not languages of the data: sw.\n"
-    with pytest.raises(ManyglotError, match="two languages of the model or more"):
+    with pytest.raises(ManyglotError, match="two languages of the data or more"):
         read_test(tmp_path, ["de", "fr"])
     with pytest.raises(ManyglotError, match="is not a folder"):
         read_test(tmp_path / "none", ["de"])

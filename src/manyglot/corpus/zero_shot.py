@@ -32,9 +32,9 @@ class Aligned(NamedTuple):
 
 
 class ZeroShotTests:
-    """The sentences of all pairs of languages but those with the pivot."""
+    """The sentences of all pairs of languages but those with the pivot, or, if `supervised`, with these."""
 
-    def __init__(self, rows: Iterable[Row], pivot: str, distinct: bool = False) -> None:
+    def __init__(self, rows: Iterable[Row], pivot: str, distinct: bool = False, supervised: bool = False) -> None:
         self.pivot = pivot
         self._groups: dict[str, dict[str, list[str]]] = defaultdict(dict)
         """The sentences of each language, by the pivot's."""
@@ -50,6 +50,10 @@ class ZeroShotTests:
         self.languages = tuple(sorted({code for group in self._groups.values() for code in group}))
         if len(self.languages) < 2:
             raise CorpusError(f"There is no test text of two languages with the same sentences in '{pivot}'.")
+        if supervised:
+            self.languages = tuple(sorted({*self.languages, pivot}))
+            for text, group in self._groups.items():
+                group[pivot] = [text]
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of languages, each once."""
