@@ -54,7 +54,7 @@ def test_seeds_and_significance_are_shown() -> None:
     text = comparison_text(table, "markdown")
     assert " ± " in text
     assert "standard deviation over runs" in text
-    assert "†: differs from Token_tgt by paired bootstrap (p < 0.05, 100 samples)." in text
+    assert "†: differs from Token_tgt by paired bootstrap (p < 0.05, 100 samples; of several runs, the first)." in text
     assert "seeds: En→XX +" in text
     assert r"$^{\dagger}$" in comparison_text(table, "latex")
 

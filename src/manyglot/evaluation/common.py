@@ -59,7 +59,8 @@ def common_part(runs: Sequence[Evaluation]) -> list[Evaluation]:
     sentences = sum(part[0][0].num_sentences for part in parts.values())
     total = max(sum(d.num_sentences for d in run.directions) for run in runs)
     most = max(map(len, tables))
-    say(f"Compared is what all runs share: {sentences:,} of {total:,} sentences in {len(parts)} of {most} directions.")
+    shared_part = f"{sentences:,} of {total:,} sentences in {len(parts):,} of {most:,} directions"
+    say(f"Compared is what all runs share: {shared_part}.")
     if unlike:
         say(f"{len(unlike)} directions are left out, because they are zero-shot for some runs only.")
     return [_with_parts(run, {d: part[i] for d, part in parts.items()}) for i, run in enumerate(runs)]

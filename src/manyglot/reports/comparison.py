@@ -153,10 +153,13 @@ def _notes(comparison: Comparison) -> Sequence[str]:
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(comparison.signatures)}."]
     if comparison.reference is not None:
         notes.append(f"WR: percent of directions with a higher BLEU than {comparison.reference}.")
-    if any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values()):
+    has_several = any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values())
+    if has_several:
         notes.append("±: standard deviation over runs.")
     if comparison.num_samples:
-        samples = f"p < {ALPHA}, {comparison.num_samples:,} samples"
+        samples = f"p < {ALPHA}, {comparison.num_samples:,} samples" + (
+            "; of several runs, the first" if has_several else ""
+        )
         notes.append(f"{MARK}: differs from {comparison.reference} by paired bootstrap ({samples}).")
         notes += [f"{system}: {found}." for system in comparison.rows if (found := _differences(comparison, system))]
     return notes

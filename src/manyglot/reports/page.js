@@ -384,7 +384,7 @@
     const chief = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
     const colour = (label) => (chief.includes(label) ? `d${chief.indexOf(label)}` : "rest");
     const part = (share, text, style, title) =>
-      el("span", { class: style + (share < 4 ? " narrow" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
+      el("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
     const lines = rows.flatMap(({ name, code, right, others }) => {
       const named = others.filter(([, share]) => share >= 0.5);
       const rest = others.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);
