@@ -103,7 +103,13 @@ def read_test(folder: Path, codes: Iterable[str]) -> list[Row]:
     if unknown := sorted({code for each in sets for code in each} - known):
         say(f"Not read, because they are not languages of the data: {', '.join(unknown)}.")
     sets = [{code: path for code, path in each.items() if code in known} for each in sets]
-    rows: list[Row] = [row for each in sets if len(each) > 1 for row in read_aligned(each)]
+    texts: dict[str, str] = {}  # what is in many pairs is held once
+    rows: list[Row] = [
+        {code: texts.setdefault(text, text) for code, text in row.items()}
+        for each in sets
+        if len(each) > 1
+        for row in read_aligned(each)
+    ]
     if not rows:
         raise CorpusError(f"{folder} should hold test text in two languages of the data or more: test.en, test.de, …")
     return rows

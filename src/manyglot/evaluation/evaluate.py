@@ -125,9 +125,9 @@ def choose(
     rows: Sequence[Row], supervised: Sequence[Direction], zero_shot: Sequence[Direction], settings: EvaluationSettings
 ) -> Chosen:
     """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
-    directions = [*supervised, *zero_shot]
+    directions, groups = [*supervised, *zero_shot], _by_languages(rows)
     found = {
-        d: _spread([row for row in rows if d.source in row and d.target in row], most)
+        d: [rows[place] for place in _spread(_places(d, groups), most)]
         for those, most in ((supervised, settings.max_sentences), (zero_shot, settings.most_zero_shot))
         for d in those
     }
@@ -142,8 +142,21 @@ def choose(
     return chosen
 
 
-def _spread(rows: list[Row], most: int | None) -> list[Row]:
+def _by_languages(rows: Sequence[Row]) -> dict[frozenset[str], list[int]]:
+    """The places of rows that have the same languages, so that not every direction has to look at every row."""
+    found: dict[frozenset[str], list[int]] = {}
+    for place, row in enumerate(rows):
+        found.setdefault(frozenset(row), []).append(place)
+    return found
+
+
+def _places(direction: Direction, groups: Mapping[frozenset[str], Sequence[int]]) -> list[int]:
+    """The rows that have both languages, in their order."""
+    return sorted(place for codes, places in groups.items() if codes.issuperset(direction) for place in places)
+
+
+def _spread(places: Sequence[int], most: int | None) -> Sequence[int]:
     """So many of the rows, from all parts of the text alike: one that has several sources may be in their order."""
-    if most is None or len(rows) <= most:
-        return rows
-    return [rows[i * len(rows) // most] for i in range(most)]
+    if most is None or len(places) <= most:
+        return places
+    return [places[i * len(places) // most] for i in range(most)]
