@@ -4,10 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 
 from manyglot.errors import ManyglotError
+from manyglot.evaluation.comparison import System, compare
 from manyglot.evaluation.results import Evaluation
 from tests.evaluation.test_evaluate import ROWS, run
 
@@ -63,6 +65,20 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
         Evaluation.load(tmp_path)
     (tmp_path / "statistics.npz").unlink()
     assert Evaluation.load(tmp_path).statistics == {}
+
+
+def test_statistics_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    evaluation = run(ROWS)
+    evaluation.save(tmp_path / "results.json")
+    with np.load(tmp_path / "statistics.npz") as stored:
+        earlier = {name: stored[name] for name in ("directions", "sizes", "bleu", "sentences")}
+    np.savez_compressed(tmp_path / "statistics.npz", on_target=np.ones(len(earlier["bleu"])), **earlier)
+    loaded = Evaluation.load(tmp_path)
+    for direction, statistics in evaluation.statistics.items():
+        found = loaded.statistics[direction]
+        assert (found.bleu_NS == statistics.bleu_NS).all()
+        assert found.chrf_NS is found.identified_N is found.flags_NF is found.rows_N is None
+    assert compare([System("a", [loaded]), System("b", [evaluation])], "a", num_samples=20).num_samples == 20
 
 
 def test_averages_name_what_the_identifier_does_not_know() -> None:

@@ -69,6 +69,8 @@ def common_part(runs: Sequence[Evaluation]) -> list[Evaluation]:
 def _with_parts(run: Evaluation, parts: dict[Direction, Part]) -> Evaluation:
     """A run of these directions only."""
     results = [result for result, _ in parts.values()]
+    if results == run.directions:
+        return run
     statistics = {direction: counted for direction, (_, counted) in parts.items() if counted is not None}
     is_told = all(d in statistics and statistics[d].identified_N is not None for d in parts)
     outputs_in = count_languages(results, statistics) if is_told else {}
