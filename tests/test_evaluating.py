@@ -115,7 +115,9 @@ def test_joined_rows_are_other_test_text(trained: Experiment, whole: Path, tmp_p
     ours, theirs = (read_run("x", folder) for folder in (tmp_path / "scores", whole))
     sizes = {(d.direction, d.zero_shot, d.num_sentences) for d in theirs.evaluation.directions}
     assert {(d.direction, d.zero_shot, d.num_sentences) for d in ours.evaluation.directions} == sizes
-    assert (ours.about["test"], theirs.about["test"]) == (str(tmp_path / "joined"), None)
+    assert (ours.about["test"]["folder"], theirs.about["test"]) == (str(tmp_path / "joined"), None)
+    assert "of that in training" in (tmp_path / "scores" / "report.html").read_text("utf-8")
+    assert "of that in training" not in (whole / "report.html").read_text("utf-8")
 
 
 def test_the_report_knows_the_model(whole: Path) -> None:

@@ -16,6 +16,7 @@ from manyglot.config import apply_override
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import read_test
+from manyglot.corpus.zero_shot import read_leaks
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
@@ -144,7 +145,8 @@ class _Task:
 
     def about(self) -> dict[str, Any]:
         """What is to be said about the model."""
-        return {**_about(self.folder, self.trained, self.dataset), "test": self.test and str(self.test)}
+        test = None if self.test is None else {"folder": str(self.test), "leaks": read_leaks(self.test)}
+        return {**_about(self.folder, self.trained, self.dataset), "test": test}
 
 
 def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:

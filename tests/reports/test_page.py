@@ -9,12 +9,14 @@ import pytest
 
 from manyglot.cli import main
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.zero_shot import Leaks, ZeroShotTests, read_leaks, write_tests
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.common import common_part
 from manyglot.evaluation.results import Evaluation, Example, read_examples
 from manyglot.reports import page_data
 from manyglot.reports.learning import learning_html
 from manyglot.reports.page import Run, embedded, part_of, read_run, run_of, write_page
+from tests.corpus.test_zero_shot import TEST, TRAIN
 from tests.evaluation.test_evaluate import ROWS
 from tests.evaluation.test_evaluate import run as evaluate_rows
 from tests.reports.made_up import SIX, about, made_up
@@ -75,6 +77,21 @@ def test_a_card_and_curves_are_shown_where_they_are_known(tmp_path: Path) -> Non
         assert text in page
     assert page.count("<svg class=curve") == 3
     assert learning_html([("a", {"nll": []})]) == ""
+
+
+def test_what_of_the_test_text_is_in_training_is_named(tmp_path: Path) -> None:
+    tests = ZeroShotTests(TEST, "en")
+    for name, drop in (("kept", False), ("dropped", True)):
+        write_tests(tmp_path / name, tests, Leaks(tests, TRAIN[:1]), drop_leaked=drop)
+        test = {"folder": name, "leaks": read_leaks(tmp_path / name)}
+        write_page(tmp_path / "report.html", [run(**{**about(SIX), "test": test})])
+        page = (tmp_path / "report.html").read_text("utf-8")
+        said = "1 of 6 sentence pairs (16.7%) by source, target or pivot, most in de-fr 33%"
+        assert f"<dd>{said}{'; they are left out' if drop else ''}</dd>" in page
+    assert read_leaks(tmp_path) is None
+    (tmp_path / "kept" / "leaks.json").write_text("[]")
+    with pytest.raises(ManyglotError, match=r"leaks.json is damaged"):
+        read_leaks(tmp_path / "kept")
 
 
 def test_what_is_not_a_number_is_left_open(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ SECTIONS = {
 }
 
 
+NUM_LEAKING = 5
+"""Pairs of languages that are named, of those that training has seen most of."""
+
+
 def write_page(path: Path, runs: Sequence[Run]) -> None:
     """Write the report of the first run, beside others; they must have been tested alike."""
     if len(runs) > 1:
@@ -188,7 +192,9 @@ def _card(run: Run) -> str:
         facts["languages"] = f"{len(codes)}: {', '.join(f'{name_of(code)} ({code})' for code in codes)}"
         facts["trained directions"] = f"{about['num_trained_directions']:,}"
         facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
-        facts["tested on"] = about.get("test") or "the test rows of the data"
+        test = about.get("test") or {"folder": "the test rows of the data"}
+        facts["tested on"] = test["folder"]
+        facts["of that in training"] = _leaks(test.get("leaks"))
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
         parts = ", ".join(f"{part} {n:,}" for part, n in about["parameters"].items())
         facts["parameters"] = f"{about['num_parameters']:,} ({parts})"
@@ -202,6 +208,20 @@ def _card(run: Run) -> str:
         f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"
         f"<details><summary>Settings</summary><pre>{text}</pre></details>"
     )
+
+
+def _leaks(leaks: Mapping[str, Any] | None) -> str:
+    """How much of the test sets training has seen, and in which pairs of languages the most."""
+    if leaks is None:
+        return ""
+    sets = sorted(leaks["sets"], key=lambda each: -each["leaked"] / each["num_sentences"])
+    leaked, found = (sum(each[key] for each in sets) for key in ("leaked", "num_sentences"))
+    most = [
+        f"{e['one']}-{e['other']} {e['leaked'] / e['num_sentences']:.0%}" for e in sets[:NUM_LEAKING] if e["leaked"]
+    ]
+    named = f", most in {', '.join(most)}" if most else ""
+    share = f"{leaked:,} of {found:,} sentence pairs ({leaked / found:.1%}) by source, target or pivot{named}"
+    return share + ("; they are left out" if leaks["left_out"] and leaked else "")
 
 
 def _training(training: Mapping[str, Any]) -> list[str]:
