@@ -13,9 +13,11 @@ import pytest
 
 from manyglot import workflow
 from manyglot.config import Experiment
+from manyglot.corpus.sources import make_zero_shot_tests
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import translate
+from manyglot.reports.page import read_run
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +95,7 @@ def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_pa
         running.append(subprocess.Popen(arguments, env=environment, text=True, **pipes))  # type: ignore[call-overload]
     told = [process.communicate(timeout=200) for process in running]
     assert [process.returncode for process in running] == [0, 0], told
-    assert "translating 6 directions with 2 processes" in told[0][1]
+    assert "translating 6 directions with 2 processes, the share of the first 32/32 done" in told[0][1]
     assert "zero-shot" in told[0][0]
     assert told[1][0] == "", "one of them speaks"
     check_same(tmp_path / "scores", whole)
@@ -103,6 +105,19 @@ def test_processes_need_a_folder(trained: Experiment, monkeypatch: pytest.Monkey
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ManyglotError, match="Give --output"):
         workflow.evaluate(trained.run / "model", trained.data)
+
+
+def test_joined_rows_are_other_test_text(trained: Experiment, whole: Path, tmp_path: Path) -> None:
+    make_zero_shot_tests(trained.corpus, tmp_path / "joined", supervised=True)
+    workflow.evaluate(
+        trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test=tmp_path / "joined"
+    )
+    ours, theirs = (read_run("x", folder) for folder in (tmp_path / "scores", whole))
+    sizes = {(d.direction, d.zero_shot, d.num_sentences) for d in theirs.evaluation.directions}
+    assert {(d.direction, d.zero_shot, d.num_sentences) for d in ours.evaluation.directions} == sizes
+    assert (ours.about["test"]["folder"], theirs.about["test"]) == (str(tmp_path / "joined"), None)
+    assert "of that in training" in (tmp_path / "scores" / "report.html").read_text("utf-8")
+    assert "of that in training" not in (whole / "report.html").read_text("utf-8")
 
 
 def test_the_report_knows_the_model(whole: Path) -> None:

@@ -75,6 +75,9 @@ def zero_shot(
     drop_leaked: Annotated[bool, typer.Option("--drop-leaked", help="Leave out what training has seen.")] = False,
     distinct: Annotated[bool, typer.Option("--distinct", help="Take a translation that is repeated once.")] = False,
     max_sentences: Annotated[int | None, typer.Option(min=1, help="Of each pair of languages, at most.")] = None,
+    supervised: Annotated[
+        bool, typer.Option("--supervised", help="Also pairs with English: all that `evaluate --test` needs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make zero-shot test sets from an English-centric corpus.
@@ -86,7 +89,7 @@ def zero_shot(
     from manyglot.reports.corpora import print_zero_shot
 
     settings = read_experiment(config, overrides).corpus
-    facts = make_zero_shot_tests(settings, output, drop_leaked, distinct, max_sentences)
+    facts = make_zero_shot_tests(settings, output, drop_leaked, distinct, max_sentences, supervised)
     if as_json:
         return print_json({"folder": str(output), "sets": [each.as_json() for each in facts]})
     print_zero_shot(facts)

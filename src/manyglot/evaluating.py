@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.config import apply_override
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.multiway import read_test
 from manyglot.corpus.rows import Split
+from manyglot.corpus.sources import read_test
+from manyglot.corpus.zero_shot import read_leaks
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
@@ -31,7 +32,7 @@ from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import say
 from manyglot.reports.history import History
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import read_run, run_of, write_page
+from manyglot.reports.page import part_of, read_run, run_of, write_page
 from manyglot.settings import Settings, parse
 from manyglot.training.distributed import num_processes, team
 from manyglot.training.log import read_log
@@ -54,8 +55,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
 
-    Files `test.de`, `test.en`, … in a folder `test`, line-aligned, take the place of the data's own test split. With an
-    output folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
+    The files of a folder `test`, line-aligned or in pairs, take the place of the data's own test split. With an output
+    folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
     translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
     change those of `decoding` and `evaluation`.
     """
@@ -99,6 +100,7 @@ class _Task:
     translator: Translator
     chosen: Chosen
     identifier: Identifier
+    test: Path | None
 
     @classmethod
     def of(
@@ -125,7 +127,8 @@ class _Task:
         unseen = [d for d in directions if d not in seen] if zero_shot else []
         chosen = choose(rows, supervised, unseen, judged.evaluation)
         translator = Translator.of(trained, judged.decoding, device)
-        return cls(folder, trained, dataset, judged, translator, chosen, identifier_of(judged.evaluation, dataset))
+        identifier = identifier_of(judged.evaluation, dataset)
+        return cls(folder, trained, dataset, judged, translator, chosen, identifier, test)
 
     def origin(self) -> dict[str, Any]:
         """What outputs depend on, beside their sources."""
@@ -142,7 +145,8 @@ class _Task:
 
     def about(self) -> dict[str, Any]:
         """What is to be said about the model."""
-        return _about(self.folder, self.trained, self.dataset)
+        test = None if self.test is None else {"folder": str(self.test), "leaks": read_leaks(self.test)}
+        return {**_about(self.folder, self.trained, self.dataset), "test": test}
 
 
 def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:
@@ -163,7 +167,7 @@ def report(runs: Sequence[str], output: Path, common: bool = False) -> None:
     found = [read_run(name, folders_of(text)[0]) for text, name in name_runs(given).items()]
     if common:
         parts = common_part([run.evaluation for run in found])
-        found = [replace(run, evaluation=part) for run, part in zip(found, parts, strict=True)]
+        found = [part_of(run, part) for run, part in zip(found, parts, strict=True)]
     write_page(output, found)
 
 

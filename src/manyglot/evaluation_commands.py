@@ -16,7 +16,7 @@ def evaluate(
     data: Annotated[Path, typer.Option(help="The prepared data to translate.", show_default=False)],
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also the directions never trained on.")] = False,
     test: Annotated[
-        Path | None, typer.Option(help="A folder with other test text: test.de, test.en, …, line-aligned.")
+        Path | None, typer.Option(help="A folder with other test text: test.de, test.en, … line by line, or pairs.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")

@@ -9,7 +9,7 @@ import pytest
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.pairs import PairsSettings
 from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.sources import open_corpus, read_test
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import ManyglotError
 
@@ -126,3 +126,17 @@ def test_pairs_must_be_what_their_names_say(tmp_path: Path) -> None:
     (tmp_path / "train.de-en.ru").rename(tmp_path / "train.de-en.en")
     with pytest.raises(ManyglotError, match="has no text in 'fra'"):
         pairs(tmp_path, languages=("de", "en", "fra"))
+
+
+def test_other_test_text_is_read_in_the_languages_of_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for code in ("de", "en", "sw"):
+        (tmp_path / f"test.{code}").write_text(f"one in {code}\ntwo in {code}\n")
+    (tmp_path / "train.fr").write_text("no test\n")
+    assert read_test(tmp_path, ["de", "en", "fr"])[1] == {"de": "two in de", "en": "two in en"}
+    assert capsys.readouterr().err == "Not read, because they are not languages of the data: sw.\n"
+    with pytest.raises(ManyglotError, match="two languages of the data or more"):
+        read_test(tmp_path, ["de", "fr"])
+    with pytest.raises(ManyglotError, match="is not a folder"):
+        read_test(tmp_path / "none", ["de"])

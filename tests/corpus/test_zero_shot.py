@@ -9,7 +9,7 @@ import pytest
 from manyglot.cli import main
 from manyglot.corpus.pairs import PairsCorpus, PairsSettings
 from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import make_zero_shot_tests, translations_of
+from manyglot.corpus.sources import make_zero_shot_tests, read_test, translations_of
 from manyglot.corpus.translations import count_translations
 from manyglot.corpus.zero_shot import Aligned, Leaks, ZeroShotTests, key_of, write_tests
 from manyglot.errors import ManyglotError
@@ -78,6 +78,21 @@ def test_sets_are_part_of_the_corpus_they_are_written_into(tmp_path: Path) -> No
     assert len(rows) == 3
     with pytest.raises(ManyglotError, match="exists"):
         make_zero_shot_tests(settings, folder / "zero-shot")
+
+
+def test_with_supervised_pairs_they_are_a_test_set_of_their_own(tmp_path: Path) -> None:
+    settings = PairsSettings(path=pairs_folder(tmp_path / "corpus"))
+    make_zero_shot_tests(settings, tmp_path / "sets", supervised=True)
+    rows = read_test(tmp_path / "sets", ["de", "en", "fr", "cs"])
+    found = {frozenset(row): [each for each in rows if set(each) == set(row)] for row in rows}
+    assert {"-".join(sorted(pair)): len(those) for pair, those in found.items()} == {
+        "cs-de": 1, "cs-en": 1, "cs-fr": 2, "de-en": 3, "de-fr": 3, "en-fr": 3,
+    }  # fmt: skip
+    assert {"de": "Danke", "en": "Thank you"} in rows
+    assert {"de": "Guten Tag", "fr": "Salut"} in rows
+    assert {code for row in read_test(tmp_path / "sets", ["de", "en"]) for code in row} == {"de", "en"}
+    with pytest.raises(ManyglotError, match="two languages of the data or more"):
+        read_test(tmp_path / "sets", ["de", "ja"])
 
 
 def test_leaks_can_be_left_out(tmp_path: Path) -> None:

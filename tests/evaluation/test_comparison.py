@@ -12,8 +12,7 @@ from manyglot.evaluation.common import common_part
 from manyglot.evaluation.comparison import System, Value, compare, read_systems, win_rate
 from manyglot.evaluation.evaluate import EvaluationSettings
 from manyglot.evaluation.identify import Profile
-from manyglot.evaluation.results import Evaluation
-from manyglot.evaluation.scores import score
+from manyglot.evaluation.results import Evaluation, count_languages
 from manyglot.evaluation.scoring import Translated, score_directions
 
 ROWS = [
@@ -35,17 +34,20 @@ def evaluation(
     """A model that answers in English every now and then, and from English in French or German."""
     translated = {}
     for d in directions:
-        outputs = [row[d.target] if i % wrong_every else row["en"] + " x" for i, row in enumerate(rows)]
+        outputs = [row[d.target] if ROWS.index(row) % wrong_every else row["en"] + " x" for row in rows]
         translated[d] = Translated([row[d.source] for row in rows], outputs, [row[d.target] for row in rows])
     scored = score_directions(translated, ZERO_SHOT, PROFILE)
+    results = [each.result for each in scored.values()]
+    statistics = {direction: each.statistics for direction, each in scored.items()}
     return Evaluation(
-        [each.result for each in scored.values()],
+        results,
         [],
         PROFILE.name,
         "",
         "en",
         {"evaluation": EvaluationSettings().model_dump()},
-        {direction: each.statistics for direction, each in scored.items()},
+        statistics,
+        count_languages(results, statistics),
     )
 
 
@@ -90,10 +92,16 @@ def test_significance_by_direction_and_overall() -> None:
     assert set(found.directions["good"]) == set(DIRECTIONS)
     other = compare([System("good", [GOOD]), System("bad", [BAD])], "good", num_samples=200).rows["bad"]["zero-shot"]
     assert (other.better, other.worse) == (0, 2)
-    with pytest.raises(ManyglotError, match="Give --reference too"):
-        compare([System("good", [GOOD])], num_samples=10)
+    for systems, reference in (
+        ([System("good", [GOOD]), System("bad", [BAD])], None),
+        ([System("good", [GOOD])], "good"),
+    ):
+        with pytest.raises(ManyglotError, match="Give --reference, and another run"):
+            compare(systems, reference, num_samples=100)
+    with pytest.raises(ManyglotError, match="10 samples cannot show"):
+        compare([System("good", [GOOD]), System("bad", [BAD])], "good", num_samples=10)
     with pytest.raises(ManyglotError, match=r"bad has no statistics.npz for de→en"):
-        compare([System("good", [GOOD]), System("bad", [replace(BAD, statistics={})])], "good", num_samples=10)
+        compare([System("good", [GOOD]), System("bad", [replace(BAD, statistics={})])], "good", num_samples=20)
 
 
 def test_other_test_sets_are_refused_unless_the_common_part_is_asked_for(
@@ -106,14 +114,21 @@ def test_other_test_sets_are_refused_unless_the_common_part_is_asked_for(
     found = compare(systems, "bad", common=True, num_samples=50)
     assert "150 of 240 sentences in 5 of 6 directions" in capsys.readouterr().err
     assert found.rows["bad"]["all"].num_directions == 3
-    cut = common_part([BAD, fewer])[0]
-    outputs = [row["fr"] if i % 2 else row["en"] + " x" for i, row in enumerate(ROWS)][10:]
-    by_hand = score(outputs, [row["fr"] for row in ROWS[10:]], "fr").bleu
-    assert next(d for d in cut.directions if d.direction == Direction("de", "fr")).bleu == by_hand
     with pytest.raises(ManyglotError, match="no sentences in common"):
         compare([System("a", [evaluation(2, ROWS[:5])]), System("b", [evaluation(2, ROWS[5:])])], common=True)
-    with pytest.raises(ManyglotError, match=r"all runs need their statistics.npz"):
-        common_part([replace(BAD, statistics={}), fewer])
+    earlier = {direction: each._replace(chrf_NS=None) for direction, each in BAD.statistics.items()}
+    for statistics in ({}, earlier):
+        with pytest.raises(ManyglotError, match=r"all runs need a statistics.npz of this version"):
+            common_part([replace(BAD, statistics=statistics), fewer])
+
+
+def test_the_common_part_has_the_scores_of_a_run_on_it_alone() -> None:
+    other = evaluation(5, [*ROWS[30:], *ROWS[10:30]], DIRECTIONS[1:])
+    alone = evaluation(2, ROWS[10:], DIRECTIONS[1:])
+    for cut, expected in zip(common_part([BAD, other]), (alone, other), strict=True):
+        assert cut.directions == expected.directions
+        assert cut.outputs_in == expected.outputs_in
+    assert alone.directions != [d for d in BAD.directions if d.direction in DIRECTIONS[1:]]
 
 
 def test_scores_of_different_kinds_are_refused() -> None:
@@ -143,6 +158,13 @@ def test_runs_are_named_by_their_folders(tmp_path: Path) -> None:
     systems, reference = read_systems([b], a)
     assert ([system.name for system in systems], reference) == (["a", "b"], "a"), "a reference is a row too"
     assert read_systems([f"x={a}", b], "x")[1] == "x"
+    systems, reference = read_systems([deep, b], "b")
+    assert ([system.name for system in systems], reference) == (["a", "b"], "b"), "by the name it is given here"
+    with pytest.raises(ManyglotError, match=r"'seed' is no folder .* Did you mean 'seeds'\?"):
+        read_systems([f"seeds={a}", b], "seed")
+    for text in ("x=", f"x={a},,{b}", f"x={a},{a}"):
+        with pytest.raises(ManyglotError, match="a folder, or several that differ"):
+            read_systems([text], None)
     with pytest.raises(ManyglotError, match="same name"):
         read_systems([f"x={a}", f"x={b}"], None)
     with pytest.raises(ManyglotError, match=r"Cannot read .*/c"):

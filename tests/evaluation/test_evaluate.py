@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from manyglot.corpus.rows import Split
 from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, evaluate
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, evaluate
 from manyglot.evaluation.identify import Profile
 
 ROWS = [
@@ -139,3 +140,19 @@ def test_zero_shot_is_what_the_model_was_not_trained_on(trained: Experiment, tmp
     evaluation = workflow.evaluate(trained.run / "model", other.data, zero_shot=True)
     unseen = {(d.source, d.target) for d in evaluation.directions if d.zero_shot}
     assert unseen == {("qab", "qac"), ("qac", "qab")}
+
+
+def test_directions_know_the_rows_they_share() -> None:
+    rows = [ROWS[0], {"en": ROWS[1]["en"], "fr": ROWS[1]["fr"]}, ROWS[2]]
+    found = {d: each.rows_N.tolist() for d, each in run(rows).statistics.items() if each.rows_N is not None}
+    assert found[Direction("de", "en")] == found[Direction("en", "de")] == [0, 1]
+    assert found[Direction("en", "fr")] == [0, 2, 1]
+
+
+def test_a_direction_has_the_rows_with_both_languages_in_their_order() -> None:
+    rng = random.Random(1)
+    rows = [{code: f"{code} {n}" for code in ("de", "en", "fr") if rng.random() < 0.7} for n in range(60)]
+    directions = [Direction("de", "en"), Direction("fr", "de")]
+    chosen = choose(rows, directions[:1], directions[1:], EvaluationSettings())
+    for d in directions:
+        assert chosen.rows[d] == [row for row in rows if d.source in row and d.target in row]

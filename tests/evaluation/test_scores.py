@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sentencepiece import SentencePieceTrainer
 
+from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
+from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import scores
 from manyglot.evaluation.scores import Measure, score
+from tests.evaluation.test_ngrams import phrases, spoilt
 
 
 def test_a_perfect_translation_and_a_wrong_one() -> None:
@@ -41,21 +47,49 @@ def test_the_tokenizer_is_a_setting() -> None:
     assert Measure("flores200").tokenizer_of("zh") == "flores200"
 
 
-@pytest.mark.parametrize(("module", "code", "extra"), [("MeCab", "ja", "ja"), ("mecab_ko", "ko", "ko")])
-def test_a_missing_tokenizer_names_its_extra(
-    monkeypatch: pytest.MonkeyPatch, module: str, code: str, extra: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, f"sacrebleu.tokenizers.tokenizer_{code}_mecab", raising=False)
+@pytest.mark.parametrize("code", ["ja", "ko"])
+def test_a_missing_tokenizer_names_its_extra(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{code}_mecab.MeCab", None)
     scores._bleu.cache_clear()
-    with pytest.raises(ManyglotError, match=rf"pip install 'manyglot\[{extra}\]'"):
+    with pytest.raises(ManyglotError, match=rf"pip install 'manyglot\[{code}\]'"):
         score(["x"], ["x"], code, Measure("mecab"))
 
 
-def test_spbleu_is_not_downloaded_in_the_middle_of_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
-    with pytest.raises(ManyglotError, match="spBLEU needs the tokenizer flores200, which sacreBLEU downloads"):
+@pytest.mark.parametrize(
+    ("code", "name", "module"), [("ja", "ja-mecab", "MeCab"), ("ko", "ko-mecab", "mecab_ko"), ("zh", "zh", "sacrebleu")]
+)
+def test_words_of_each_language_are_those_of_sacrebleu(code: str, name: str, module: str) -> None:
+    pytest.importorskip(module)
+    scores._bleu.cache_clear()
+    rows = Phrasebook(PhrasebookSettings(languages=("en", code), test_rows=100)).rows(Split.TEST)
+    references = [row[code] for row in rows]
+    outputs = spoilt(references, seed=1)
+    found, metric = score(outputs, references, code, Measure("mecab")), BLEU(tokenize=name)
+    assert found.bleu == metric.corpus_score(outputs, [references]).score
+    assert found.bleu_signature == str(metric.get_signature())
+
+
+def test_spbleu_is_that_of_sacrebleu_once_its_model_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sacrebleu.utils", "sacrebleu.tokenizers.tokenizer_spm"):
+        monkeypatch.setattr(f"{module}.SACREBLEU_DIR", str(tmp_path))
+    scores._bleu.cache_clear()
+    model = tmp_path / "models" / "flores200sacrebleuspm"
+    with pytest.raises(ManyglotError, match=rf"spBLEU needs the model {model}.*--tokenize flores200"):
         Measure("flores200").check(["de"])
+    model.parent.mkdir()
+    for damaged in (b"", b"<html>"):
+        model.write_bytes(damaged)
+        with pytest.raises(ManyglotError, match="is not a SentencePiece model"):
+            Measure("flores200").check(["de"])
+    references = phrases()["de"]
+    written = io.BytesIO()
+    SentencePieceTrainer.train(sentence_iterator=iter(references), model_writer=written, vocab_size=150, minloglevel=2)
+    model.write_bytes(written.getvalue())
+    outputs = spoilt(references, seed=1)
+    found, metric = score(outputs, references, "de", Measure("flores200")), BLEU(tokenize="flores200")
+    assert found.bleu == metric.corpus_score(outputs, [references]).score
+    assert found.bleu_signature == str(metric.get_signature())
+    scores._bleu.cache_clear()
 
 
 def test_text_that_is_tokenised_is_detokenised_first() -> None:

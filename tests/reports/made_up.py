@@ -119,6 +119,7 @@ def about(codes: Sequence[str], seed: int = 1) -> dict[str, Any]:
             "rows": {"train": 250_000, "dev": 1000, "test": 1000},
             "sentences": {code: random.Random(code).randrange(5_000, 250_000) for code in codes},
         },
+        "test": None,
         "curves": {"nll": nll, "dev_nll": dev, "dev_bleu": bleu, "zero_shot_language_accuracy": zero_shot},
         "config": {"seed": 1, "guidance": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}]},
     }

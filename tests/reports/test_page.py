@@ -9,11 +9,16 @@ import pytest
 
 from manyglot.cli import main
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.zero_shot import Leaks, ZeroShotTests, read_leaks, write_tests
 from manyglot.errors import ManyglotError
+from manyglot.evaluation.common import common_part
 from manyglot.evaluation.results import Evaluation, Example, read_examples
 from manyglot.reports import page_data
 from manyglot.reports.learning import learning_html
-from manyglot.reports.page import Run, embedded, read_run, run_of, write_page
+from manyglot.reports.page import Run, embedded, part_of, read_run, run_of, write_page
+from tests.corpus.test_zero_shot import TEST, TRAIN
+from tests.evaluation.test_evaluate import ROWS
+from tests.evaluation.test_evaluate import run as evaluate_rows
 from tests.reports.made_up import SIX, about, made_up
 from tests.reports.test_reports import EVALUATION
 
@@ -74,6 +79,21 @@ def test_a_card_and_curves_are_shown_where_they_are_known(tmp_path: Path) -> Non
     assert learning_html([("a", {"nll": []})]) == ""
 
 
+def test_what_of_the_test_text_is_in_training_is_named(tmp_path: Path) -> None:
+    tests = ZeroShotTests(TEST, "en")
+    for name, drop in (("kept", False), ("dropped", True)):
+        write_tests(tmp_path / name, tests, Leaks(tests, TRAIN[:1]), drop_leaked=drop)
+        test = {"folder": name, "leaks": read_leaks(tmp_path / name)}
+        write_page(tmp_path / "report.html", [run(**{**about(SIX), "test": test})])
+        page = (tmp_path / "report.html").read_text("utf-8")
+        said = "1 of 6 sentence pairs (16.7%) by source, target or pivot, most in de-fr 33%"
+        assert f"<dd>{said}{'; they are left out' if drop else ''}</dd>" in page
+    assert read_leaks(tmp_path) is None
+    (tmp_path / "kept" / "leaks.json").write_text("[]")
+    with pytest.raises(ManyglotError, match=r"leaks.json is damaged"):
+        read_leaks(tmp_path / "kept")
+
+
 def test_what_is_not_a_number_is_left_open(tmp_path: Path) -> None:
     known = replace(EVALUATION, directions=[replace(d, chrf=float("nan")) for d in EVALUATION.directions])
     assert "NaN" not in json.dumps(data_of(page_of(tmp_path, run(known))))
@@ -103,16 +123,38 @@ def test_the_sentences_of_some_directions_are_read(tmp_path: Path) -> None:
     examples = [Example("de", "fr", True, "a", "b", "c", "fr"), Example("de", "fr-ca", True, "d", "e", "f", "en")]
     replace(EVALUATION, examples=examples).save(tmp_path / "results.json")
     assert list(read_examples(tmp_path, {Direction("de", "fr"): [0]})) == examples[:1]
-    both = {Direction("de", "fr-ca"): [0, 1], Direction("de", "fr"): [0]}
+    both = {Direction("de", "fr-ca"): [0], Direction("de", "fr"): [0]}
     assert list(read_examples(tmp_path, both)) == examples
-    assert list(read_examples(tmp_path, {Direction("de", "fr"): [1]})) == []
     assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]})) == []
-    (tmp_path / "translations.jsonl").write_text('{"source": "de", "target": "fr", \n')
     with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
-        list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
-    (tmp_path / "about.json").write_text("[]")
-    with pytest.raises(ManyglotError, match=r"about.json is damaged"):
-        read_run("a", tmp_path)
+        list(read_examples(tmp_path, {Direction("de", "fr"): [1]}))
+    for text in ('{"source": "de", "target": "fr", \n', "something else"):
+        (tmp_path / "translations.jsonl").write_text(text)
+        with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
+            list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
+    for text in ("[]", '{"training": 3}'):
+        (tmp_path / "about.json").write_text(text)
+        with pytest.raises(ManyglotError, match=r"about.json is damaged"):
+            read_run("a", tmp_path)
+
+
+def test_what_is_beside_a_results_json_is_read_with_it(tmp_path: Path) -> None:
+    EVALUATION.save(tmp_path / "results.json")
+    (tmp_path / "about.json").write_text(json.dumps(about(SIX)))
+    found = read_run("a", tmp_path / "results.json")
+    assert found.about["num_subwords"] == 32000
+    first = EVALUATION.directions[0].direction
+    assert len(list(found.examples({first: [0]}))) == 1
+
+
+def test_sentences_of_a_common_part_are_of_that_part() -> None:
+    runs = [run(evaluate_rows(rows)) for rows in (ROWS, ROWS[:0:-1])]
+    parts = common_part([each.evaluation for each in runs])
+    data = page_data.page_data([part_of(*each) for each in zip(runs, parts, strict=True)])
+    shown = {data["texts"][entry[0]] for entries in data["examples"].values() for entry in entries}
+    assert shown
+    assert shown.isdisjoint(ROWS[0].values()), "which only one of them has"
+    assert all(entry[4] != [None] for entries in data["examples"].values() for entry in entries)
 
 
 def test_the_command_writes_a_page_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

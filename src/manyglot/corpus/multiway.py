@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,7 @@ class MultiwayCorpus:
         folder = settings.path
         if not folder.is_dir():
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.en.")
-        self._paths = _files_in(folder)
+        self._paths = find_files(folder)
         found = [name.removeprefix("train.") for name in self._paths if name.startswith("train.")]
         if not found:
             raise CorpusError(f"{folder} holds no training text. Name the files train.en, train.de, …")
@@ -50,17 +50,7 @@ class MultiwayCorpus:
         return {code: path for code in self.languages if (path := self._paths.get(f"{split}.{code}"))}
 
 
-def read_test(folder: Path, codes: Iterable[str]) -> list[Row]:
-    """The rows of a folder's files `test.de`, `test.en`, … in the given languages, those that have one."""
-    files = {
-        code: path for name, path in _files_in(folder).items() if (code := name.removeprefix("test.")) in set(codes)
-    }
-    if len(files) < 2:
-        raise CorpusError(f"{folder} should hold test text in two languages of the model or more: test.en, test.de, …")
-    return list(read_aligned(files))
-
-
-def _files_in(folder: Path) -> dict[str, Path]:
+def find_files(folder: Path) -> dict[str, Path]:
     """The files of each split and language, such as train.de."""
     found: dict[str, Path] = {}
     for path in sorted(folder.glob("*.*")):

@@ -29,7 +29,7 @@ _NAMES = [
         rf"{_PAIR}\.{_SPLIT}\.{_CODE}",
         rf"{_PAIR}/{_SPLIT}\.{_CODE}",
         rf"{_SPLIT}/{_PAIR}\.{_CODE}",
-        rf"(supervised|zero-shot)/{_PAIR}/opus\.(?P=pair)-{_SPLIT}\.{_CODE}",
+        rf"((supervised|zero-shot)/)?{_PAIR}/opus\.(?P=pair)-{_SPLIT}\.{_CODE}",
         rf"{_PAIR}/ted-{_SPLIT}\.(orig|mtok)\.{_CODE}",
     )
 ]
@@ -53,14 +53,7 @@ class PairsCorpus:
         folder = settings.path
         if not folder.is_dir():
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.de-en.de.")
-        self._pairs: dict[tuple[Split, str], dict[str, Path]] = {}
-        for path in sorted(folder.rglob("*")):
-            self._take(folder, path)
-        for (split, pair), files in self._pairs.items():
-            if len(files) != 2:
-                raise CorpusError(f"{folder}: {split}.{pair} needs two files and has {len(files)}: {', '.join(files)}.")
-            if pair not in {f"{a}{mark}{b}" for mark in "-_" for a in files for b in files}:
-                raise CorpusError(f"{folder}: {split}.{pair} has files in {' and '.join(files)}.")
+        self._pairs = find_pairs(folder)
         found = sorted({code for files in self._pairs.values() for code in files})
         for code in settings.languages:
             if code not in found:
@@ -71,17 +64,6 @@ class PairsCorpus:
             raise CorpusError(f"{folder} holds no training pairs. Name the files train.de-en.de and train.de-en.en, …")
         self.languages = tuple(sorted({code for files in self._pairs.values() for code in files}))
 
-    def _take(self, folder: Path, path: Path) -> None:
-        """Note a file whose name is one of those we know."""
-        name = path.relative_to(folder).with_name(plain_name(path)).as_posix()
-        match = next((m for pattern in _NAMES if (m := pattern.fullmatch(name))), None)
-        if match is None or not path.is_file():
-            return
-        files = self._pairs.setdefault((SPLITS[match["split"]], match["pair"]), {})
-        if match["code"] in files:
-            raise CorpusError(f"{folder} has both {files[match['code']].name} and {path.name}. Keep one of them.")
-        files[match["code"]] = path
-
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the pairs of a split one after the other."""
         for (of_split, _), files in self._pairs.items():
@@ -91,3 +73,23 @@ class PairsCorpus:
     def fingerprint(self) -> str:
         """The state of the files."""
         return fingerprint_files(path for files in self._pairs.values() for path in files.values())
+
+
+def find_pairs(folder: Path) -> dict[tuple[Split, str], dict[str, Path]]:
+    """The two files of each pair of languages in each split, by names that we know."""
+    pairs: dict[tuple[Split, str], dict[str, Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).with_name(plain_name(path)).as_posix()
+        match = next((m for pattern in _NAMES if (m := pattern.fullmatch(name))), None)
+        if match is None or not path.is_file():
+            continue
+        files = pairs.setdefault((SPLITS[match["split"]], match["pair"]), {})
+        if match["code"] in files:
+            raise CorpusError(f"{folder} has both {files[match['code']].name} and {path.name}. Keep one of them.")
+        files[match["code"]] = path
+    for (split, pair), files in pairs.items():
+        if len(files) != 2:
+            raise CorpusError(f"{folder}: {split}.{pair} needs two files and has {len(files)}: {', '.join(files)}.")
+        if pair not in {f"{a}{mark}{b}" for mark in "-_" for a in files for b in files}:
+            raise CorpusError(f"{folder}: {split}.{pair} has files in {' and '.join(files)}.")
+    return pairs

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from manyglot.corpus.languages import Direction, Languages, directions_of, is_known, parse_direction
-from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
-from manyglot.corpus.pairs import PairsCorpus, PairsSettings
+from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings, find_files
+from manyglot.corpus.pairs import PairsCorpus, PairsSettings, find_pairs
 from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
-from manyglot.corpus.rows import Corpus, Split
+from manyglot.corpus.rows import Corpus, Row, Split
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.corpus.textfiles import read_aligned
 from manyglot.corpus.translations import Translations, count_translations
 from manyglot.corpus.zero_shot import Leaks, SetFacts, ZeroShotTests, pivot_of, write_tests
 from manyglot.errors import CorpusError, LanguageError
+from manyglot.progress import say
 
 CorpusSettings = Annotated[
     PhrasebookSettings | SyntheticSettings | MultiwaySettings | PairsSettings | TableSettings,
@@ -78,11 +81,38 @@ def make_zero_shot_tests(
     drop_leaked: bool = False,
     distinct: bool = False,
     max_sentences: int | None = None,
+    supervised: bool = False,
 ) -> list[SetFacts]:
-    """Write test sets of all pairs of languages by the pivot they share; say how much of them training has seen."""
+    """Write test sets of all pairs of languages by the pivot they share; say how much of them training has seen.
+
+    If `supervised`, those with the pivot are written too.
+    """
     pivot, corpus = pivot_of(settings.pivot), open_corpus(settings)
-    tests = ZeroShotTests(corpus.rows(Split.TEST), pivot, distinct)
+    tests = ZeroShotTests(corpus.rows(Split.TEST), pivot, distinct, supervised)
     return write_tests(folder, tests, Leaks(tests, corpus.rows(Split.TRAIN)), drop_leaked, max_sentences)
+
+
+def read_test(folder: Path, codes: Iterable[str]) -> list[Row]:
+    """Test text in the given languages: files `test.de`, `test.en`, … line by line, or else pairs of files."""
+    if not folder.is_dir():
+        raise CorpusError(f"--test: {folder} is not a folder. It should hold files such as test.en or test.de-en.de.")
+    files = {name: path for name, path in find_files(folder).items() if name.startswith(f"{Split.TEST}.")}
+    sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
+    sets = sets or [pair for (split, _), pair in find_pairs(folder).items() if split == Split.TEST]
+    known = set(codes)
+    if unknown := sorted({code for each in sets for code in each} - known):
+        say(f"Not read, because they are not languages of the data: {', '.join(unknown)}.")
+    sets = [{code: path for code, path in each.items() if code in known} for each in sets]
+    texts: dict[str, str] = {}  # what is in many pairs is held once
+    rows: list[Row] = [
+        {code: texts.setdefault(text, text) for code, text in row.items()}
+        for each in sets
+        if len(each) > 1
+        for row in read_aligned(each)
+    ]
+    if not rows:
+        raise CorpusError(f"{folder} should hold test text in two languages of the data or more: test.en, test.de, …")
+    return rows
 
 
 def translations_of(settings: CorpusSettings) -> Translations:

@@ -10,17 +10,21 @@ target or its English occurs in the training text of that language, case and pun
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from manyglot.corpus.rows import Row
 from manyglot.corpus.textfiles import write_aligned
-from manyglot.errors import CorpusError, LanguageError
+from manyglot.errors import CorpusError, FolderError, LanguageError
 from manyglot.folders import written_whole
+
+LEAKS = "leaks.json"
+"""Beside the sets: how much of them training has seen."""
 
 
 class Aligned(NamedTuple):
@@ -32,9 +36,9 @@ class Aligned(NamedTuple):
 
 
 class ZeroShotTests:
-    """The sentences of all pairs of languages but those with the pivot."""
+    """The sentences of all pairs of languages but those with the pivot, or, if `supervised`, with these."""
 
-    def __init__(self, rows: Iterable[Row], pivot: str, distinct: bool = False) -> None:
+    def __init__(self, rows: Iterable[Row], pivot: str, distinct: bool = False, supervised: bool = False) -> None:
         self.pivot = pivot
         self._groups: dict[str, dict[str, list[str]]] = defaultdict(dict)
         """The sentences of each language, by the pivot's."""
@@ -50,6 +54,10 @@ class ZeroShotTests:
         self.languages = tuple(sorted({code for group in self._groups.values() for code in group}))
         if len(self.languages) < 2:
             raise CorpusError(f"There is no test text of two languages with the same sentences in '{pivot}'.")
+        if supervised:
+            self.languages = tuple(sorted({*self.languages, pivot}))
+            for text, group in self._groups.items():
+                group[pivot] = [text]
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of languages, each once."""
@@ -116,7 +124,7 @@ def write_tests(
 ) -> list[SetFacts]:
     """Write a pair of files for each pair of languages that has sentences, as OPUS-100 names them.
 
-    In a folder `zero-shot` of a corpus of kind pairs, they are part of it.
+    In a folder `zero-shot` of a corpus of kind pairs, they are part of it. What leaks is written beside them.
     """
     facts = []
     with written_whole(folder) as unfinished:
@@ -129,7 +137,20 @@ def write_tests(
                 _write(unfinished, pair, kept)
         if not facts:
             raise CorpusError(f"No two languages have a test sentence in common by '{tests.pivot}'.")
+        told = {"left_out": drop_leaked, "sets": [each.as_json() for each in facts]}
+        (unfinished / LEAKS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return facts
+
+
+def read_leaks(folder: Path) -> dict[str, Any] | None:
+    """What `write_tests` found out about a folder of test sets: `left_out` and the facts of all `sets`."""
+    try:
+        told = json.loads((folder / LEAKS).read_text("utf-8"))
+        return {"left_out": bool(told["left_out"]), "sets": [asdict(SetFacts(**each)) for each in told["sets"]]}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        raise FolderError(f"{folder / LEAKS} is damaged. Delete it, or make the sets again.") from None
 
 
 def _facts(pair: tuple[str, str], sides: Sequence[tuple[bool, bool, bool]], written: int) -> SetFacts:

@@ -9,8 +9,8 @@ import numpy as np
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.results import UNKNOWN, DirectionResult, Evaluation, Statistics
-from manyglot.evaluation.scores import bleu_score
+from manyglot.evaluation.results import DirectionResult, Evaluation, count_languages
+from manyglot.evaluation.statistics import Array, Statistics
 from manyglot.progress import say
 
 NAMED = 5
@@ -40,7 +40,7 @@ def check_test_sets(runs: Sequence[tuple[str, Evaluation]]) -> None:
         found = {d.direction: (d.test_set, d.zero_shot) for d in other.directions}
         wrong = [d for d in {**expected, **found} if expected.get(d) != found.get(d)]
         if wrong:
-            named = ", ".join(map(str, wrong[:NAMED])) + (f" and {len(wrong) - NAMED} more" if wrong[NAMED:] else "")
+            named = ", ".join(map(str, wrong[:NAMED])) + (f" and {len(wrong) - NAMED:,} more" if wrong[NAMED:] else "")
             raise ManyglotError(
                 f"{first} and {name} were not tested on the same sentences in the same directions ({named}). "
                 f"--common compares what they share."
@@ -59,16 +59,22 @@ def common_part(runs: Sequence[Evaluation]) -> list[Evaluation]:
     sentences = sum(part[0][0].num_sentences for part in parts.values())
     total = max(sum(d.num_sentences for d in run.directions) for run in runs)
     most = max(map(len, tables))
-    say(f"Compared is what all runs share: {sentences:,} of {total:,} sentences in {len(parts)} of {most} directions.")
+    shared_part = f"{sentences:,} of {total:,} sentences in {len(parts):,} of {most:,} directions"
+    say(f"Compared is what all runs share: {shared_part}.")
     if unlike:
         say(f"{len(unlike)} directions are left out, because they are zero-shot for some runs only.")
     return [_with_parts(run, {d: part[i] for d, part in parts.items()}) for i, run in enumerate(runs)]
 
 
 def _with_parts(run: Evaluation, parts: dict[Direction, Part]) -> Evaluation:
-    statistics = {direction: counted for direction, (_, counted) in parts.items() if counted is not None}
+    """A run of these directions only."""
     results = [result for result, _ in parts.values()]
-    return replace(run, directions=results, statistics=statistics, outputs_in={})
+    if results == run.directions:
+        return run
+    statistics = {direction: counted for direction, (_, counted) in parts.items() if counted is not None}
+    is_told = all(d in statistics and statistics[d].identified_N is not None for d in parts)
+    outputs_in = count_languages(results, statistics) if is_told else {}
+    return replace(run, directions=results, statistics=statistics, outputs_in=outputs_in)
 
 
 def _cut(results: Sequence[DirectionResult], runs: Sequence[Evaluation]) -> list[Part]:
@@ -77,31 +83,20 @@ def _cut(results: Sequence[DirectionResult], runs: Sequence[Evaluation]) -> list
     counted = [run.statistics.get(direction) for run in runs]
     if len({result.test_set for result in results}) == 1:
         return list(zip(results, counted, strict=True))
-    known = [each for each in counted if each is not None]
+    known = [each for each in counted if each is not None and each.chrf_NS is not None]
     if len(known) < len(runs):
-        raise ManyglotError(f"To compare the common part of {direction}, all runs need their statistics.npz.")
+        raise ManyglotError(
+            f"To compare the common part of {direction}, all runs need a statistics.npz of this version. "
+            f"Evaluate those without one again."
+        )
     shared = known[0].sentences_N
     for each in known[1:]:
         shared = np.intersect1d(shared, each.sentences_N)
-    if not len(shared):
-        return []
-    return [_keep(result, each, shared) for result, each in zip(results, known, strict=True)]
+    return [_keep(result, each, shared) for result, each in zip(results, known, strict=True)] if len(shared) else []
 
 
-def _keep(result: DirectionResult, counted: Statistics, shared: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Part:
-    """Some sentences of a direction, each once; of its scores those that follow from the statistics."""
+def _keep(result: DirectionResult, counted: Statistics, shared: Array) -> Part:
+    """Some sentences of a direction, each once and in an order that all runs share, and its scores on them."""
     sentences, first = np.unique(counted.sentences_N, return_index=True)
-    rows = first[np.isin(sentences, shared)]
-    left = Statistics(counted.bleu_NS[rows], counted.on_target_N[rows], counted.sentences_N[rows])
-    told = left.on_target_N[left.on_target_N != UNKNOWN]
-    part = replace(
-        result,
-        num_sentences=len(rows),
-        bleu=bleu_score(left.bleu_NS.sum(axis=0).tolist()),
-        chrf=float("nan"),
-        language_accuracy=100 * float(told.mean()) if len(told) else None,
-        reference_accuracy=None,
-        open_language_accuracy=None,
-        test_set="common",
-    )
-    return part, left
+    left = counted.part(first[np.isin(sentences, shared)])
+    return replace(result, **left.scores(result.target, result.language_accuracy is not None)), left

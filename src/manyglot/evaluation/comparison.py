@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from manyglot.corpus.languages import Direction
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, SettingsError, suggest
 from manyglot.evaluation.bootstrap import Drawn, Significance, overall, resample
 from manyglot.evaluation.common import check_measures, check_test_sets, common_part
 from manyglot.evaluation.results import DirectionResult, Evaluation, mean_of_known
+from manyglot.evaluation.statistics import Statistics
 from manyglot.progress import bar
 
 ALPHA = 0.05
@@ -100,11 +101,14 @@ def read_systems(runs: Sequence[str], reference: str | None) -> tuple[list[Syste
     The reference is one of them, by its name or as it was given, or else one more run, which then comes first.
     """
     given = list(dict.fromkeys(runs))
-    if reference is not None and reference not in given and reference not in [each.partition("=")[0] for each in given]:
-        given.insert(0, reference)
-    short = name_runs(given)
-    systems = [System(short[text], [Evaluation.load(folder) for folder in folders_of(text)]) for text in given]
-    return systems, short.get(reference, reference) if reference is not None else None
+    names = name_runs(given)
+    if reference is not None and reference not in {*names, *names.values()}:
+        if not all(folder.exists() for folder in folders_of(reference)):
+            known = suggest(reference, names.values())
+            raise SettingsError(f"--reference: '{reference}' is no folder and not the name of a run. {known}")
+        names = name_runs([reference, *given])
+    systems = [System(name, [Evaluation.load(folder) for folder in folders_of(text)]) for text, name in names.items()]
+    return systems, None if reference is None else names.get(reference, reference)
 
 
 def name_runs(given: Sequence[str]) -> dict[str, str]:
@@ -119,8 +123,11 @@ def name_runs(given: Sequence[str]) -> dict[str, str]:
 
 
 def folders_of(text: str) -> list[Path]:
-    """The folders of `[NAME=]FOLDER[,FOLDER…]`."""
-    return [Path(folder) for folder in text.rpartition("=")[2].split(",")]
+    """The folders of `[NAME=]FOLDER[,FOLDER…]`, each of them once."""
+    folders = text.rpartition("=")[2].split(",")
+    if "" in folders or len(set(folders)) < len(folders):
+        raise SettingsError(f"'{text}' should be a folder, or several that differ: NAME=FOLDER,FOLDER.")
+    return [Path(folder) for folder in folders]
 
 
 def compare(
@@ -130,8 +137,10 @@ def compare(
 
     Runs must have the same directions and test sets; with `common`, what all have is compared.
     """
-    if num_samples and reference is None:
-        raise ManyglotError("--significance is against a reference. Give --reference too.")
+    if num_samples and (reference is None or len(systems) == 1):
+        raise SettingsError("--significance is of a difference. Give --reference, and another run than that.")
+    if 0 < num_samples < 1 / ALPHA:
+        raise SettingsError(f"--significance: {num_samples} samples cannot show that p < {ALPHA}. 1000 are usual.")
     runs = [run for system in systems for run in system.runs]
     check_measures(runs)
     if common:
@@ -170,7 +179,8 @@ def _resample(
         for system in others:
             for direction in directions:
                 ours, theirs = (_counted(each, direction) for each in (system, reference))
-                drawn[system.name][direction] = resample(ours, theirs, direction, num_samples, seed)
+                keys_N = theirs.sentences_N if theirs.rows_N is None else theirs.rows_N
+                drawn[system.name][direction] = resample(ours.bleu_NS, theirs.bleu_NS, keys_N, num_samples, seed)
                 progress.advance()
     return drawn
 
@@ -220,12 +230,12 @@ def _group_score(
     )
 
 
-def _counted(system: System, direction: Direction) -> np.ndarray[Any, Any]:
-    """What BLEU is computed from, in an order that all runs share; the first run stands for a system of several."""
+def _counted(system: System, direction: Direction) -> Statistics:
+    """The sentences in an order that all runs share; the first run stands for a system of several."""
     run = system.runs[0]
     if direction not in run.statistics:
         raise ManyglotError(
             f"{system.name} has no statistics.npz for {direction}: evaluate it again, or leave out --significance."
         )
     found = run.statistics[direction]
-    return found.bleu_NS[np.argsort(found.sentences_N, kind="stable")]
+    return found.part(np.argsort(found.sentences_N, kind="stable"))

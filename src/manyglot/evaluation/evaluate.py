@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
@@ -16,8 +16,9 @@ from manyglot.evaluation.identify import Identifier, IdentifierName, make_identi
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
+from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
-from manyglot.evaluation.scoring import Scored, Translated, score_directions
+from manyglot.evaluation.scoring import Translated, score_directions
 from manyglot.evaluation.translate import Chosen, Row, translate_chosen
 from manyglot.progress import say
 from manyglot.settings import Settings
@@ -99,35 +100,34 @@ def judge(
         for direction, each in scored.items()
         for texts in zip(*translated[direction], each.identified, strict=True)
     ]
+    results = [each.result for each in scored.values()]
+    numbers = _row_numbers(chosen)
+    statistics = {d: each.statistics._replace(rows_N=np.array(numbers[d])) for d, each in scored.items()}
     return Evaluation(
-        [each.result for each in scored.values()],
+        results,
         examples,
         identifier.name,
         settings.measure.chrf_signature(),
         pivot,
         {"decoding": decoding.model_dump(), "evaluation": settings.model_dump()},
-        {direction: each.statistics for direction, each in scored.items()},
-        _outputs_in(scored),
+        statistics,
+        count_languages(results, statistics),
     )
 
 
-def _outputs_in(scored: Mapping[Direction, Scored]) -> dict[str, dict[str, dict[str, int]]]:
-    """How many outputs into a language are in which, without languages that the identifier does not know."""
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for direction, each in scored.items():
-        if each.result.language_accuracy is not None:
-            kind = found.setdefault("zero-shot" if each.result.zero_shot else "supervised", {})
-            kind.setdefault(direction.target, Counter()).update(each.identified)
-    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
+def _row_numbers(chosen: Chosen) -> dict[Direction, list[int]]:
+    """The rows of each direction, numbered for all; a row is the same object wherever it is."""
+    found: dict[int, int] = {}
+    return {d: [found.setdefault(id(row), len(found)) for row in rows] for d, rows in chosen.rows.items()}
 
 
 def choose(
     rows: Sequence[Row], supervised: Sequence[Direction], zero_shot: Sequence[Direction], settings: EvaluationSettings
 ) -> Chosen:
     """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
-    directions = [*supervised, *zero_shot]
+    directions, groups = [*supervised, *zero_shot], _by_languages(rows)
     found = {
-        d: _spread([row for row in rows if d.source in row and d.target in row], most)
+        d: [rows[place] for place in _spread(_places(d, groups), most)]
         for those, most in ((supervised, settings.max_sentences), (zero_shot, settings.most_zero_shot))
         for d in those
     }
@@ -142,8 +142,21 @@ def choose(
     return chosen
 
 
-def _spread(rows: list[Row], most: int | None) -> list[Row]:
+def _by_languages(rows: Sequence[Row]) -> dict[frozenset[str], list[int]]:
+    """The places of rows that have the same languages, so that not every direction has to look at every row."""
+    found: dict[frozenset[str], list[int]] = {}
+    for place, row in enumerate(rows):
+        found.setdefault(frozenset(row), []).append(place)
+    return found
+
+
+def _places(direction: Direction, groups: Mapping[frozenset[str], Sequence[int]]) -> list[int]:
+    """The rows that have both languages, in their order."""
+    return sorted(place for codes, places in groups.items() if codes.issuperset(direction) for place in places)
+
+
+def _spread(places: Sequence[int], most: int | None) -> Sequence[int]:
     """So many of the rows, from all parts of the text alike: one that has several sources may be in their order."""
-    if most is None or len(rows) <= most:
-        return rows
-    return [rows[i * len(rows) // most] for i in range(most)]
+    if most is None or len(places) <= most:
+        return places
+    return [places[i * len(places) // most] for i in range(most)]

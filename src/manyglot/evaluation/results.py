@@ -4,7 +4,7 @@ A run's folder gets
 
 results.json        settings, signatures, averages and a record for each direction
 results.parquet     the same records as a table (with pyarrow)
-statistics.npz      what BLEU is computed from, sentence by sentence, so that runs can be compared by resampling
+statistics.npz      what scores are computed from, sentence by sentence, so that parts of runs can be compared
 translations.jsonl  every sentence: source, output, reference, and the language the output is in
 about.json          the model, its data and its training, for the report
 """
@@ -12,7 +12,6 @@ about.json          the model, its data and its training, for the report
 from __future__ import annotations
 
 import json
-import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -20,16 +19,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
+from manyglot.evaluation.statistics import Statistics, read_statistics, write_statistics
 from manyglot.progress import say
 
 TRANSLATIONS = "translations.jsonl"
-UNKNOWN = -1
-"""Stands for a sentence whose language could not be told."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,10 @@ class DirectionResult:
         return 100 * self.language_accuracy / self.reference_accuracy
 
 
+_RECORDS = TypeAdapter(list[DirectionResult])
+"""Reads them, if they are what they should be."""
+
+
 @dataclass(frozen=True)
 class Example:
     """One translation, as a reader wants to see it."""
@@ -86,18 +87,6 @@ class Example:
     output: str
     reference: str
     identified: str
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is known of each sentence of a direction."""
-
-    bleu_NS: npt.NDArray[np.int32]
-    """See `ngrams.Counts`."""
-    on_target_N: npt.NDArray[np.int8]
-    """1 in the target language, 0 in another, -1 where that cannot be told."""
-    sentences_N: npt.NDArray[np.uint64]
-    """Fingerprints of source and reference."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +146,7 @@ class Evaluation:
         path.write_text(json.dumps(self.scores(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         _write_parquet(path.with_suffix(".parquet"), self)
         if self.statistics:
-            _write_statistics(path.with_name("statistics.npz"), self.statistics)
+            write_statistics(path.with_name("statistics.npz"), self.statistics)
         with path.with_name(TRANSLATIONS).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in self.examples)
 
@@ -167,8 +156,9 @@ class Evaluation:
         path = path / "results.json" if path.is_dir() else path
         try:
             values = json.loads(path.read_text("utf-8"))
-            names = {each.name for each in fields(DirectionResult)}
-            directions = [DirectionResult(**{k: v for k, v in d.items() if k in names}) for d in values["directions"]]
+            directions = _RECORDS.validate_python(values["directions"])
+            if not directions:
+                raise ValueError("an evaluation has some")
             rest = {key: values[key] for key in ("identifier", "chrf_signature", "pivot", "settings")}
             rest["outputs_in"] = dict(values.get("outputs_in", {}))  # results of earlier releases have none
         except OSError as error:
@@ -176,8 +166,9 @@ class Evaluation:
                 f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
             ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise FolderError(f"{path} is not a results.json of `manyglot evaluate`.") from None
-        return cls(directions, [], **rest, statistics=_read_statistics(path.with_name("statistics.npz"), directions))
+            raise FolderError(f"{path} is damaged, or not a results.json of `manyglot evaluate`.") from None
+        sizes = {each.direction: each.num_sentences for each in directions}
+        return cls(directions, [], **rest, statistics=read_statistics(path.with_name("statistics.npz"), sizes))
 
 
 Places = Mapping[Direction, Collection[int]]
@@ -195,7 +186,7 @@ def pick_examples(examples: Iterable[Example], places: Places) -> Iterator[Examp
 
 
 def read_examples(folder: Path, places: Places) -> Iterator[Example]:
-    """The same from the folder of a run; none where the sentences were not kept.
+    """The same from the folder of a run; none where the sentences were not kept, but all that are wanted otherwise.
 
     A line begins with its direction, so others are passed over without being read: there may be millions.
     """
@@ -212,8 +203,23 @@ def read_examples(folder: Path, places: Places) -> Iterator[Example]:
                 if counted[beginning] in wanted.get(beginning, ()):
                     yield Example(**{key: value for key, value in json.loads(line).items() if key in names})
                 counted[beginning] += 1
+        if any(places and max(places) >= counted[beginning] for beginning, places in wanted.items()):
+            raise ValueError("it ends too soon")
     except (OSError, ValueError, TypeError, AttributeError):
         raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
+
+
+def count_languages(
+    results: Iterable[DirectionResult], statistics: Mapping[Direction, Statistics]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """How many outputs into a language are in which, without languages that the identifier does not know."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for result in results:
+        identified_N = statistics[result.direction].identified_N
+        if result.language_accuracy is not None and identified_N is not None:
+            kind = found.setdefault("zero-shot" if result.zero_shot else "supervised", {})
+            kind.setdefault(result.target, Counter()).update(identified_N.tolist())
+    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
 
 
 def _record(result: DirectionResult) -> dict[str, Any]:
@@ -253,33 +259,3 @@ def _write_parquet(path: Path, evaluation: Evaluation) -> None:
     common = {k: v for k, v in evaluation.scores().items() if k not in ("averages", "directions")}
     metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
     pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
-
-
-def _write_statistics(path: Path, statistics: Mapping[Direction, Statistics]) -> None:
-    np.savez_compressed(
-        path,
-        directions=np.array([direction.as_setting() for direction in statistics]),
-        sizes=np.array([len(each.sentences_N) for each in statistics.values()]),
-        bleu=np.concatenate([each.bleu_NS for each in statistics.values()]),
-        on_target=np.concatenate([each.on_target_N for each in statistics.values()]),
-        sentences=np.concatenate([each.sentences_N for each in statistics.values()]),
-    )
-
-
-def _read_statistics(path: Path, results: Sequence[DirectionResult]) -> dict[Direction, Statistics]:
-    """What is there; nothing if the file is not, as of results of which only results.json was kept."""
-    if not path.exists():
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            values = [stored[name] for name in ("bleu", "on_target", "sentences")]
-            names, ends = stored["directions"].tolist(), np.cumsum(stored["sizes"]).tolist()
-        found = {}
-        for name, start, stop in zip(names, [0, *ends], ends, strict=False):
-            source, _, target = str(name).partition(">")
-            found[Direction(source, target)] = Statistics(*(each[start:stop] for each in values))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        raise FolderError(f"{path} is damaged. Evaluate again, or delete it to compare without resampling.") from None
-    if any(len(found[d.direction].sentences_N) != d.num_sentences for d in results if d.direction in found):
-        raise FolderError(f"{path} does not belong to the results.json beside it. Evaluate again.")
-    return found

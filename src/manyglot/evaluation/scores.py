@@ -6,16 +6,18 @@ many texts at once in `words.py`; n-grams are counted in `ngrams.py`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import sacrebleu.utils
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
 from manyglot.corpus.languages import primary
 from manyglot.errors import ManyglotError
@@ -149,7 +151,7 @@ def _noted(signature: str, detokenized: bool) -> str:
 @cache
 def _bleu(tokenizer: str) -> BLEU:
     if tokenizer.startswith("flores"):
-        _check_downloaded(tokenizer)
+        return _spbleu(tokenizer)
     try:
         return BLEU(tokenize=tokenizer)
     except (ImportError, RuntimeError):
@@ -157,17 +159,16 @@ def _bleu(tokenizer: str) -> BLEU:
         raise ManyglotError(f"BLEU needs the tokenizer {tokenizer}: pip install 'manyglot[{extra}]'.") from None
 
 
-def _check_downloaded(tokenizer: str) -> None:
-    """Refuse a tokenizer whose model is not on this machine: sacreBLEU would fetch it in the middle of the work."""
-    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
-    from sacrebleu.utils import SACREBLEU_DIR
-
-    path = os.path.join(SACREBLEU_DIR, "models", os.path.basename(SPM_MODELS[tokenizer]["url"]))
-    if not os.path.exists(path) or not os.path.getsize(path):
-        raise ManyglotError(
-            f"spBLEU needs the tokenizer {tokenizer}, which sacreBLEU downloads: "
-            f"run `echo x | sacrebleu <(echo x) --tokenize {tokenizer}` once with a network."
-        )
+def _spbleu(tokenizer: str) -> BLEU:
+    """Refuse a model that is not on this machine: sacreBLEU would fetch it in the middle of the work."""
+    path = Path(sacrebleu.utils.SACREBLEU_DIR, "models", Path(SPM_MODELS[tokenizer]["url"]).name)
+    fetch = f"`echo x | sacrebleu <(echo x) --tokenize {tokenizer}` fetches it where there is a network."
+    if not path.exists():
+        raise ManyglotError(f"spBLEU needs the model {path}. {fetch}")
+    try:
+        return BLEU(tokenize=tokenizer)
+    except (OSError, RuntimeError):
+        raise ManyglotError(f"{path} is not a SentencePiece model. Delete it; {fetch}") from None
 
 
 @cache

@@ -6,8 +6,7 @@ The directions into a language share its references, so each of those is read an
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,9 +17,10 @@ import numpy as np
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Identifier, accuracy, labels_of
-from manyglot.evaluation.results import UNKNOWN, DirectionResult, Statistics
+from manyglot.evaluation.identify import Identifier, labels_of
+from manyglot.evaluation.results import DirectionResult
 from manyglot.evaluation.scores import Measure
+from manyglot.evaluation.statistics import Statistics, smallest
 from manyglot.progress import bar
 
 ALONE_BELOW = 50_000
@@ -41,8 +41,12 @@ class Scored:
 
     result: DirectionResult
     statistics: Statistics
-    identified: list[str]
-    """The language of each output: the target's code where it is that, another label where not."""
+
+    @property
+    def identified(self) -> list[str]:
+        """The language of each output: the target's code where it is that, another label where not."""
+        assert self.statistics.identified_N is not None
+        return [str(each) for each in self.statistics.identified_N]
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def score_directions(
     with bar(f"scoring {len(translated)} directions", total=total) as progress:
         for part in _run(tasks, identifier, measure, processes):
             found.update(part)
-            progress.advance(sum(len(each.identified) for each in part.values()))
+            progress.advance(sum(each.result.num_sentences for each in part.values()))
     return {direction: found[direction] for direction in translated}
 
 
@@ -135,45 +139,30 @@ def _score(task: _Task, identifier: Identifier, measure: Measure) -> dict[Direct
     """All directions into a language."""
     plain = measure.plain(task.references, task.target)
     references, label = measure.read(plain, task.target), identifier.label(task.target)
-    right = [each == label for each in labels_of(identifier, plain)] if label is not None else None
+    right = [each == label for each in labels_of(identifier, plain)]
+    signature = measure.bleu_signature(task.target)
     found = {}
     for source, (texts, raw, places, unseen) in task.directions.items():
         outputs = measure.plain(raw, task.target)
         counts, told = references.compare(outputs, places), identifier.identify_all(outputs)
-        languages = told.restricted if identifier.restrict else told.open
-        quality, number = measure.score(counts, task.target), len(outputs)
-        lengths = counts.bleu_NS[:, :2].sum(axis=0)
-        other, times = _most_frequent(each for each in languages if each and each != label)
-        fingerprints = _fingerprints(texts, [task.references[place] for place in places])
-        result = DirectionResult(
-            source=source,
-            target=task.target,
-            zero_shot=unseen,
-            num_sentences=number,
-            bleu=quality.bleu,
-            chrf=quality.chrf,
-            language_accuracy=accuracy(languages, label),
-            reference_accuracy=100 * sum(right[place] for place in places) / number if right else None,
-            bleu_signature=quality.bleu_signature,
-            open_language_accuracy=accuracy(told.open, label),
-            other_language=other,
-            other_share=100 * times / number,
-            copy_rate=100 * sum(map(_same, raw, texts)) / number,
-            empty_rate=100 * sum(not output.strip() for output in raw) / number,
-            length_ratio=float(lengths[0] / lengths[1]) if lengths[1] else None,
-            test_set=blake2b(np.sort(fingerprints).tobytes(), digest_size=8).hexdigest(),
+        flags = (
+            [right[place] for place in places],
+            [each == label for each in told.open],
+            list(map(_same, raw, texts)),
+            [not output.strip() for output in raw],
         )
-        on_target = np.array([UNKNOWN if label is None else each == label for each in languages], dtype=np.int8)
-        statistics = Statistics(counts.bleu_NS.astype(np.int32), on_target, fingerprints)
-        named = [task.target if each == label else each for each in languages]
-        found[result.direction] = Scored(result, statistics, named)
+        languages = told.restricted if identifier.restrict else told.open
+        statistics = Statistics(
+            sentences_N=_fingerprints(texts, [task.references[place] for place in places]),
+            bleu_NS=smallest(counts.bleu_NS),
+            chrf_NS=smallest(counts.chrf_NS),
+            identified_N=np.array([task.target if each == label else each for each in languages]),
+            flags_NF=np.array(flags, dtype=np.bool_).T,
+        )
+        scores = statistics.scores(task.target, label is not None)
+        result = DirectionResult(source, task.target, unseen, bleu_signature=signature, **scores)
+        found[result.direction] = Scored(result, statistics)
     return found
-
-
-def _most_frequent(labels: Iterable[str]) -> tuple[str | None, int]:
-    """With how often it is there; of equally frequent ones the first."""
-    found = Counter(labels).most_common(1)
-    return found[0] if found else (None, 0)
 
 
 def _same(output: str, source: str) -> bool:

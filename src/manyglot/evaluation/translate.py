@@ -64,7 +64,7 @@ def translate_chosen(
     missing = [each for each in blocks if not all(direction in done for direction in each.directions)]
     mine = [block for _, block in processes.share(missing)] if processes else missing
     total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
-    share = f" with {processes.size} processes" if processes and processes.size > 1 else ""
+    share = f" with {processes.size} processes, the share of the first" if processes and processes.size > 1 else ""
     before = 0 if share else total - todo
     with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
         for block in mine:

@@ -65,17 +65,17 @@ def _value(comparison: Comparison, system: str, column: tuple[str, str]) -> Valu
 
 
 def _cell(comparison: Comparison, system: str, column: tuple[str, str], bold: str, italic: str, between: str) -> str:
-    """A number as it is printed; the best of its column in bold, also where several are."""
+    """A number as it is printed; the best of its column in bold, also where several are, but not the only one."""
     value = _value(comparison, system, column)
     if value is None:
         is_reference = system == comparison.reference and column[1] == WIN_RATE
         return italic.format("ref") if is_reference else "–"
-    others = (_value(comparison, other, column) for other in comparison.rows)
-    best = max(round(other.mean, 2) for other in others if other is not None)
+    others = [other for name in comparison.rows if (other := _value(comparison, name, column)) is not None]
+    best = max(round(other.mean, 2) for other in others)
     text = f"{value.mean:.2f}" + (f"{between}{value.deviation:.2f}" if value.deviation is not None else "")
     found = comparison.rows[system][column[0]].significance
     mark = MARK if column[1] == BLEU and found is not None and found.p_value < ALPHA else ""
-    return (bold.format(text) if round(value.mean, 2) == best and len(comparison.rows) > 1 else text) + mark
+    return (bold.format(text) if round(value.mean, 2) == best and len(others) > 1 else text) + mark
 
 
 def _heading(group: str, pivot: str, arrow: str) -> str:
@@ -153,10 +153,13 @@ def _notes(comparison: Comparison) -> Sequence[str]:
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(comparison.signatures)}."]
     if comparison.reference is not None:
         notes.append(f"WR: percent of directions with a higher BLEU than {comparison.reference}.")
-    if any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values()):
+    has_several = any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values())
+    if has_several:
         notes.append("±: standard deviation over runs.")
     if comparison.num_samples:
-        samples = f"p < {ALPHA}, {comparison.num_samples:,} samples"
+        samples = f"p < {ALPHA}, {comparison.num_samples:,} samples" + (
+            "; of several runs, the first" if has_several else ""
+        )
         notes.append(f"{MARK}: differs from {comparison.reference} by paired bootstrap ({samples}).")
         notes += [f"{system}: {found}." for system in comparison.rows if (found := _differences(comparison, system))]
     return notes

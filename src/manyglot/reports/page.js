@@ -266,14 +266,16 @@
       const words = view.words.toLowerCase().replace(/→/g, ">").split(/[\s,]+/).filter(Boolean);
       const found = all.filter((row) => words.every((word) => matches(row, word)) && filters.every(({ keeps }) => keeps(row)));
       found.sort(compare);
-      body.replaceChildren(...found.slice(0, view.most).map((row) => el("tr", {}, ...columns.map((column) =>
+      const first = found.slice(0, view.most), count = (rows) => rows.length.toLocaleString("en");
+      body.replaceChildren(...first.map((row) => el("tr", {}, ...columns.map((column) =>
         el("td", { class: column.number ? "number" : null, dir: column.number ? null : "auto" }, column.text(row))))));
       [...head.children].forEach((th, k) => {
         if (k === view.sort) th.setAttribute("aria-sort", view.down ? "descending" : "ascending");
         else th.removeAttribute("aria-sort");
       });
-      note.textContent = `${found.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} ${unit}`;
-      more.textContent = `show all ${found.length.toLocaleString("en")}`;
+      note.textContent = [first.length < found.length ? `the first ${count(first)} of` : "",
+        found.length < all.length ? `${count(found)} of` : "", `${count(all)} ${unit}`].filter(Boolean).join(" ");
+      more.textContent = `show all ${count(found)}`;
       more.hidden = found.length <= view.most;
     };
     box.replaceChildren(
@@ -382,7 +384,7 @@
     const chief = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
     const colour = (label) => (chief.includes(label) ? `d${chief.indexOf(label)}` : "rest");
     const part = (share, text, style, title) =>
-      el("span", { class: style + (share < 4 ? " narrow" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
+      el("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
     const lines = rows.flatMap(({ name, code, right, others }) => {
       const named = others.filter(([, share]) => share >= 0.5);
       const rest = others.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);

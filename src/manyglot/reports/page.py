@@ -25,6 +25,7 @@ from manyglot.progress import duration
 from manyglot.reports.learning import learning_html
 from manyglot.reports.page_data import Run as Run
 from manyglot.reports.page_data import page_data, worst_directions
+from manyglot.reports.page_data import part_of as part_of
 from manyglot.reports.page_data import read_run as read_run
 from manyglot.reports.page_data import run_of as run_of
 
@@ -38,6 +39,10 @@ SECTIONS = {
     "learning": "Learning",
     "card": "Model card",
 }
+
+
+NUM_LEAKING = 5
+"""Pairs of languages that are named, of those that training has seen most of."""
 
 
 def write_page(path: Path, runs: Sequence[Run]) -> None:
@@ -186,7 +191,10 @@ def _card(run: Run) -> str:
         facts["model"] = about["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{name_of(code)} ({code})' for code in codes)}"
         facts["trained directions"] = f"{about['num_trained_directions']:,}"
-        facts["tested on"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        test = about.get("test") or {"folder": "the test rows of the data"}
+        facts["tested on"] = test["folder"]
+        facts["of that in training"] = _leaks(test.get("leaks"))
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
         parts = ", ".join(f"{part} {n:,}" for part, n in about["parameters"].items())
         facts["parameters"] = f"{about['num_parameters']:,} ({parts})"
@@ -200,6 +208,20 @@ def _card(run: Run) -> str:
         f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"
         f"<details><summary>Settings</summary><pre>{text}</pre></details>"
     )
+
+
+def _leaks(leaks: Mapping[str, Any] | None) -> str:
+    """How much of the test sets training has seen, and in which pairs of languages the most."""
+    if leaks is None:
+        return ""
+    sets = sorted(leaks["sets"], key=lambda each: -each["leaked"] / each["num_sentences"])
+    leaked, found = (sum(each[key] for each in sets) for key in ("leaked", "num_sentences"))
+    most = [
+        f"{e['one']}-{e['other']} {e['leaked'] / e['num_sentences']:.0%}" for e in sets[:NUM_LEAKING] if e["leaked"]
+    ]
+    named = f", most in {', '.join(most)}" if most else ""
+    share = f"{leaked:,} of {found:,} sentence pairs ({leaked / found:.1%}) by source, target or pivot{named}"
+    return share + ("; they are left out" if leaks["left_out"] and leaked else "")
 
 
 def _training(training: Mapping[str, Any]) -> list[str]:
@@ -224,5 +246,4 @@ def _number(text: str) -> str:
 
 
 def _shown(value: float | None) -> str:
-    """Nothing that is not a number: chrF++ of a common part is not known."""
-    return "–" if value is None or value != value else f"{value:.1f}"
+    return "–" if value is None else f"{value:.1f}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.errors import FolderError
@@ -22,6 +24,18 @@ LONGEST = 400
 """Letters of a sentence that are shown."""
 ROOM = 1_500_000
 """Bytes for the sentences of the others; where they need more, they are left out."""
+
+ABOUT = {
+    "model",
+    "languages",
+    "parameters",
+    "num_parameters",
+    "num_trained_directions",
+    "num_subwords",
+    "training",
+    "data",
+}
+"""What `about.json` tells at least."""
 
 MEASURES: Mapping[str, tuple[Callable[[DirectionResult], float | None], int]] = {
     "bleu": (lambda d: d.bleu, 3),  # by which the page counts where a run is better
@@ -50,12 +64,14 @@ class Run:
 
 
 def read_run(name: str, folder: Path) -> Run:
-    """Read the folder that `manyglot evaluate --output` wrote."""
-    evaluation, path = Evaluation.load(folder), folder / "about.json"
+    """Read the folder that `manyglot evaluate --output` wrote, or its results.json with what is beside it."""
+    evaluation = Evaluation.load(folder)
+    folder = folder if folder.is_dir() else folder.parent
+    path = folder / "about.json"
     try:
         about = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        if not isinstance(about, dict):
-            raise ValueError
+        if not isinstance(about, dict) or (about and not about.keys() >= ABOUT):
+            raise ValueError("it tells something else")
     except (OSError, ValueError):
         raise FolderError(
             f"{path} is damaged. Evaluate again, or delete it for a report without a model card."
@@ -66,6 +82,24 @@ def read_run(name: str, folder: Path) -> Run:
 def run_of(name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Run:
     """A run that has just been evaluated."""
     return Run(name, evaluation, lambda places: pick_examples(evaluation.examples, places), about)
+
+
+def part_of(run: Run, part: Evaluation) -> Run:
+    """A run cut down to a part of its sentences; those that are shown are of this part."""
+
+    def places_in(direction: Direction, places: Collection[int]) -> Collection[int]:
+        whole, cut = run.evaluation.statistics.get(direction), part.statistics.get(direction)
+        if whole is None or cut is None or cut is whole:
+            return places
+        order_N = np.argsort(whole.sentences_N, kind="stable")
+        found_N = order_N[np.searchsorted(whole.sentences_N, cut.sentences_N, sorter=order_N)]
+        return {int(found_N[place]) for place in places}
+
+    return replace(
+        run,
+        evaluation=part,
+        examples=lambda places: run.examples({each: places_in(each, those) for each, those in places.items()}),
+    )
 
 
 def worst_directions(run: Evaluation) -> dict[str, list[DirectionResult]]:
