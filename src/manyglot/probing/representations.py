@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manyglot.errors import FolderError, SettingsError
-from manyglot.model.folder import load_model
+from manyglot.model.folder import TrainedModel, load_model
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,32 @@ class Representation:
     """Languages first."""
 
 
+def representations_of(trained: TrainedModel, name: str) -> list[Representation]:
+    """Those of a model, if it has any. What two methods share, as the tags of token and lee, is there once."""
+    kept: dict[str, NDArray[Any]] = {}
+    for method, value in trained.model.representations().items():
+        values = value.float().cpu().numpy()
+        if not any(np.array_equal(values, other, equal_nan=True) for other in kept.values()):
+            kept[method] = values
+    codes = trained.vocabulary.languages.codes
+    return [Representation(name, method, codes, values) for method, values in kept.items()]
+
+
 def read_representations(folder: Path, name: str | None = None) -> list[Representation]:
-    """Those of a model folder. What two methods share, as the tags of token and lee, is there once."""
+    """Those of a model folder; refuse one that has none."""
     trained = load_model(folder)
-    found = {method: value.float().numpy() for method, value in trained.model.representations().items()}
+    found = representations_of(trained, name or model_name(folder))
     if not found:
         raise FolderError(
             f"{folder} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
             f"Probe a model with token, lee, laa, adapter, laln or lalt."
         )
-    kept: dict[str, NDArray[Any]] = {}
-    for method, values in found.items():
-        if not np.isfinite(values).all():
+    for each in found:
+        if not np.isfinite(each.values).all():
             raise FolderError(
-                f"{folder}: what {method} has learnt of languages is not finite. The training has failed."
+                f"{folder}: what {each.method} has learnt of languages is not finite. The training has failed."
             )
-        if not any(np.array_equal(values, other) for other in kept.values()):
-            kept[method] = values
-    codes = trained.vocabulary.languages.codes
-    return [Representation(name or model_name(folder), method, codes, values) for method, values in kept.items()]
+    return found
 
 
 def read_models(models: Sequence[str]) -> list[Representation]:
