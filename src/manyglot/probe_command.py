@@ -21,6 +21,9 @@ COLOURED_BY = ("family", "script")
 
 def probe(
     models: Annotated[list[str], typer.Argument(help="Model folders; NAME=FOLDER gives one a name.", metavar="MODEL…")],
+    representation: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Only that of one method, such as laa.")
+    ] = None,
     vote: Annotated[
         str, typer.Option(help="majority, or paper: more than k/2 votes and the best k taken afterwards.")
     ] = "majority",
@@ -62,7 +65,7 @@ def probe(
     for picture in filter(None, (output, language_map)):
         check_picture(picture)
     database = read_uriel(uriel)
-    representations = read_models(models)
+    representations = read_models(models, representation)
     if fill is not None:
         return _fill(database, representations, fill, settings.neighbours, as_json)
     if language_map is not None:
@@ -93,7 +96,7 @@ def read_numbers(text: str) -> tuple[int, ...]:
 def _fill(
     database: Uriel, representations: Sequence[Representation], language: str, neighbours: Sequence[int], as_json: bool
 ) -> None:
-    """Print the predicted features by the first representation of a model."""
+    """Print the predicted features by a representation of a model."""
     from manyglot.probing.fill import fill
     from manyglot.reports.probing import filled_text
 
@@ -105,10 +108,14 @@ def _fill(
 
 
 def _only(representations: Sequence[Representation], option: str) -> Representation:
-    """The first representation of the only model."""
-    if any(each.model != representations[0].model for each in representations):
-        raise SettingsError(f"{option} takes one model, and its first representation. Give one model.")
-    return representations[0]
+    """The representation of the only model; of several the first, and how to have another is said."""
+    first = representations[0]
+    if any(each.model != first.model for each in representations):
+        raise SettingsError(f"{option} takes one model. Give one.")
+    if len(representations) > 1:
+        others = ", ".join(each.method for each in representations[1:])
+        say(f"{option} goes by {first.method}; --representation has it go by {others}.")
+    return first
 
 
 def _print_json(value: Any) -> None:

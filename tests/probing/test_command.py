@@ -58,6 +58,8 @@ def test_representations_are_those_of_the_guidance_each_once(make: Maker) -> Non
     assert (tag.model, tag.method, tag.values.shape) == ("both", "token", (16, 16))
     found = read_representations(make("more", {"method": "laa"}, {"method": "laln"}))
     assert [(each.method, each.values.ndim) for each in found] == [("laa", 3), ("laln", 2)]
+    (shared,) = read_representations(make("same", {"method": "token"}, {"method": "lee"}), method="lee")
+    assert shared.method == "lee", "also what is there once is found by both names"
 
 
 def test_every_method_that_keeps_something_can_be_probed(make: Maker, folder: Path) -> None:
@@ -105,6 +107,21 @@ def test_the_map_is_drawn_beside(make: Maker, folder: Path, tmp_path: Path, caps
     picture = tmp_path / "map.svg"
     run(capsys, "probe", make("one", {"method": "laa"}), "--uriel", folder, "--map", picture, "--colour", "script")
     assert "map by script" in picture.read_text("utf-8")
+
+
+def test_a_representation_is_chosen_by_its_method(
+    make: Maker, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, picture = make("two", {"method": "laa"}, {"method": "token"}), tmp_path / "map.svg"
+    asked = ("probe", model, "--uriel", folder, "--neighbours", "1,3")
+    _, err = run(capsys, *asked, "--fill", "nl", "--json")
+    assert "--fill goes by laa; --representation has it go by token." in err
+    out, err = run(capsys, *asked, "--fill", "nl", "--representation", "token", "--json")
+    assert (json.loads(out)["method"], err) == ("token", "")
+    out, _ = run(capsys, *asked, "--map", picture, "--representation", "token", "--permutations", 9)
+    assert "two (token)" in picture.read_text("utf-8")
+    assert "two (laa)" not in out
+    assert "two has no representation 'lalt'; it has laa, token." in mistake(capsys, *asked, "--representation", "lalt")
 
 
 def test_missing_features_are_filled_with_neighbours_and_confidence(

@@ -28,34 +28,34 @@ class Representation:
 
 def representations_of(trained: TrainedModel, name: str) -> list[Representation]:
     """Those of a model, if it has any. What two methods share, as the tags of token and lee, is there once."""
-    kept: dict[str, NDArray[Any]] = {}
-    for method, value in trained.model.representations().items():
-        values = value.float().cpu().numpy()
-        if not any(np.array_equal(values, other, equal_nan=True) for other in kept.values()):
-            kept[method] = values
-    codes = trained.vocabulary.languages.codes
-    return [Representation(name, method, codes, values) for method, values in kept.items()]
+    kept: list[Representation] = []
+    for each in _all_of(trained, name):
+        if not any(np.array_equal(each.values, other.values, equal_nan=True) for other in kept):
+            kept.append(each)
+    return kept
 
 
-def read_representations(folder: Path, name: str | None = None) -> list[Representation]:
-    """Those of a model folder; refuse one that has none."""
-    trained = load_model(folder)
-    found = representations_of(trained, name or model_name(folder))
+def read_representations(folder: Path, name: str | None = None, method: str | None = None) -> list[Representation]:
+    """Those of a model folder, or that of one method; refuse a model that has none."""
+    trained, label = load_model(folder), name or model_name(folder)
+    found = {each.method: each for each in _all_of(trained, label)}
     if not found:
         raise FolderError(
             f"{folder} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
             f"Probe a model with token, lee, laa, adapter, laln or lalt."
         )
-    for each in found:
+    if method is not None and method not in found:
+        raise SettingsError(f"{label} has no representation '{method}'; it has {', '.join(found)}.")
+    for each in found.values():
         if not np.isfinite(each.values).all():
             raise FolderError(
                 f"{folder}: what {each.method} has learnt of languages is not finite. The training has failed."
             )
-    return found
+    return representations_of(trained, label) if method is None else [found[method]]
 
 
-def read_models(models: Sequence[str]) -> list[Representation]:
-    """The representations of models, each given as a folder or as NAME=FOLDER."""
+def read_models(models: Sequence[str], method: str | None = None) -> list[Representation]:
+    """The representations of models, each given as a folder or as NAME=FOLDER: all of them, or that of one method."""
     folders: dict[str, Path] = {}
     for given in models:
         name, equals, path = given.rpartition("=") if not Path(given).exists() else ("", "", given)
@@ -63,13 +63,18 @@ def read_models(models: Sequence[str]) -> list[Representation]:
         if label in folders:
             raise SettingsError(f"Two models are called '{label}'. Name them, as in one={folders[label]} two={path}.")
         folders[label] = Path(path)
-    return [each for label, folder in folders.items() for each in read_representations(folder, label)]
+    return [each for label, folder in folders.items() for each in read_representations(folder, label, method)]
 
 
 def model_name(folder: Path) -> str:
     """What to call a model: its folder, or the run that a folder `model` belongs to."""
     place = folder.absolute()
     return place.parent.name if place.name == "model" and place.parent.name else place.name
+
+
+def _all_of(trained: TrainedModel, name: str) -> list[Representation]:
+    codes, found = trained.vocabulary.languages.codes, trained.model.representations()
+    return [Representation(name, method, codes, value.float().cpu().numpy()) for method, value in found.items()]
 
 
 def _methods(config: Any) -> str:
