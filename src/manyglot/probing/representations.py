@@ -37,25 +37,35 @@ def representations_of(trained: TrainedModel, name: str) -> list[Representation]
 
 def read_representations(folder: Path, name: str | None = None, method: str | None = None) -> list[Representation]:
     """Those of a model folder, or that of one method; refuse a model that has none."""
-    trained, label = load_model(folder), name or model_name(folder)
-    found = {each.method: each for each in _all_of(trained, label)}
+    return wanted_of(load_model(folder), name or model_name(folder), method)
+
+
+def wanted_of(trained: TrainedModel, name: str, method: str | None = None) -> list[Representation]:
+    """Those of a model, or that of one method; refuse a model that has none."""
+    found = {each.method: each for each in _all_of(trained, name)}
     if not found:
         raise FolderError(
-            f"{folder} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
+            f"{name} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
             f"Probe a model with token, lee, laa, adapter, laln or lalt."
         )
     if method is not None and method not in found:
-        raise SettingsError(f"{label} has no representation '{method}'; it has {', '.join(found)}.")
+        raise SettingsError(f"{name} has no representation '{method}'; it has {', '.join(found)}.")
     for each in found.values():
         if not np.isfinite(each.values).all():
             raise FolderError(
-                f"{folder}: what {each.method} has learnt of languages is not finite. The training has failed."
+                f"{name}: what {each.method} has learnt of languages is not finite. The training has failed."
             )
-    return representations_of(trained, label) if method is None else [found[method]]
+    return representations_of(trained, name) if method is None else [found[method]]
 
 
 def read_models(models: Sequence[str], method: str | None = None) -> list[Representation]:
     """The representations of models, each given as a folder or as NAME=FOLDER: all of them, or that of one method."""
+    named = named_folders(models).items()
+    return [each for label, folder in named for each in read_representations(folder, label, method)]
+
+
+def named_folders(models: Sequence[str]) -> dict[str, Path]:
+    """Folders of models or runs by their names, each given as a folder or as NAME=FOLDER."""
     folders: dict[str, Path] = {}
     for given in models:
         name, equals, path = given.rpartition("=") if not Path(given).exists() else ("", "", given)
@@ -63,7 +73,7 @@ def read_models(models: Sequence[str], method: str | None = None) -> list[Repres
         if label in folders:
             raise SettingsError(f"Two models are called '{label}'. Name them, as in one={folders[label]} two={path}.")
         folders[label] = Path(path)
-    return [each for label, folder in folders.items() for each in read_representations(folder, label, method)]
+    return folders
 
 
 def model_name(folder: Path) -> str:

@@ -53,7 +53,7 @@ def mantel_text(representations: Sequence[Representation], found: Sequence[Seque
     for representation, mantels in zip(representations, found, strict=True):
         name = f"{representation.model} ({representation.method})"
         lines += [
-            f"| {name} | {each.kind} | {each.num_languages} | {each.correlation:.2f} | {each.p_value:.3f} |"
+            f"| {name} | {each.kind} | {each.num_languages} | {each.correlation:z.2f} | {each.p_value:.3f} |"
             for each in mantels
         ]
     return "\n".join([*lines, ""])
