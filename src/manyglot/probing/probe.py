@@ -114,7 +114,8 @@ class Prober:
         found = {group: uriel.feature_sets(self.isos, group) for group in GROUPS}
         self.sets = {group: sets for group, sets in found.items() if sets}
         self._check_enough()
-        self.known_LD = uriel.family_and_geography(self.isos)
+        everywhere = tuple(dict.fromkeys(iso for code in codes if (iso := uriel.iso(code))))  # also without features
+        self.known_LD = uriel.family_and_geography(self.isos, everywhere)
         self.baselines = {group: self._baselines(group) for group in self.sets}
 
     def rows(self, representation: NDArray[Any]) -> NDArray[Any]:
