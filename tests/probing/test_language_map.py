@@ -70,6 +70,20 @@ def test_the_mantel_test_tells_what_is_related_from_what_is_not() -> None:
     assert mantel("x", one[:3, :3], alike[:3, :3], 99) is None
 
 
+def test_the_mantel_test_errs_as_often_as_it_says() -> None:
+    family_L = np.arange(18) // 3  # many distances are the same
+    other_LL = (family_L[:, None] != family_L[None]).astype(np.float64)
+    other_LL[0, 5:9] = other_LL[5:9, 0] = np.nan
+    other_LL[17], other_LL[:, 17] = np.nan, np.nan
+    found = []
+    for draw in range(500):
+        random = distances(np.random.default_rng([draw, 1]).standard_normal((18, 32)))
+        found.append(mantel("x", random, other_LL, 99, seed=draw))
+    p_N = np.array([each.p_value for each in found if each])
+    assert 0.025 < (p_N <= 0.05).mean() < 0.08
+    assert 0.43 < (p_N <= 0.5).mean() < 0.57
+
+
 def test_the_map_has_every_language_and_its_kind(tmp_path: Path) -> None:
     value_LF = grow(3, 5, 60, change=0.05)
     uriel = Uriel(write_uriel(tmp_path / "data", CODES, value_LF.astype(np.float32)))
