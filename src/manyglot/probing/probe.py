@@ -172,7 +172,8 @@ class Prober:
             if there < 2:
                 continue
             if there < most + 1:
-                possible = ",".join(str(k) for k in self.settings.neighbours if k < there) or "1"
+                fewer = [k for k in self.settings.neighbours if k < there] or [k for k in NEIGHBOURS if k < there]
+                possible = ",".join(map(str, fewer))
                 raise SettingsError(
                     f"{most} neighbours need {most + 1} languages with a feature, and no feature of {group} has more "
                     f"than {there} of these {len(self.isos)}. Give fewer neighbours, such as --neighbours {possible}."

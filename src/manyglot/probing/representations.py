@@ -69,6 +69,8 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for given in models:
         name, equals, path = given.rpartition("=") if not Path(given).exists() else ("", "", given)
+        if not path or (equals and not name):
+            raise SettingsError(f"'{given}' is not a folder. Give FOLDER or NAME=FOLDER.")
         label = name if equals else model_name(Path(path))
         if label in folders:
             raise SettingsError(f"Two models are called '{label}'. Name them, as in one={folders[label]} two={path}.")
