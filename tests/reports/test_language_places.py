@@ -43,6 +43,7 @@ def test_families_are_told_where_the_database_is(tmp_path: Path, monkeypatch: py
         {"languages": CODES, "similarities": {"token": None}},
         {"languages": CODES, "similarities": {"token": [0.5]}},
         {"languages": CODES[:2], "similarities": {"token": [0.5]}},
+        {"languages": CODES[:3], "similarities": {"token": [0.5, float("nan"), 0.1]}},
     ],
 )
 def test_what_makes_no_map_is_left_out(about: dict[str, object]) -> None:

@@ -52,6 +52,8 @@ def _square(pairs: Sequence[float] | None, num_languages: int) -> Floats | None:
     """All similarities from those of the pairs; nothing where these are of other languages, or of too few."""
     if pairs is None or num_languages < FEWEST or len(pairs) != num_languages * (num_languages - 1) // 2:
         return None
+    if not np.isfinite(pairs).all():  # of which a page could not be read
+        return None
     similarity_LL = np.eye(num_languages)
     rows, columns = np.tril_indices(num_languages, -1)
     similarity_LL[rows, columns] = similarity_LL[columns, rows] = pairs
