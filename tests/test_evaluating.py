@@ -17,6 +17,8 @@ from manyglot.corpus.sources import make_zero_shot_tests
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import translate
+from manyglot.probing.representations import read_representations
+from manyglot.reports.language_places import pairs_of
 from manyglot.reports.page import read_run
 
 
@@ -30,6 +32,13 @@ def whole(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path
     output = tmp_path_factory.mktemp("whole") / "scores"
     workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
     return output
+
+
+def test_the_report_has_a_map_of_the_languages(trained: Experiment, whole: Path) -> None:
+    (representation,) = read_representations(trained.run / "model")
+    about = json.loads((whole / "about.json").read_text("utf-8"))
+    assert about["similarities"] == {"token": pairs_of(representation.values)}
+    assert "Which languages are alike" in (whole / "report.html").read_text("utf-8")
 
 
 def check_same(output: Path, whole: Path) -> None:

@@ -29,8 +29,10 @@ from manyglot.evaluation.kept import Kept
 from manyglot.evaluation.translate import Chosen, translate_chosen
 from manyglot.folders import checksum, continued, is_empty, unfinished_of
 from manyglot.model.folder import TrainedModel, load_model
+from manyglot.probing.representations import representations_of
 from manyglot.progress import say
 from manyglot.reports.history import History
+from manyglot.reports.language_places import pairs_of
 from manyglot.reports.matrix import matrix_svg
 from manyglot.reports.page import part_of, read_run, run_of, write_page
 from manyglot.settings import Settings, parse
@@ -182,6 +184,7 @@ def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[
     return {
         "model": str(model_folder),
         "languages": list(trained.vocabulary.languages),
+        "similarities": {each.method: pairs_of(each.values) for each in representations_of(trained, "")},
         "num_trained_directions": len(trained.directions),
         "num_subwords": len(trained.vocabulary.subwords),
         "num_parameters": sum(parameters.values()),

@@ -13,6 +13,7 @@ from manyglot.errors import SettingsError, suggest
 from manyglot.progress import say
 
 if TYPE_CHECKING:
+    from manyglot.probing.probe import ProbeSettings
     from manyglot.probing.representations import Representation
     from manyglot.probing.uriel import Uriel
 
@@ -20,7 +21,13 @@ COLOURED_BY = ("family", "script")
 
 
 def probe(
-    models: Annotated[list[str], typer.Argument(help="Model folders; NAME=FOLDER gives one a name.", metavar="MODEL…")],
+    models: Annotated[
+        list[str],
+        typer.Argument(help="Model folders, or those of runs; NAME=FOLDER gives one a name.", metavar="MODEL…"),
+    ],
+    representation: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Only that of one method, such as laa.")
+    ] = None,
     vote: Annotated[
         str, typer.Option(help="majority, or paper: more than k/2 votes and the best k taken afterwards.")
     ] = "majority",
@@ -30,7 +37,7 @@ def probe(
     seed: Annotated[int, typer.Option(min=0, help="Of draws and permutations.")] = 1,
     uriel: Annotated[Path | None, typer.Option(help="The folder `data` of lang2vec, if it is not installed.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw accuracy against k: .png, .svg or .pdf.")
+        Path | None, typer.Option("--output", "-o", help="Draw accuracy against k, or the steps: .png, .svg or .pdf.")
     ] = None,
     language_map: Annotated[
         Path | None, typer.Option("--map", help="Draw the languages of one model: .png, .svg or .pdf.")
@@ -39,6 +46,9 @@ def probe(
     fill: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL does not have of it.")
     ] = None,
+    over_training: Annotated[
+        bool, typer.Option("--over-training", help="Follow runs through their checkpoints.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Ask what a model has learnt of its languages.
@@ -62,7 +72,11 @@ def probe(
     for picture in filter(None, (output, language_map)):
         check_picture(picture)
     database = read_uriel(uriel)
-    representations = read_models(models)
+    if over_training:
+        if fill is not None or language_map is not None:
+            raise SettingsError("--over-training follows whole runs. Leave out --fill and --map.")
+        return _follow(database, models, representation, settings, output, as_json)
+    representations = read_models(models, representation)
     if fill is not None:
         return _fill(database, representations, fill, settings.neighbours, as_json)
     if language_map is not None:
@@ -90,10 +104,39 @@ def read_numbers(text: str) -> tuple[int, ...]:
         raise SettingsError(f"--neighbours: '{text}' is not a list of numbers such as 1,3,5.") from None
 
 
+def _follow(
+    database: Uriel,
+    runs: Sequence[str],
+    method: str | None,
+    settings: ProbeSettings,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what the checkpoints of runs have learnt, step by step."""
+    from manyglot import workflow
+    from manyglot.probing.over_training import follow
+    from manyglot.probing.representations import named_folders, wanted_of
+    from manyglot.reports.over_training import draw_over_training, over_training_text
+    from manyglot.reports.probing import left_out_text
+
+    folders = named_folders(runs).items()
+    steps = (
+        (step, wanted_of(model, name, method)) for name, run in folders for step, model in workflow.over_training(run)
+    )
+    moments, left_out = follow(database, steps, settings)
+    if output is not None:
+        draw_over_training(moments, output)
+    if as_json:
+        return _print_json({"left_out": left_out, "results": [moment.as_json() for moment in moments]})
+    print(over_training_text(moments), end="")
+    if left_out:
+        say(left_out_text(left_out))
+
+
 def _fill(
     database: Uriel, representations: Sequence[Representation], language: str, neighbours: Sequence[int], as_json: bool
 ) -> None:
-    """Print the predicted features by the first representation of a model."""
+    """Print the predicted features by a representation of a model."""
     from manyglot.probing.fill import fill
     from manyglot.reports.probing import filled_text
 
@@ -105,10 +148,14 @@ def _fill(
 
 
 def _only(representations: Sequence[Representation], option: str) -> Representation:
-    """The first representation of the only model."""
-    if any(each.model != representations[0].model for each in representations):
-        raise SettingsError(f"{option} takes one model, and its first representation. Give one model.")
-    return representations[0]
+    """The representation of the only model; of several the first, and how to have another is said."""
+    first = representations[0]
+    if any(each.model != first.model for each in representations):
+        raise SettingsError(f"{option} takes one model. Give one.")
+    if len(representations) > 1:
+        others = ", ".join(each.method for each in representations[1:])
+        say(f"{option} goes by {first.method}; --representation has it go by {others}.")
+    return first
 
 
 def _print_json(value: Any) -> None:

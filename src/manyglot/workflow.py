@@ -6,7 +6,7 @@ this is the one file that sees all stages; translating, which needs no training,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from manyglot.reports.curves import draw_curves
 from manyglot.reports.history import History
 from manyglot.reports.summary import Summary
 from manyglot.settings import parse
-from manyglot.training.checkpoint import RunState, load_best, optimizer_tensors
+from manyglot.training.checkpoint import RunState, load_best, optimizer_tensors, read_weights, saved_steps
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.distributed import Team, num_processes, team
 from manyglot.training.forecast import Beginning, Course, Disk, Forecast
@@ -251,6 +251,47 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     torch.manual_seed(experiment.seed)
     vocabulary = dataset.vocabulary
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
+
+
+def over_training(run: Path) -> Iterator[tuple[int, TrainedModel]]:
+    """The model of a run as it was at each step that has a checkpoint, the earliest first: the same one every time.
+
+    The run may still be going on; then its languages are those of its data.
+    """
+    if not run.exists():
+        raise FolderError(f"{run} does not exist. Give the folder of a run, that of `run` in its settings.")
+    steps = saved_steps(run / "checkpoints")
+    if not (run / "config.yaml").exists() or not steps:
+        inside = run.name == "model" and (run.parent / "checkpoints").is_dir()
+        hint = f"Did you mean {run.parent}?" if inside else "Give the folder of a run, that of `run` in its settings."
+        raise FolderError(f"{run} has no checkpoints. {hint}")
+    if len(steps) == 1:
+        raise FolderError(
+            f"{run} has one checkpoint only, of step {min(steps):,}. A training keeps as many as "
+            f"training.keep_checkpoints says; nothing can be followed through one."
+        )
+    trained, any_whole = _model_of(run), False
+    for step, path in steps.items():
+        if (weights := read_weights(path)) is None:
+            continue
+        any_whole = True
+        try:
+            trained.model.load_state_dict(weights)
+        except RuntimeError:
+            raise FolderError(f"The checkpoint {path} is not of the model that {run} describes.") from None
+        yield step, trained
+    if not any_whole:
+        raise FolderError(f"All checkpoints of {run} are damaged.")
+
+
+def _model_of(run: Path) -> TrainedModel:
+    """What a run trains: the model that it has made, or while there is none, one without training."""
+    if (run / "model").exists():
+        return load_model(run / "model")
+    experiment = read_experiment(run / "config.yaml")
+    dataset = Dataset(experiment.data)
+    model = new_model(experiment, dataset)
+    return TrainedModel(model, dataset.vocabulary, tuple(dataset.supervised), experiment.resolved())
 
 
 def summarize(run: Path) -> Summary | None:

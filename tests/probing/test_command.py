@@ -58,6 +58,8 @@ def test_representations_are_those_of_the_guidance_each_once(make: Maker) -> Non
     assert (tag.model, tag.method, tag.values.shape) == ("both", "token", (16, 16))
     found = read_representations(make("more", {"method": "laa"}, {"method": "laln"}))
     assert [(each.method, each.values.ndim) for each in found] == [("laa", 3), ("laln", 2)]
+    (shared,) = read_representations(make("same", {"method": "token"}, {"method": "lee"}), method="lee")
+    assert shared.method == "lee", "also what is there once is found by both names"
 
 
 def test_every_method_that_keeps_something_can_be_probed(make: Maker, folder: Path) -> None:
@@ -107,6 +109,21 @@ def test_the_map_is_drawn_beside(make: Maker, folder: Path, tmp_path: Path, caps
     assert "map by script" in picture.read_text("utf-8")
 
 
+def test_a_representation_is_chosen_by_its_method(
+    make: Maker, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, picture = make("two", {"method": "laa"}, {"method": "token"}), tmp_path / "map.svg"
+    asked = ("probe", model, "--uriel", folder, "--neighbours", "1,3")
+    _, err = run(capsys, *asked, "--fill", "nl", "--json")
+    assert "--fill goes by laa; --representation has it go by token." in err
+    out, err = run(capsys, *asked, "--fill", "nl", "--representation", "token", "--json")
+    assert (json.loads(out)["method"], err) == ("token", "")
+    out, _ = run(capsys, *asked, "--map", picture, "--representation", "token", "--permutations", 9)
+    assert "two (token)" in picture.read_text("utf-8")
+    assert "two (laa)" not in out
+    assert "two has no representation 'lalt'; it has laa, token." in mistake(capsys, *asked, "--representation", "lalt")
+
+
 def test_missing_features_are_filled_with_neighbours_and_confidence(
     make: Maker, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,14 +142,21 @@ def test_missing_features_are_filled_with_neighbours_and_confidence(
 def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, uriel = make("one", {"method": "token"}), ("--uriel", folder)
     bare = make("bare")
-    assert "has no representations of its languages" in mistake(capsys, "probe", bare, *uriel)
+    assert "bare has no representations of its languages: its guidance (none)" in mistake(capsys, "probe", bare, *uriel)
+    drawn = make("drawn", {"method": "random_laa"})
+    assert "its guidance (random_laa) keeps none" in mistake(capsys, "probe", drawn, *uriel)
     assert "Two models are called 'one'" in mistake(capsys, "probe", model, model, *uriel)
     assert "'most' is not a vote" in mistake(capsys, "probe", model, "--vote", "most", *uriel)
     assert "not a list of numbers" in mistake(capsys, "probe", model, "--neighbours", "a", *uriel)
-    assert "15 neighbours need 16 languages" in mistake(capsys, "probe", model, "--neighbours", "15", *uriel)
+    too_many = mistake(capsys, "probe", model, "--neighbours", "15", *uriel)
+    assert "15 neighbours need 16 languages" in too_many
+    assert "no feature of syntax has more than 15 of these 15" in too_many
+    assert "such as --neighbours 1,3,5,7,9." in too_many
     assert "Unknown language 'Klingonisch'" in mistake(capsys, "probe", model, "--fill", "Klingonisch", *uriel)
     assert "no features.npz" in mistake(capsys, "probe", model, "--uriel", tmp_path)
     assert "a picture is written as" in mistake(capsys, "probe", model, "-o", "table.txt", *uriel)
+    assert "there is no folder" in mistake(capsys, "probe", model, "-o", tmp_path / "none" / "a.svg", *uriel)
+    assert "'mine=' is not a folder" in mistake(capsys, "probe", "mine=", *uriel)
     few = make("few", {"method": "token"}, codes=["qzz"])
     assert "nl (not in URIEL), qzz (not in URIEL)" in mistake(capsys, "probe", few, *uriel)
     two = (model, make("two", {"method": "laa"}))

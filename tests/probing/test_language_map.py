@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot.probing.language_map import correlations, distances, kinds, leaves, mantel, plane, tree, world_distances
+from manyglot.probing.language_map import (
+    correlations,
+    distances,
+    families,
+    leaves,
+    mantel,
+    plane,
+    scripts,
+    tree,
+    world_distances,
+)
 from manyglot.probing.representations import Representation
 from manyglot.probing.uriel import Uriel
 from manyglot.reports.language_map import draw_map
@@ -33,7 +43,8 @@ def test_families_are_branches() -> None:
 def test_the_plane_keeps_distances_that_are_of_a_plane() -> None:
     place_L2 = np.random.default_rng(1).standard_normal((9, 2))
     distance_LL = np.linalg.norm(place_L2[:, None] - place_L2[None], axis=2)
-    found_L2 = plane(distance_LL)
+    found_L2, spread = plane(distance_LL)
+    assert spread == pytest.approx(1)
     np.testing.assert_allclose(np.linalg.norm(found_L2[:, None] - found_L2[None], axis=2), distance_LL, atol=1e-9)
 
 
@@ -59,12 +70,26 @@ def test_the_mantel_test_tells_what_is_related_from_what_is_not() -> None:
     assert mantel("x", one[:3, :3], alike[:3, :3], 99) is None
 
 
+def test_the_mantel_test_errs_as_often_as_it_says() -> None:
+    family_L = np.arange(18) // 3  # many distances are the same
+    other_LL = (family_L[:, None] != family_L[None]).astype(np.float64)
+    other_LL[0, 5:9] = other_LL[5:9, 0] = np.nan
+    other_LL[17], other_LL[:, 17] = np.nan, np.nan
+    found = []
+    for draw in range(500):
+        random = distances(np.random.default_rng([draw, 1]).standard_normal((18, 32)))
+        found.append(mantel("x", random, other_LL, 99, seed=draw))
+    p_N = np.array([each.p_value for each in found if each])
+    assert 0.025 < (p_N <= 0.05).mean() < 0.08
+    assert 0.43 < (p_N <= 0.5).mean() < 0.57
+
+
 def test_the_map_has_every_language_and_its_kind(tmp_path: Path) -> None:
     value_LF = grow(3, 5, 60, change=0.05)
     uriel = Uriel(write_uriel(tmp_path / "data", CODES, value_LF.astype(np.float32)))
     made = Representation("mine", "token", (*CODES, "ru"), np.append(vectors(value_LF, 8), np.ones((1, 8)), axis=0))
-    assert kinds(uriel, ["de", "ru"], "script") == ["Latn", "Cyrl"]
-    assert kinds(uriel, made.codes, "family")[-1] == ""
+    assert scripts(["de", "ru", "zh-tw", "qaa"]) == ["Latin", "Cyrillic", "Han, traditional", ""]
+    assert families(uriel, made.codes)[-1] == ""
     for name in ("map.svg", "map.png"):
         draw_map(uriel, made, "family", tmp_path / name)
     text = (tmp_path / "map.svg").read_text("utf-8")
@@ -76,7 +101,7 @@ def test_the_map_has_every_language_and_its_kind(tmp_path: Path) -> None:
 def test_distances_in_the_world_are_plausible(uriel: Uriel) -> None:
     codes = ["de", "nl", "fr", "ja", "zh", "eu"]
     isos = [uriel.iso(code) or "" for code in codes]
-    assert kinds(uriel, codes, "family")[:3] == ["Indo-European"] * 3
+    assert families(uriel, codes)[:3] == ["Indo-European"] * 3
     found = world_distances(uriel, isos)
     for kind in ("genetic", "geographic", "syntactic"):
         assert found[kind][0, 1] < found[kind][0, 3]

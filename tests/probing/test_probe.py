@@ -64,7 +64,7 @@ def test_a_languages_number_of_neighbours_is_chosen_by_the_others() -> None:
         right_LK = count(order, kept, (1, 3, 5), Vote.MAJORITY).right_NLK[0]
         best = int(np.argmax(right_LK.sum(axis=0)))
         behind_LK = np.insert(right_LK[:, [best]] - right_LK, 0, 0, axis=0)  # the one left out adds nothing
-        enough = behind_LK.sum(axis=0) <= behind_LK.std(axis=0) * np.sqrt(20) + 1e-6
+        enough = behind_LK.sum(axis=0) - behind_LK.max(axis=0) <= 1e-6  # without the language that speaks most for it
         assert choice_NL[0, left] == max(np.flatnonzero(enough))
 
 
@@ -115,11 +115,10 @@ def test_unknown_languages_are_refused(tmp_path: Path) -> None:
         Prober(uriel, ["de", "xx"])
 
 
-def test_family_and_geography_score_what_the_paper_protocol_gives_on_ted(uriel: Uriel) -> None:
+def test_family_and_geography_score_exactly_what_is_expected_on_ted(uriel: Uriel) -> None:
     prober = Prober(uriel, TED, ProbeSettings(vote=Vote.PAPER, num_random=100, num_permutations=1))
     assert set(prober.located.left_out) == {"fr-ca", "pt-br", "sk", "zh-cn", "zh-tw"}
     phonology, syntax = prober.baselines["phonology"], prober.baselines["syntax"]
-    expected = (82.0, 80.7, 67.0, 59.2, 59.2)
-    np.testing.assert_allclose(phonology.family_and_geography.by_number, expected, atol=0.1)
+    assert [round(each, 1) for each in phonology.family_and_geography.by_number] == [82.0, 80.7, 67.0, 59.2, 59.2]
     assert 70 < min(syntax.random_mean.by_number) < max(syntax.random_mean.by_number) < 78
     assert min(syntax.family_and_geography.by_number) > max(syntax.random_mean.by_number)

@@ -62,6 +62,10 @@ def test_family_and_geography_are_halves_of_equal_length(small: Uriel) -> None:
     assert vector_LD.shape == (3, 12)
     np.testing.assert_allclose(np.linalg.norm(vector_LD[:2, 7:], axis=1), 1)
     assert not vector_LD[2, :7].any()
+    alone_LD = small.family_and_geography(["deu", "por"])
+    np.testing.assert_allclose(alone_LD[0, 7:], -alone_LD[1, 7:])  # of two, nothing but their difference is left
+    among_LD = small.family_and_geography(["deu", "por"], ["deu", "por", "lav", "slk"])
+    assert among_LD[0, 7:] @ among_LD[1, 7:] > -0.99, "which differ less among others"
 
 
 def test_fewer_than_two_languages_are_refused_by_name(small: Uriel) -> None:

@@ -103,6 +103,7 @@ def about(codes: Sequence[str], seed: int = 1) -> dict[str, Any]:
     return {
         "model": "runs/made-up/model",
         "languages": list(codes),
+        "similarities": {"token": [round(rng.uniform(-0.2, 0.9), 4) for i in range(len(codes)) for _ in range(i)]},
         "num_trained_directions": 2 * len(codes) - 2,
         "num_subwords": 32000,
         "num_parameters": 77_400_000,

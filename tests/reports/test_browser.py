@@ -150,6 +150,37 @@ def test_the_heat_map_has_tooltips_sentences_and_differences(two: Path) -> None:
     assert found["accuracy"]
 
 
+def test_languages_are_placed_with_tooltips(two: Path) -> None:
+    found = ask(
+        two,
+        """
+        asked.points = $$("#places circle").length;
+        asked.named = $$("#places .plane text").map((each) => each.textContent).sort();
+        asked.cells = $$("#places rect.cell").length;
+        asked.joins = $$("#places .tree .reach").length;
+        point($("#places circle")); asked.point = $("#tip").textContent;
+        point($("#places rect.cell")); asked.cell = $("#tip").textContent;
+        point($$("#places .reach")[4]); asked.join = $("#tip").textContent;
+        point($("#places .grid")); asked.gone = $("#tip").hidden;
+        asked.rows = $$("#places .rows text").map((each) => each.firstChild.data);
+        asked.maps = $$("#places select option").map((each) => each.textContent);
+        choose("#places", 0, "1");
+        asked.other = $$("#places .rows text").map((each) => each.firstChild.data);
+        """,
+    )
+    assert (found["points"], found["cells"], found["joins"]) == (6, 30, 5)
+    assert found["named"] == list(SIX)
+    assert found["point"].startswith("Arabic (ar)\n")
+    assert "script: Arabic\nnearest:\n" in found["point"]
+    assert " – " in found["cell"]
+    assert "similarity " in found["cell"]
+    assert all(name in found["join"] for name in ("Arabic", "German", "English", "Hebrew", "Japanese", "Swahili"))
+    assert found["gone"]
+    assert sorted(found["rows"]) == sorted(found["other"]) == list(SIX)
+    assert found["rows"] != found["other"], "the other run has learnt another order"
+    assert found["maps"][:2] == ["LAA, token", "token, token"]
+
+
 def test_text_from_the_data_is_only_text(tmp_path: Path) -> None:
     hostile = (
         "</script><script>complaints.push('run')</script><img src=x onerror=\"complaints.push('img')\">&amp;\u2028"
@@ -184,11 +215,14 @@ def test_sixty_languages_fit(tmp_path: Path) -> None:
         $("#direction-table .more button").click(); asked.all = column("#direction-table", 0).length;
         asked.wide = document.documentElement.scrollWidth - innerWidth;
         asked.map = $("#heatmap .map").scrollWidth - $("#heatmap .map").clientWidth;
+        asked.alike = $("#places .map").scrollWidth - $("#places .map").clientWidth;
         dispatchEvent(new Event("beforeprint")); asked.printed = $("#heatmap .grid").clientWidth;
+        asked.places = $("#places .plane").clientWidth;
+        asked.tree = $$("#places .map svg").reduce((sum, each) => sum + each.clientWidth, 0);
         """,
         "--window-size=1400,900",
     )
     assert (found["cells"], found["rows"], found["all"]) == (3540, 50, 3540)
     assert found["wide"] <= 0, "nothing sticks out of the page"
-    assert found["map"] <= 0
-    assert found["printed"] < 720, "a sheet of paper is not wider"
+    assert (found["map"], found["alike"]) == (0, 0)
+    assert max(found["printed"], found["places"], found["tree"]) < 720, "a sheet of paper is not wider"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from babel import Locale
 from numpy.typing import NDArray
 
 from manyglot.corpus.lookup import read_code
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FEWEST_SHARED = 10
 """Features that two languages must share to have a syntactic distance."""
+HAN = {"Hans": "Han, simplified", "Hant": "Han, traditional"}
+"""Scripts whose names in CLDR say less by themselves."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,17 @@ def leaves(joins: Sequence[Join]) -> list[int]:
     return branches[-1]
 
 
-def plane(distance_LL: Floats) -> Floats:
-    """Places in two dimensions whose distances are like those given (classical multidimensional scaling)."""
+def plane(distance_LL: Floats) -> tuple[Floats, float]:
+    """Places in two dimensions whose distances are like those given (classical multidimensional scaling).
+
+    Also how much of their spread these two dimensions have, from 0 to 1: where it is little, the plane says little.
+    """
     centre_LL = np.eye(len(distance_LL)) - 1 / len(distance_LL)
     values, vectors_LL = np.linalg.eigh(-centre_LL @ distance_LL**2 @ centre_LL / 2)
     place_L2 = vectors_LL[:, [-1, -2]] * np.sqrt(np.clip(values[[-1, -2]], 0, None))
     sign_2 = np.sign(place_L2[np.abs(place_L2).argmax(axis=0), [0, 1]])  # the same on every machine
-    return np.asarray(place_L2 * np.where(sign_2 == 0, 1, sign_2))
+    spread = np.clip(values, 0, None)
+    return np.asarray(place_L2 * np.where(sign_2 == 0, 1, sign_2)), float(spread[-2:].sum() / (spread.sum() or 1))
 
 
 def world_distances(uriel: Uriel, isos: Sequence[str]) -> dict[str, Floats]:
@@ -140,9 +147,13 @@ def correlations(uriel: Uriel, representation: Representation, permutations: int
     return [each for each in found if each is not None]
 
 
-def kinds(uriel: Uriel, codes: Sequence[str], by: str) -> list[str]:
-    """The family or the script of each language, by which a map is coloured; nothing where it is not known."""
-    if by == "script":
-        return [read_code(code).complete().script for code in codes]
-    isos = [uriel.iso(code) or "" for code in codes]
-    return uriel.largest_family(isos)
+def families(uriel: Uriel, codes: Sequence[str]) -> list[str]:
+    """The family of each language; nothing where it is not known, as of isolates."""
+    return uriel.largest_family([uriel.iso(code) or "" for code in codes])
+
+
+def scripts(codes: Sequence[str]) -> list[str]:
+    """The script that each language is mostly written in, in English; nothing where it is not known."""
+    names = dict(Locale("en").scripts) | HAN
+    found = [read_code(code).complete().script for code in codes]
+    return [names.get(script, script) for script in found]

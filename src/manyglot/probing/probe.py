@@ -114,7 +114,8 @@ class Prober:
         found = {group: uriel.feature_sets(self.isos, group) for group in GROUPS}
         self.sets = {group: sets for group, sets in found.items() if sets}
         self._check_enough()
-        self.known_LD = uriel.family_and_geography(self.isos)
+        everywhere = tuple(dict.fromkeys(iso for code in codes if (iso := uriel.iso(code))))  # also without features
+        self.known_LD = uriel.family_and_geography(self.isos, everywhere)
         self.baselines = {group: self._baselines(group) for group in self.sets}
 
     def rows(self, representation: NDArray[Any]) -> NDArray[Any]:
@@ -171,7 +172,8 @@ class Prober:
             if there < 2:
                 continue
             if there < most + 1:
-                possible = ",".join(str(k) for k in self.settings.neighbours if k < there) or "1"
+                fewer = [k for k in self.settings.neighbours if k < there] or [k for k in NEIGHBOURS if k < there]
+                possible = ",".join(map(str, fewer))
                 raise SettingsError(
                     f"{most} neighbours need {most + 1} languages with a feature, and no feature of {group} has more "
                     f"than {there} of these {len(self.isos)}. Give fewer neighbours, such as --neighbours {possible}."
@@ -193,9 +195,9 @@ def probe_all(
 def chosen(counts: Sequence[Counts]) -> Order:
     """For each language the number of neighbours, by its place, that the others choose: the largest good enough one.
 
-    Good enough is what is at most a standard error over the languages below the best. The best itself would be a bad
-    choice: where all numbers are equally good, the one that is right about a language loses that language's vote and is
-    not chosen for it, and the result is worse than any number's.
+    Good enough is what the best leads only by a single language, without which it would not. The best itself would be
+    a bad choice: where all numbers are equally good, the one that is right about a language loses that language's vote
+    and is not chosen for it, and the result is worse than any number's.
     """
     share_SNHLK = np.stack([each.shares_without() for each in counts])
     there = ~np.isnan(share_SNHLK)
@@ -203,8 +205,7 @@ def chosen(counts: Sequence[Counts]) -> Order:
     accuracy_NHK = share_NHLK.sum(axis=2)
     best_NH1 = np.argmax(accuracy_NHK.round(6), axis=2)[:, :, None]
     behind_NHLK = np.take_along_axis(share_NHLK, best_NH1[:, :, :, None], axis=3) - share_NHLK
-    error_NHK = np.sqrt(behind_NHLK.shape[2]) * behind_NHLK.std(axis=2)
-    enough_NHK = behind_NHLK.sum(axis=2) <= error_NHK + 1e-6
+    enough_NHK = behind_NHLK.sum(axis=2) <= behind_NHLK.max(axis=2) + 1e-6
     return np.asarray(enough_NHK.shape[2] - 1 - np.argmax(enough_NHK[:, :, ::-1], axis=2))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manyglot.errors import FolderError, SettingsError
-from manyglot.model.folder import load_model
+from manyglot.model.folder import TrainedModel, load_model
 
 
 @dataclass(frozen=True)
@@ -26,43 +26,67 @@ class Representation:
     """Languages first."""
 
 
-def read_representations(folder: Path, name: str | None = None) -> list[Representation]:
-    """Those of a model folder. What two methods share, as the tags of token and lee, is there once."""
-    trained = load_model(folder)
-    found = {method: value.float().numpy() for method, value in trained.model.representations().items()}
+def representations_of(trained: TrainedModel, name: str) -> list[Representation]:
+    """Those of a model, if it has any. What two methods share, as the tags of token and lee, is there once."""
+    kept: list[Representation] = []
+    for each in _all_of(trained, name):
+        if not any(np.array_equal(each.values, other.values, equal_nan=True) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def read_representations(folder: Path, name: str | None = None, method: str | None = None) -> list[Representation]:
+    """Those of a model folder, or that of one method; refuse a model that has none."""
+    return wanted_of(load_model(folder), name or model_name(folder), method)
+
+
+def wanted_of(trained: TrainedModel, name: str, method: str | None = None) -> list[Representation]:
+    """Those of a model, or that of one method; refuse a model that has none."""
+    found = {each.method: each for each in _all_of(trained, name)}
     if not found:
         raise FolderError(
-            f"{folder} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
+            f"{name} has no representations of its languages: its guidance {_methods(trained.config)} keeps none. "
             f"Probe a model with token, lee, laa, adapter, laln or lalt."
         )
-    kept: dict[str, NDArray[Any]] = {}
-    for method, values in found.items():
-        if not np.isfinite(values).all():
+    if method is not None and method not in found:
+        raise SettingsError(f"{name} has no representation '{method}'; it has {', '.join(found)}.")
+    for each in found.values():
+        if not np.isfinite(each.values).all():
             raise FolderError(
-                f"{folder}: what {method} has learnt of languages is not finite. The training has failed."
+                f"{name}: what {each.method} has learnt of languages is not finite. The training has failed."
             )
-        if not any(np.array_equal(values, other) for other in kept.values()):
-            kept[method] = values
-    codes = trained.vocabulary.languages.codes
-    return [Representation(name or model_name(folder), method, codes, values) for method, values in kept.items()]
+    return representations_of(trained, name) if method is None else [found[method]]
 
 
-def read_models(models: Sequence[str]) -> list[Representation]:
-    """The representations of models, each given as a folder or as NAME=FOLDER."""
+def read_models(models: Sequence[str], method: str | None = None) -> list[Representation]:
+    """The representations of models, each given as a folder or as NAME=FOLDER: all of them, or that of one method."""
+    named = named_folders(models).items()
+    return [each for label, folder in named for each in read_representations(folder, label, method)]
+
+
+def named_folders(models: Sequence[str]) -> dict[str, Path]:
+    """Folders of models or runs by their names, each given as a folder or as NAME=FOLDER."""
     folders: dict[str, Path] = {}
     for given in models:
         name, equals, path = given.rpartition("=") if not Path(given).exists() else ("", "", given)
+        if not path or (equals and not name):
+            raise SettingsError(f"'{given}' is not a folder. Give FOLDER or NAME=FOLDER.")
         label = name if equals else model_name(Path(path))
         if label in folders:
             raise SettingsError(f"Two models are called '{label}'. Name them, as in one={folders[label]} two={path}.")
         folders[label] = Path(path)
-    return [each for label, folder in folders.items() for each in read_representations(folder, label)]
+    return folders
 
 
 def model_name(folder: Path) -> str:
     """What to call a model: its folder, or the run that a folder `model` belongs to."""
     place = folder.absolute()
     return place.parent.name if place.name == "model" and place.parent.name else place.name
+
+
+def _all_of(trained: TrainedModel, name: str) -> list[Representation]:
+    codes, found = trained.vocabulary.languages.codes, trained.model.representations()
+    return [Representation(name, method, codes, value.float().cpu().numpy()) for method, value in found.items()]
 
 
 def _methods(config: Any) -> str:

@@ -143,14 +143,14 @@ class Uriel:
     def _columns(self, group: str) -> list[int]:
         return [i for i, name in enumerate(self.features) if name.startswith(GROUPS[group][0])]
 
-    def family_and_geography(self, isos: Sequence[str]) -> Vectors:
+    def family_and_geography(self, isos: Sequence[str], among: Sequence[str] | None = None) -> Vectors:
         """Vectors of what is known of languages without any model: their families, and where they are spoken.
 
         Both halves have the length 1. Vectors of geography are distances to points all over the earth and much alike,
-        so what they have in common is taken off.
+        so what all languages `among` which these are have in common is taken off.
         """
-        place_LD = unit(self.places(isos))
-        return np.concatenate([unit(self.families(isos)), unit(place_LD - place_LD.mean(axis=0))], axis=1)
+        place_LD, common_D = self.places(isos), self.places(isos if among is None else among).mean(axis=0)
+        return np.concatenate([unit(self.families(isos)), unit(place_LD - common_D)], axis=1)
 
     def families(self, isos: Sequence[str]) -> Vectors:
         """The families of languages, large and small: 1 for each that a language belongs to."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from manyglot.probing.language_map import Join, Mantel, distances, kinds, leaves, plane, tree
+from manyglot.probing.language_map import Join, Mantel, distances, families, leaves, plane, scripts, tree
 from manyglot.probing.neighbours import Floats
 from manyglot.probing.representations import Representation
 from manyglot.probing.uriel import Uriel
@@ -33,14 +33,16 @@ def draw_map(uriel: Uriel, representation: Representation, by: str, output: Path
     distance_LL = distances(representation.values)
     joins = tree(distance_LL)
     order = leaves(joins)
-    colour = _colours(kinds(uriel, representation.codes, by))
+    names = scripts(representation.codes) if by == "script" else families(uriel, representation.codes)
+    colour = _colours(names)
     height = min(max(LINE * len(order) + 1.2, LEAST), MOST)
     with matplotlib.rc_context(STYLE | {"axes.grid": False}):
         figure = Figure(figsize=(2.1 * height + 1.5, height), layout="constrained")
         branches, heat, places = figure.subplots(1, 3, width_ratios=(0.25, 1, 1))
         _tree(branches, joins, order)
         _heat(heat, distance_LL, order, representation.codes)
-        _places(places, plane(distance_LL), representation.codes, colour, by)
+        place_L2, spread = plane(distance_LL)
+        _places(places, place_L2, representation.codes, colour, f"map by {by}, {100 * spread:.0f}% of the spread")
         figure.suptitle(f"{representation.model} ({representation.method})", x=0.01, horizontalalignment="left")
         figure.savefig(output, dpi=160)
 
@@ -51,7 +53,7 @@ def mantel_text(representations: Sequence[Representation], found: Sequence[Seque
     for representation, mantels in zip(representations, found, strict=True):
         name = f"{representation.model} ({representation.method})"
         lines += [
-            f"| {name} | {each.kind} | {each.num_languages} | {each.correlation:.2f} | {each.p_value:.3f} |"
+            f"| {name} | {each.kind} | {each.num_languages} | {each.correlation:z.2f} | {each.p_value:.3f} |"
             for each in mantels
         ]
     return "\n".join([*lines, ""])
@@ -64,7 +66,9 @@ def _tree(axes: Axes, joins: Sequence[Join], order: Sequence[int]) -> None:
         (low, left), (high, right) = at[join.left], at[join.right]
         axes.plot([left, join.height, join.height, right], [low, low, high, high], color=INK, linewidth=0.8)
         at[number] = ((low + high) / 2, join.height)
-    axes.invert_xaxis()
+    heights = [join.height for join in joins]
+    floor = max(0.0, min(heights) - 0.15 * (max(heights) - min(heights)))  # where all are far, what differs is seen
+    axes.set_xlim(max(heights) * 1.001, floor)
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_axis_off()
 
@@ -82,7 +86,7 @@ def _heat(axes: Axes, distance_LL: Floats, order: Sequence[int], codes: Sequence
     axes.figure.colorbar(image, ax=axes, shrink=0.5, pad=0.01)
 
 
-def _places(axes: Axes, place_L2: Floats, codes: Sequence[str], colours: dict[str, list[int]], by: str) -> None:
+def _places(axes: Axes, place_L2: Floats, codes: Sequence[str], colours: dict[str, list[int]], title: str) -> None:
     """The plane, every language by its code."""
     shades = dict(zip((name for name in colours if name not in (OTHER, NOWHERE)), COLOURS, strict=False))
     for name, members in colours.items():
@@ -92,7 +96,7 @@ def _places(axes: Axes, place_L2: Floats, codes: Sequence[str], colours: dict[st
             axes.annotate(codes[i], place_L2[i], (3, 2), textcoords="offset points", fontsize=7, color=shade)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_title(f"map by {by}")
+    axes.set_title(title)
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 
 

@@ -188,6 +188,9 @@
       tip.hidden = false;
       under = i;
     }
+    moveTip(event);
+  };
+  const moveTip = (event) => {
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
     tip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
@@ -407,13 +410,16 @@
   // ---- all of it ----------------------------------------------------------------------------------------------------
 
   const room = () => document.getElementById("heatmap").clientWidth;
+  const renderPlaces = languagePlaces(data.places, { el, draw, choice, tip, moveTip });
+  const renderMaps = (width) => { renderMap(width); renderPlaces(width); };
   const renderAll = () => { renderMap(room()); renderDrift(); renderDirections(); renderLanguages(); };
   renderAll();
+  renderPlaces(room());
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (innerWidth !== width) renderMap(room()); // on a phone, also scrolling changes the height
+    if (innerWidth !== width) renderMaps(room()); // on a phone, also scrolling changes the height
     width = innerWidth;
   });
-  addEventListener("beforeprint", () => renderMap(700));
-  addEventListener("afterprint", () => renderMap(room()));
+  addEventListener("beforeprint", () => renderMaps(700));
+  addEventListener("afterprint", () => renderMaps(room()));
 })();

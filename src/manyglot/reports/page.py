@@ -1,7 +1,7 @@
 """The report: one HTML page that needs nothing else, opened from disk.
 
 What can be read without a script is written here: averages, the model card, the worst directions, the curves. The
-heat map, the tables and the drift are drawn by page.js from the JSON inside the page.
+heat map, the tables, the drift and the map of the languages are drawn by page.js from the JSON inside the page.
 """
 
 from __future__ import annotations
@@ -36,9 +36,15 @@ SECTIONS = {
     "worst": "Worst directions",
     "directions": "Directions",
     "languages": "Languages",
+    "alike": "Which languages are alike",
     "learning": "Learning",
     "card": "Model card",
 }
+
+ALIKE = (
+    "By what the model has learnt of each language: the cosine of vectors, the mean of the row-wise cosines of "
+    "matrices. The tree joins the nearest first, by average linkage."
+)
 
 
 NUM_LEAKING = 5
@@ -58,6 +64,7 @@ def write_page(path: Path, runs: Sequence[Run]) -> None:
         "worst": _worst(runs, data),
         "directions": "<div id=direction-table></div>",
         "languages": "<div id=language-table></div>",
+        "alike": f"<p class=quiet>{ALIKE}</p><div id=places></div>" if data["places"] else "",
         "learning": learning_html([(run.name, run.about.get("curves", {})) for run in runs]),
         "card": "".join(map(_card, runs)),
     }
@@ -72,7 +79,8 @@ def write_page(path: Path, runs: Sequence[Run]) -> None:
         f"<header><h1>{title}</h1>{_lead(runs[0].evaluation)}<nav>{links}</nav></header>\n<main>{sections}</main>"
         "<noscript><p>The heat map and the tables need JavaScript, which is part of this page.</p></noscript>"
         f"<footer>manyglot {escape(manyglot.__version__)}</footer>\n"
-        f"<script type=application/json id=data>{embedded(data)}</script>\n<script>\n{_resource('page.js')}</script>"
+        f"<script type=application/json id=data>{embedded(data)}</script>\n"
+        f"<script>\n{_resource('language_places.js')}{_resource('page.js')}</script>"
         "</body></html>\n"
     )
     path.write_text(page, encoding="utf-8", errors="replace")  # an output may hold half a letter

@@ -15,6 +15,7 @@ from manyglot.corpus.languages import Direction, name_of
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
 from manyglot.evaluation.results import Places, pick_examples, read_examples
+from manyglot.reports.language_places import language_places
 
 NUM_WORST = 10
 """Directions of each kind whose sentences are shown beside one another."""
@@ -127,6 +128,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": [_columns(run, directions) for run in runs],
         "names": {label: name_of(label) for label in sorted(_labels(runs))},
         **_examples(runs, directions),
+        "places": language_places([(run.name, run.about) for run in runs]),
     }
 
 

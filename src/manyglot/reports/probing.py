@@ -75,6 +75,8 @@ def check_picture(output: Path) -> None:
     """Refuse what cannot be drawn, before anything is computed."""
     if output.suffix not in KINDS:
         raise ManyglotError(f"{output}: a picture is written as {', '.join(KINDS[:-1])} or {KINDS[-1]}.")
+    if not output.parent.is_dir():
+        raise ManyglotError(f"{output}: there is no folder {output.parent}.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -97,6 +97,21 @@ def load_best(folder: Path, model: nn.Module, best: Best) -> Score | None:
     return None
 
 
+def saved_steps(folder: Path) -> dict[int, Path]:
+    """The steps that have a checkpoint, the earliest first, with its folder."""
+    return {int(path.name.removeprefix("step-")): path for path in _checkpoints(folder)}
+
+
+def read_weights(path: Path) -> dict[str, Tensor] | None:
+    """The weights of a checkpoint, or nothing, and a line that says so, if it is damaged."""
+    try:
+        _check(path)
+        return load_file(path / "model.safetensors")
+    except DAMAGE as error:
+        _complain(path, error)
+        return None
+
+
 def _complain(path: Path, error: Exception) -> None:
     say(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
 
