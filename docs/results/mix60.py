@@ -191,18 +191,23 @@ def _training(found: Sequence[Kept]) -> Rows:
 
 
 def _probe(found: Sequence[Kept]) -> Rows:
-    """Accuracy with k chosen by nested leave-one-out, beside what is told without a model."""
-    groups = [group["group"] for group in found[0].about["probe"]["results"][0]["groups"]]
-    yield ["system", "representation", *(f"{group} (p)" for group in groups)]
+    """Accuracy with 1, 3, 5, 7 and 9 neighbours, beside what is told without a model."""
+    groups = found[-1].about["probe"]["results"][0]["groups"]
+    yield ["system", "representation", *(group["group"] for group in groups)]
     for system in found:
         for result in system.about["probe"]["results"]:
-            told = [f"{group['score']['best']:.1f} ({group['p_value']:.3f})" for group in result["groups"]]
+            told = [_by_number(group["score"]["by_number"]) for group in result["groups"]]
             yield [label(system), result["representation"], *told]
-    baselines = [group["baselines"] for group in found[0].about["probe"]["results"][0]["groups"]]
-    random = [f"{each['random_mean']['best']:.1f} ± {each['random_std']['best']:.1f}" for each in baselines]
-    yield ["random vectors", "", *random]
-    yield ["majority class", "", *(f"{each['majority']:.1f}" for each in baselines)]
-    yield ["family and geography", "", *(f"{each['family_and_geography']['best']:.1f}" for each in baselines)]
+    for name, key in (
+        ("random vectors, the mean of 100", "random_mean"),
+        ("family and geography", "family_and_geography"),
+    ):
+        yield [name, "", *(_by_number(group["baselines"][key]["by_number"]) for group in groups)]
+    yield ["majority class", "", *(f"{group['baselines']['majority']:.1f}" for group in groups)]
+
+
+def _by_number(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.1f}" for value in values)
 
 
 def _mantel(found: Sequence[Kept]) -> Rows:
