@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from manyglot.batches.permutation import mix
 from manyglot.evaluation.scores import bleu_score, bleu_scores
 from manyglot.evaluation.statistics import Array
 
@@ -70,18 +71,9 @@ def times_drawn(keys_N: Array, samples: range, seed: int) -> Array:
     """How often sentences are in some of the samples; those with the same key always as often as one another."""
     assert samples.start % PER_HASH == 0, "a hash is enough for so many"
     numbers_H = np.arange(samples.start, samples.stop, PER_HASH, dtype=np.uint64)
-    keys_N = _scattered(_scattered(keys_N.astype(np.uint64)) + np.uint64(seed))
-    hashes_NH = _scattered(keys_N[:, None] ^ _scattered(numbers_H))
+    hashes_NH = mix(mix(seed, keys_N)[:, None], numbers_H)
     times_NR: Array = _POISSON[hashes_NH.view(np.uint16)[:, : len(samples)]]
     return times_NR
-
-
-def _scattered(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A number for each that looks drawn at random: the last step of SplitMix64."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
 
 
 def significance(difference: float, resampled_R: Floats) -> Significance:
