@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from hypothesis import settings
 
 if not torch.cuda.is_available():
@@ -59,6 +62,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.fixture(scope="session")
 def dataset(trained: Experiment) -> Dataset:
     return Dataset(trained.data)
+
+
+@pytest.fixture
+def config(trained: Experiment, tmp_path: Path) -> Path:
+    """The settings of the trained experiment in a file, with folders of its own that are not there yet."""
+    path = tmp_path / "experiment.yaml"
+    values = trained.resolved() | {"data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """What a command reads from stdin."""
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+    return stream
 
 
 def tiny_model(

@@ -17,9 +17,9 @@ from manyglot.model.transformer import Transformer
 from manyglot.probing.representations import model_name, read_representations
 from manyglot.settings import parse
 from manyglot.vocabulary.vocabulary import Vocabulary
+from tests.commands import mistake, run
 from tests.probing.families import grow, vectors
 from tests.probing.made_up import write_uriel
-from tests.test_cli import mistake, run
 
 CODES = [f"q{a}{b}" for a in "abc" for b in "abcde"]
 VALUES = grow(num_families=3, size=5, num_features=30, change=0.02)

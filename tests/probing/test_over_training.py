@@ -13,10 +13,10 @@ from manyglot.config import Experiment
 from manyglot.errors import FolderError
 from manyglot.model.folder import load_model
 from manyglot.training.checkpoint import RunState, save_checkpoint
+from tests.commands import mistake, run
 from tests.probing.made_up import write_uriel
 from tests.probing.test_command import CODES, VALUES, Maker
 from tests.probing.test_command import make as make
-from tests.test_cli import mistake, run
 
 
 @pytest.fixture

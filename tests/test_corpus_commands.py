@@ -1,0 +1,54 @@
+"""`manyglot corpus` and `manyglot prepare` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import mistake, run
+
+
+def test_a_corpus_is_looked_at_before_it_is_prepared(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = run(capsys, "corpus", "inspect", config)
+    assert "60 train, 8 dev, 8 test rows; 240 training pairs in 4 directions" in out
+    out, _ = run(capsys, "corpus", "inspect", config, "--json")
+    assert json.loads(out)["pairs"]["train"]["qaa>qab"] == 60
+    picture = tmp_path / "shares.svg"
+    before, _ = run(capsys, "corpus", "preview", config, "-T", "none", "-T", "5", "--output", picture, "--json")
+    assert [row["pairs"] for row in json.loads(before)["directions"]] == [60] * 4
+    assert picture.read_text("utf-8").startswith("<svg")
+    run(capsys, "prepare", config)
+    out, _ = run(capsys, "corpus", "preview", config)
+    assert "share, T = 5" in out
+    assert "│ qab qab" in out
+    assert "takes a number above 0 or none" in mistake(capsys, "corpus", "preview", config, "-T", "warm")
+    weights = ("--set", "batches.weights={qaa>qab: 3}")
+    out, _ = run(capsys, "corpus", "preview", config, *weights, "--json")
+    assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
+    other = ("--set", "vocabulary.size=99")
+    assert "was prepared from something else" in mistake(capsys, "corpus", "preview", config, *other)
+
+
+def test_weights_are_checked_before_the_text_is_prepared(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = mistake(capsys, "prepare", config, "--set", "batches.weights={qab>qac: 3}")
+    assert "batches.weights: qab>qac is not trained on." in line
+
+
+@pytest.mark.parametrize("most", [3_000, 12_000, 40_000])
+def test_a_full_disk_is_told_and_the_preparation_goes_on(
+    most: int, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["prepare", str(config), "--set", "corpus.train_rows=900"]
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+    code = f"{limited}; from manyglot.cli import main; main({command!r})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert (ended.returncode, last.startswith("manyglot: Cannot write ")) == (2, True), ended.stderr
+    assert "Traceback" not in ended.stderr
+    run(capsys, *command)
