@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from manyglot import progress
-from manyglot.progress import bar, counter, duration
+from manyglot.progress import bar, counter, duration, size
 
 NOTE = "loss 3.214, 912,345 tokens/s, MFU 61%, lr 0.00049"
 
@@ -25,6 +25,10 @@ NOTE = "loss 3.214, 912,345 tokens/s, MFU 61%, lr 0.00049"
 )
 def test_a_time_is_told_in_the_units_that_matter(seconds: float, told: str) -> None:
     assert duration(seconds) == told
+
+
+def test_bytes_are_told_in_the_unit_that_suits_them() -> None:
+    assert [size(n) for n in (12, 1500, 925e6, 3.1e13)] == ["12 bytes", "1.5 kB", "925 MB", "31 TB"]
 
 
 def test_a_narrow_terminal_has_room_for_steps_time_and_note(monkeypatch: pytest.MonkeyPatch) -> None:

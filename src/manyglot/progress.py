@@ -56,6 +56,15 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def size(number: float) -> str:
+    """Bytes in the unit that suits them."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.3g} TB"
+
+
 @contextmanager
 def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
     """Show the progress of a task of `total` units, `done` of them from an earlier run."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manyglot.reports.forecast import print_forecast, size, times
+from manyglot.reports.forecast import print_forecast, times
 
 
 def direction(source: str, target: str, pairs: int) -> dict[str, object]:
@@ -46,5 +46,4 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
 
 
 def test_numbers_are_told_in_units_that_suit_them() -> None:
-    assert [size(n) for n in (12, 1500, 925e6, 3.1e13)] == ["12 bytes", "1.5 kB", "925 MB", "31 TB"]
     assert [times(n) for n in (0.254, 9.99, 64.52, 1234.5)] == ["0.25×", "9.99×", "64.5×", "1,234×"]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manyglot.corpus.languages import Direction
-from manyglot.progress import duration
+from manyglot.progress import duration, size
 
 NONE = "–"
 
@@ -91,12 +91,3 @@ def _folder(run: Mapping[str, Any]) -> str:
 def times(number: float) -> str:
     """How often, with more digits where it is little."""
     return f"{number:,.0f}×" if number >= 100 else f"{number:.2f}×" if number < 10 else f"{number:.1f}×"
-
-
-def size(number: float) -> str:
-    """Bytes in the unit that suits them."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:,.3g} TB"
