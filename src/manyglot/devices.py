@@ -29,6 +29,11 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def name_of(device: torch.device) -> str:
+    """What people call a device: a GPU by its maker's name."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Compute matrix products in bfloat16 where asked, or by default on a GPU; the weights stay float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if in_half(device, precision) else nullcontext()

@@ -16,7 +16,6 @@ from manyglot.batches.loader import Loader, Place
 from manyglot.config import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
-from manyglot.errors import ManyglotError
 from manyglot.folders import held
 from manyglot.training import forecast, trial
 from manyglot.training.forecast import Course, Disk, Seen
@@ -139,17 +138,6 @@ def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment
         found.disk.checkpoint < on_disk < 1.5 * found.disk.checkpoint
     )  # names and shapes are much, of so small a model
     assert found.disk.needed == pytest.approx(4 * found.disk.checkpoint + found.num_parameters * 4)
-
-
-def test_a_step_that_needs_too_much_memory_is_told_in_a_line(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise trial.torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
-
-    monkeypatch.setattr(trial, "accumulate", fail)
-    with pytest.raises(ManyglotError, match=r"does not fit into the memory of cpu\. Lower batches\.max_tokens"):
-        workflow.forecast(experiment)
 
 
 def test_too_much_and_too_little_are_warned_of() -> None:

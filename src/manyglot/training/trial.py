@@ -11,12 +11,12 @@ from itertools import islice
 import torch
 
 from manyglot.batches.loader import Loader, Planned
-from manyglot.errors import ManyglotError
+from manyglot.devices import name_of
 from manyglot.model.transformer import Transformer
 from manyglot.training.checkpoint import RunState
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer, updates_from
-from manyglot.training.step import make_step
+from manyglot.training.step import make_step, must_fit
 
 try:
     import resource
@@ -61,7 +61,7 @@ def try_out(
         return int(sum(batch.tokens_by_language().sum() for batch in batches))
 
     num_steps, start = 0, _now(device)
-    try:
+    with must_fit(device):
         for batches, _ in islice(updates_from(loader, state.place, settings.accumulation), MOST):
             take(batches)
             num_steps += 1
@@ -70,13 +70,8 @@ def try_out(
         start = _now(device)
         again = islice(updates_from(loader, state.place, settings.accumulation), num_steps)
         tokens = sum(take(batches) for batches, _ in again)
-    except torch.OutOfMemoryError:
-        raise ManyglotError(
-            f"A step does not fit into the memory of {_name(device)}. Lower batches.max_tokens and raise "
-            f"training.accumulation by as much, or share the model out (training.shard)."
-        ) from None
     seconds = _now(device) - start
-    return Trial(_name(device), num_steps, seconds / num_steps, tokens / seconds, *_memory(device))
+    return Trial(name_of(device), num_steps, seconds / num_steps, tokens / seconds, *_memory(device))
 
 
 def _now(device: torch.device) -> float:
@@ -84,10 +79,6 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def _name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def _memory(device: torch.device) -> tuple[int | None, int | None]:
