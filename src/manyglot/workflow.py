@@ -50,6 +50,7 @@ from manyglot.training.forecast import Beginning, Course, Disk, Forecast
 from manyglot.training.log import read_log
 from manyglot.training.loop import is_finished, last_state, make_optimizer
 from manyglot.training.loop import train as train_model
+from manyglot.training.memory import check_memory
 from manyglot.training.sharding import place_model, whole_model
 from manyglot.training.trackers import check_trackers
 from manyglot.training.trial import try_out
@@ -121,6 +122,7 @@ def forecast(experiment: Experiment) -> Forecast:
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _material(experiment)
     validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
+    check_memory(model, loader, settings, Team(device))
     place_model(model, settings.shard, Team(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
@@ -167,6 +169,7 @@ def _train(experiment: Experiment, processes: Team) -> Path:
         if early:
             say(f"To train on, delete {model_folder} and raise training.patience.")
         return model_folder
+    check_memory(model, loader, settings, processes)
     with claimed_run(*claim) if processes.leads else nullcontext():
         state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, processes)
         if not is_finished(state, settings):

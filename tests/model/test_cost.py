@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from manyglot.batches.batch import Extent
 from manyglot.batches.packing import pack
-from manyglot.model.cost import training_operations
+from manyglot.model.cost import kept_numbers, training_operations
 from manyglot.training.loss import batch_loss
 from manyglot.vocabulary.subwords import PAD
 from tests.conftest import random_batch, tiny_model
@@ -18,3 +21,29 @@ def test_the_formula_counts_what_torch_counts() -> None:
     source = int((batch.source_BS != PAD).sum())
     counted = training_operations(model.settings, model.embedding.num_embeddings, source, batch.num_tokens)
     assert counted == products["aten.addmm"] + products["aten.mm"]
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_formula_counts_what_torch_keeps(norm: str, dropout: float) -> None:
+    """Nearly: small tensors, such as the places of tokens, are left out, so that it is never too many."""
+    model = tiny_model(norm=norm).train()
+    model.settings = model.settings.model_copy(update={"dropout": dropout})
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    batch, kept = random_batch(model, size=300), {}
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if tensor.is_floating_point() and storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes() // tensor.itemsize
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = batch_loss(model, pack(batch), 0.1)
+    assert loss.smoothed.requires_grad
+    source, target = (Extent(int((side != PAD).sum()), side.numel()) for side in (batch.source_BS, batch.input_BT))
+    counted = kept_numbers(model.settings, model.embedding.num_embeddings, source, target)
+    assert 0.9 * sum(kept.values()) < counted <= sum(kept.values())

@@ -1,8 +1,9 @@
-"""Too little memory is told in a line."""
+"""Too little memory is told in a line, before a step where it can be known, and after it where not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,14 @@ import pytest
 import torch
 
 from manyglot import workflow
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader, Place
 from manyglot.config import Experiment
-from manyglot.errors import ManyglotError
-from manyglot.training import loop, trial
+from manyglot.corpus.rows import Split
+from manyglot.errors import ManyglotError, SettingsError
+from manyglot.training import loop, memory, trial
+from manyglot.training.memory import available_memory
+from manyglot.vocabulary.subwords import PAD
 from tests.conftest import tiny_experiment
 
 BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]
@@ -24,6 +30,46 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     experiment = tiny_experiment(tmp_path, batches={"max_tokens": 2000})
     workflow.prepare(experiment)
     return experiment
+
+
+@pytest.mark.parametrize("begin", BOTH)
+def test_a_batch_that_cannot_fit_is_refused(
+    begin: Callable[[Experiment], object], experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
+    message = r"A step needs at least \S+ MB of memory, and 200 kB is available\. Lower batches\.max_tokens and"
+    with pytest.raises(SettingsError, match=message):
+        begin(experiment)
+    assert not experiment.run.exists()
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    with pytest.raises(SettingsError, match=r"1 kB is available\. The model alone is too large"):
+        begin(experiment)
+
+
+@pytest.mark.parametrize("available", [None, 10**8])
+@pytest.mark.parametrize("begin", BOTH)
+def test_what_fits_or_is_not_known_is_not_refused(
+    available: int | None,
+    begin: Callable[[Experiment], object],
+    experiment: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
+    begin(experiment)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_size_of_a_batch_is_known_before_it_is_loaded(side: str, experiment: Experiment) -> None:
+    """Also where subwords are left out of sources, to be put right."""
+    changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300, "denoising": 0.5}}
+    experiment = tiny_experiment(experiment.run.parent, **changes)
+    dataset = Dataset(experiment.data)
+    tags = workflow.new_model(experiment, dataset).tags()
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
+    for planned, _ in islice(loader.planned(Place()), 5):
+        batch = planned.load()
+        sides = [each.numpy() for each in (batch.source_BS, batch.input_BT)]
+        assert [tuple(extent) for extent in planned.extents()] == [(np.sum(x != PAD), x.size) for x in sides]
 
 
 def full_gpu(*_: object) -> None:
@@ -59,3 +105,36 @@ def test_other_errors_are_left_alone(experiment: Experiment, monkeypatch: pytest
     monkeypatch.setattr(trial, "accumulate", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         workflow.forecast(experiment)
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_available_is_what_the_machine_has_and_its_groups_allow(tmp_path: Path) -> None:
+    assert available_memory(tmp_path) is None
+    write(
+        tmp_path, {"proc/meminfo": "MemTotal:  900 kB\nMemAvailable:  500 kB\nSwapFree:  10 kB\nHugePages_Total:  0\n"}
+    )
+    assert available_memory(tmp_path) == 510 * 1024
+    group = "sys/fs/cgroup/outer/inner/memory."
+    write(tmp_path, {"proc/self/cgroup": "0::/outer/inner\n", f"{group}max": "max\n", f"{group}current": "7\n"})
+    assert available_memory(tmp_path) == 510 * 1024
+    group = "sys/fs/cgroup/outer/memory."
+    stat = "anon 500\nactive_file 30\ninactive_file 200\n"
+    write(tmp_path, {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat})
+    assert available_memory(tmp_path) == 330 + 10 * 1024
+    write(tmp_path, {f"{group}max": "100\n"})
+    assert available_memory(tmp_path) == 10 * 1024
+
+
+def test_available_in_groups_of_version_1(tmp_path: Path) -> None:
+    """In a container, the path is often the one outside it, and the group is at the top."""
+    group = "sys/fs/cgroup/memory/memory."
+    stat = "cache 300\ninactive_file 1\ntotal_active_file 100\ntotal_inactive_file 50\n"
+    limits = {f"{group}limit_in_bytes": "1000\n", f"{group}usage_in_bytes": "600\n", f"{group}stat": stat}
+    groups = {"proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/docker/1f3c\n0::/\n"}
+    write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n"} | groups | limits)
+    assert available_memory(tmp_path) == 550

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +62,19 @@ def collate(
     return Batch(tag_sources(sources, languages, tags), _pad(inputs), _pad(labels), torch.tensor(languages))
 
 
+class Extent(NamedTuple):
+    """How large a side of a batch is."""
+
+    tokens: int
+    padded: int
+    """Places of its sentences when all are as long as the longest."""
+
+    @classmethod
+    def of(cls, lengths_B: IntArray) -> Extent:
+        """From the lengths of its sentences, symbols included."""
+        return cls(int(lengths_B.sum()), len(lengths_B) * int(lengths_B.max()))
+
+
 class Collator:
     """Makes batches straight from the store: `collate` for whole arrays at once."""
 
@@ -112,8 +125,20 @@ class Collator:
         words = self.store.lengths(source).sum() if kept is None else kept.sum()
         return int(words) + len(source) * (self.source_LK.shape[1] + 1)
 
+    def extents(self, source: AnyInts, target: AnyInts, key: int = 0) -> tuple[Extent, Extent]:
+        """How large a batch would be: its source, and what the decoder reads."""
+        read, written = self._lengths(source, self._kept(source, target, key)), self._lengths(target)
+        return Extent.of(read + self.source_LK.shape[1] + 1), Extent.of(written + self.target_LK.shape[1] + 1)
+
     def _kept(self, source: AnyInts, target: AnyInts, key: int) -> Mask | None:
         return kept_subwords(source, target, self.store.lengths(source), key)
+
+    def _lengths(self, numbers: AnyInts, kept: Mask | None = None) -> IntArray:
+        """How many subwords sentences have, or keep."""
+        lengths = self.store.lengths(numbers)
+        if kept is None:
+            return lengths
+        return np.bincount(np.repeat(np.arange(len(numbers)), lengths)[kept], minlength=len(numbers))
 
     def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool, kept: Mask | None = None) -> IntArray:
         """Padded rows: what comes before, the subwords, or those that are kept, and the end."""
@@ -121,7 +146,7 @@ class Collator:
         place, through = np.arange(lengths.sum()), np.cumsum(lengths)
         taken = place + np.repeat(self.store.offsets[numbers] - (through - lengths), lengths)
         if kept is not None:
-            lengths = np.bincount(np.repeat(np.arange(len(numbers)), lengths)[kept], minlength=len(numbers))
+            lengths = self._lengths(numbers, kept)
             taken, place, through = taken[kept], np.arange(kept.sum()), np.cumsum(lengths)
         num_before = before_BK.shape[1]
         width = num_before + int(lengths.max()) + ends

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manyglot.batches.batch import Batch, Collator
+from manyglot.batches.batch import Batch, Collator, Extent
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.permutation import mix
 from manyglot.batches.plan import BatchSettings, Plan, Shape
@@ -48,6 +48,10 @@ class Planned:
     def num_source_tokens(self) -> int:
         """Source tokens that are read."""
         return self.collate.num_source_tokens(self.source, self.target, self.key)
+
+    def extents(self) -> tuple[Extent, Extent]:
+        """How large the source is, and what the decoder reads."""
+        return self.collate.extents(self.source, self.target, self.key)
 
     def lines(self) -> list[tuple[str, str, int]]:
         """Source language, target language and line of the text of each sentence pair."""
