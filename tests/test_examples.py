@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,19 @@ def test_the_page_of_settings_is_up_to_date() -> None:
 def test_the_results_are_those_that_are_kept() -> None:
     page = made_by("results/mix60.py", "page")
     assert page == (ROOT / "docs" / "results" / "mix60.md").read_text("utf-8"), "run python docs/results/mix60.py"
+
+
+def test_the_languages_of_the_results_are_drawn(tmp_path: Path, phrasebook_model: Path) -> None:
+    results = runpy.run_path(str(ROOT / "docs" / "results" / "mix60.py"))
+    assert results["draw_languages"](tmp_path / "languages.svg")
+    text = (tmp_path / "languages.svg").read_text("utf-8")
+    drawn = [name for name, method in results["DRAWN"] if method in results["Kept"](name).alike.get("similarities", {})]
+    assert text.count(">kab<") == text.count(">zh<") == 2 * len(drawn) >= 4, "on each plane and at each tree"
+    about = {"languages": ["de", "en", "sw"]}
+    assert results["similarities"](tmp_path, about) == {}
+    assert results["similarities"](tmp_path, about | {"similarities": {"lee": [0.1], "laa": None}}) == {"lee": [0.1]}
+    (pairs,) = results["similarities"](phrasebook_model.parent, about).values()
+    assert len(pairs) == 3
 
 
 def test_the_picture_of_the_sites_is_up_to_date() -> None:

@@ -4,8 +4,10 @@
     python docs/results/mix60.py                     # writes the tables into mix60.md again
 
 A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, and `probe.json`, of
-`manyglot probe --json`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set, and
-`mix60/SYSTEM.json`: its settings, its training and what was probed.
+`manyglot probe --json`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set,
+`mix60/SYSTEM.json`: its settings, its training and what was probed, and `mix60/SYSTEM.alike.json`: how similar each
+two languages are to it, from `mix60/about.json` in the folder, or where an earlier release wrote that, from `model/`.
+With folders, the picture of the languages is drawn anew, `mix60/languages.png`.
 """
 
 from __future__ import annotations
@@ -38,6 +40,25 @@ SYSTEMS = {
 REFERENCE = "token_src"
 FIELDS = ("num_sentences", "bleu", "chrf", "language_accuracy", "reference_accuracy", "copy_rate", "length_ratio")
 TESTS = {"mix60": "its own test split", "ntrex": "NTREX"}
+DRAWN = (
+    ("token_src", "token"),
+    ("lee_4_5", "lee"),
+    ("laa_dec_self_lee_4_5", "lee"),
+    ("laa_dec_self_lee_4_5", "laa"),
+)
+"""The representations in the picture of the languages, by system and method."""
+FAMILIES = {
+    "Slavic": ("#0072b2", "be bg bs cs hr mk pl ru sk sl sr uk"),
+    "Romance": ("#d55e00", "ca es fr gl it pt ro"),
+    "Germanic": ("#009e73", "da de en is nb nl sv"),
+    "Indo-Iranian": ("#cc79a7", "bn fa hi mr ur"),
+    "Afro-Asiatic": ("#b09000", "ar ha he kab"),
+    "Uralic": ("#6a3d9a", "et fi hu"),
+    "Turkic": ("#56b4e9", "az kk tr"),
+    "Austronesian": ("#8c564b", "id ms tl"),
+}
+"""With their colours. Of Indo-European the branches, or half of the languages would have one colour."""
+OTHERS = "#8d949b"
 
 
 class Direction(NamedTuple):
@@ -78,6 +99,13 @@ class Kept:
             for row in rows
         }
 
+    @cached_property
+    def alike(self) -> Mapping[str, Any]:
+        """Its languages, and of each representation the similarities of each two of them, where they are kept."""
+        path = KEPT / f"{self.name}.alike.json"
+        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return found
+
     def mean(self, test: str, part: str, key: str) -> float:
         """Over the directions of a part of a test set."""
         found = [s[key] for d, s in self.scores.items() if d.test == test and PARTS[part](d) and key in s]
@@ -116,6 +144,21 @@ def keep(folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     (KEPT / f"{folder.name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if alike := similarities(folder, about):
+        text = json.dumps({"languages": about["languages"], "similarities": alike}, separators=(",", ":"))
+        (KEPT / f"{folder.name}.alike.json").write_text(text + "\n", encoding="utf-8")
+
+
+def similarities(folder: Path, about: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Of each two languages by representation: those beside the scores, or those of `model/` in the folder."""
+    if "similarities" in about or not (folder / "model").exists():
+        return {method: pairs for method, pairs in about.get("similarities", {}).items() if pairs}
+    from manyglot.probing.representations import read_models
+    from manyglot.reports.language_places import pairs_of
+
+    found = read_models([str(folder / "model")], None)
+    assert all(list(each.codes) == about["languages"] for each in found)
+    return {each.method: pairs for each in found if (pairs := pairs_of(each.values))}
 
 
 def _short(value: float | None) -> str:
@@ -219,6 +262,58 @@ def _mantel(found: Sequence[Kept]) -> Rows:
             yield [label(system), result["representation"], *told]
 
 
+def draw_languages(output: Path) -> bool:
+    """Draw the plane and the tree of the languages for each of `DRAWN` that is kept, if there is one."""
+    import matplotlib
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from manyglot.probing.language_map import Join
+    from manyglot.reports.curves import STYLE
+    from manyglot.reports.language_map import draw_places, draw_tree, name_places
+    from manyglot.reports.language_places import language_places
+
+    wanted = [(Kept(name), method) for name, method in DRAWN if method in Kept(name).alike.get("similarities", {})]
+    maps = [
+        language_places([(label(each), each.alike | {"similarities": {method: each.alike["similarities"][method]}})])[0]
+        for each, method in wanted
+    ]
+    if not maps:
+        return False
+    shades = {name: shade for name, (shade, _) in FAMILIES.items()}
+    family = {code: name for name, (_, codes) in FAMILIES.items() for code in codes.split()}
+    with matplotlib.rc_context(STYLE | {"axes.grid": False}):
+        figure = Figure(figsize=(max(2.9 * len(maps), 8), 11), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.08)
+        grid = figure.subplots(2, len(maps), height_ratios=(1, 2.6), squeeze=False)
+        for (above, below), each in zip(grid.T, maps, strict=True):
+            codes, place_L2 = [language["code"] for language in each["languages"]], np.array(each["plane"])
+            kinds = {name: [i for i, code in enumerate(codes) if family.get(code) == name] for name in FAMILIES}
+            kinds["other"] = [i for i, code in enumerate(codes) if code not in family]
+            draw_places(above, place_L2, kinds, shades)
+            above.set_title(
+                f"{each['run']}: {each['method']}\nplane, {100 * each['spread']:.0f}% of the spread", fontsize=9
+            )
+            draw_tree(below, [Join(*join) for join in each["joins"]], each["order"])
+            for row, i in enumerate(each["order"]):
+                shade = shades.get(family.get(codes[i], ""), OTHERS)
+                below.annotate(
+                    codes[i],
+                    (1, row),
+                    (3, 0),
+                    ("axes fraction", "data"),
+                    "offset points",
+                    fontsize=7.5,
+                    va="center",
+                    color=shade,
+                )
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
+        for (above, _), each in zip(grid.T, maps, strict=True):
+            name_places(above, np.array(each["plane"]), [language["code"] for language in each["languages"]], 6)
+        figure.savefig(output, dpi=110)
+    return True
+
+
 def _table(rows: Rows) -> str:
     """Markdown."""
     head, *body = [list(row) for row in rows]
@@ -244,4 +339,6 @@ def page() -> str:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         keep(Path(argument))
+    if sys.argv[1:]:
+        draw_languages(KEPT / "languages.png")
     PAGE.write_text(page(), encoding="utf-8")

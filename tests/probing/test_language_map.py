@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from manyglot.probing.language_map import (
 )
 from manyglot.probing.representations import Representation
 from manyglot.probing.uriel import Uriel
-from manyglot.reports.language_map import draw_map
+from manyglot.reports.language_map import draw_map, name_places
 from tests.probing.families import grow, vectors
 from tests.probing.made_up import write_uriel
 
@@ -96,6 +96,24 @@ def test_the_map_has_every_language_and_its_kind(tmp_path: Path) -> None:
     assert all(text.count(f">{code}<") == 3 for code in made.codes)
     syntactic = next(each for each in correlations(uriel, made, 99) if each.kind == "syntactic")
     assert (syntactic.num_languages, syntactic.p_value) == (15, 0.01)
+
+
+def test_names_on_the_plane_cover_nothing() -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    figure = Figure(figsize=(4, 4), layout="constrained")
+    axes = figure.subplots()
+    place_L2 = np.random.default_rng(1).standard_normal((40, 2))
+    axes.scatter(*place_L2.T, s=12)
+    name_places(axes, place_L2, [f"q{i:02}" for i in range(40)], 6)
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in axes.texts]  # without the line to the point
+    assert len(boxes) == 40
+    covered = [1 for one, other in combinations(boxes, 2) if one.padded(-1).overlaps(other.padded(-1))]
+    assert len(covered) == 0
+    point_L2 = axes.transData.transform(place_L2)
+    assert not any(box.contains(*point) for box in boxes for point in point_L2)
 
 
 def test_distances_in_the_world_are_plausible(uriel: Uriel) -> None:

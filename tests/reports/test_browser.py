@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from manyglot.reports.page import Run, run_of, write_page
 from tests.reports.made_up import SIX, SIXTY, about, made_up
@@ -218,6 +220,8 @@ def test_sixty_languages_fit(tmp_path: Path) -> None:
         asked.alike = $("#places .map").scrollWidth - $("#places .map").clientWidth;
         dispatchEvent(new Event("beforeprint")); asked.printed = $("#heatmap .grid").clientWidth;
         asked.places = $("#places .plane").clientWidth;
+        asked.scale = $("#places .scale").textContent;
+        asked.dark = $$("#places rect.cell").filter((each) => each.style.getPropertyValue("--p") === "100%").length;
         asked.tree = $$("#places .map svg").reduce((sum, each) => sum + each.clientWidth, 0);
         """,
         "--window-size=1400,900",
@@ -226,3 +230,54 @@ def test_sixty_languages_fit(tmp_path: Path) -> None:
     assert found["wide"] <= 0, "nothing sticks out of the page"
     assert (found["map"], found["alike"]) == (0, 0)
     assert max(found["printed"], found["places"], found["tree"]) < 720, "a sheet of paper is not wider"
+    assert found["scale"].endswith("or more")
+    assert 35 <= found["dark"] <= 80, "about a hundredth of 3,540"
+
+
+def test_every_run_is_seen_in_its_colour(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_page(path, [run(f"run {i}", SIX, i) for i in range(11)])
+    found = ask(
+        path,
+        """
+        asked.names = $$("#averages td.name").slice(0, 11).map((each) => getComputedStyle(each).color);
+        asked.legend = $$(".legend li").map((each) => getComputedStyle(each).color);
+        asked.lines = $$("figure:nth-child(2) polyline").map((each) => getComputedStyle(each).stroke);
+        """,
+    )
+    assert found["names"] == found["legend"] == found["lines"]
+    assert len(set(found["lines"])) == 11, "ten of their own, and that of the rest"
+
+
+def test_pictures_show_one_figure(tmp_path: Path) -> None:
+    pictures = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "results" / "pictures.py"))
+    page = tmp_path / "report.html"
+    write_page(page, [run("token", SIX, 2), run("LAA", SIX, on_target=0.9), run("LEE", SIX, 3, on_target=0.3)])
+    text = page.read_text("utf-8")
+    for name, title in {
+        "averages": "Averages",
+        "difference": "LAA minus token: BLEU",
+        "alike": "LAA, token: similarity of the languages",
+    }.items():
+        figure = pictures["FIGURES"][name]
+        page.write_text(pictures["alone"](text, figure), encoding="utf-8")
+        found = ask(
+            page,
+            """
+            const seen = (each) => each.offsetHeight || each.clientHeight;
+            const titled = (each) => [each.id, each.querySelector("h2").textContent];
+            asked.sections = $$("section, header, footer").filter(seen).map(titled);
+            asked.columns = $$("#averages thead th").filter(seen).map((each) => each.textContent);
+            asked.scale = $("#heatmap .scale").textContent;
+            """,
+        )
+        assert found["sections"] == [[figure.section, title]]
+        assert name != "averages" or found["columns"][-1] == "win rate against token"
+        assert name != "difference" or "better than token" in found["scale"]
+    page.write_text(pictures["alone"](text, pictures["FIGURES"]["bleu"]), encoding="utf-8")
+    pictures["take"](BROWSER, page, tmp_path / "bleu.png")
+    with Image.open(tmp_path / "bleu.png") as picture:
+        assert 300 < picture.width < pictures["WIDTH"], "six languages do not fill the width"
+        assert 300 < picture.height < 800
+    with pytest.raises(SystemExit, match="nothing to be seen"):
+        pictures["trimmed"](Image.new("RGB", (40, 30)))

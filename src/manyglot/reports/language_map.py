@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 OTHER, NOWHERE = "other", "not known"
 LINE, LEAST, MOST = 0.115, 4.0, 14.0
 """Inches for a language, and of the height of the picture."""
+RINGS, DIRECTIONS = (7, 14, 21, 28, 35), 8
+"""Where the name of a point may stand around it: distances in points of text, and how many places at each."""
 
 
 def draw_map(uriel: Uriel, representation: Representation, by: str, output: Path) -> None:
@@ -34,16 +36,19 @@ def draw_map(uriel: Uriel, representation: Representation, by: str, output: Path
     joins = tree(distance_LL)
     order = leaves(joins)
     names = scripts(representation.codes) if by == "script" else families(uriel, representation.codes)
-    colour = _colours(names)
+    kinds = _kinds(names)
     height = min(max(LINE * len(order) + 1.2, LEAST), MOST)
     with matplotlib.rc_context(STYLE | {"axes.grid": False}):
         figure = Figure(figsize=(2.1 * height + 1.5, height), layout="constrained")
         branches, heat, places = figure.subplots(1, 3, width_ratios=(0.25, 1, 1))
-        _tree(branches, joins, order)
+        draw_tree(branches, joins, order)
         _heat(heat, distance_LL, order, representation.codes)
         place_L2, spread = plane(distance_LL)
-        _places(places, place_L2, representation.codes, colour, f"map by {by}, {100 * spread:.0f}% of the spread")
+        places.set_title(f"map by {by}, {100 * spread:.0f}% of the spread")
         figure.suptitle(f"{representation.model} ({representation.method})", x=0.01, horizontalalignment="left")
+        draw_places(places, place_L2, kinds, _shades(kinds))
+        places.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+        name_places(places, place_L2, representation.codes, 7)
         figure.savefig(output, dpi=160)
 
 
@@ -59,7 +64,7 @@ def mantel_text(representations: Sequence[Representation], found: Sequence[Seque
     return "\n".join([*lines, ""])
 
 
-def _tree(axes: Axes, joins: Sequence[Join], order: Sequence[int]) -> None:
+def draw_tree(axes: Axes, joins: Sequence[Join], order: Sequence[int]) -> None:
     """The tree, its leaves at the right in the order of the heat map's rows."""
     at = {language: (float(row), 0.0) for row, language in enumerate(order)}
     for number, join in enumerate(joins, start=len(order)):
@@ -77,30 +82,81 @@ def _heat(axes: Axes, distance_LL: Floats, order: Sequence[int], codes: Sequence
     """Similarities in the order of the tree."""
     similarity_LL = 1 - distance_LL[np.ix_(order, order)]
     off = similarity_LL[~np.eye(len(order), dtype=np.bool_)]
-    image = axes.imshow(similarity_LL, cmap="cividis", vmin=off.min(), vmax=off.max(), aspect="auto")
+    top = np.quantile(off, 0.99)  # the few nearest would fade all others
+    image = axes.imshow(similarity_LL, cmap="cividis", vmin=off.min(), vmax=top, aspect="auto")
     names = [codes[i] for i in order]
     axes.set_yticks(range(len(order)), names, fontsize=6)
     axes.set_xticks(range(len(order)), names, fontsize=6, rotation=90)
     axes.tick_params(length=0)
     axes.set_title("similarity")
-    axes.figure.colorbar(image, ax=axes, shrink=0.5, pad=0.01)
+    axes.figure.colorbar(image, ax=axes, shrink=0.5, pad=0.01, extend="max")
 
 
-def _places(axes: Axes, place_L2: Floats, codes: Sequence[str], colours: dict[str, list[int]], title: str) -> None:
-    """The plane, every language by its code."""
-    shades = dict(zip((name for name in colours if name not in (OTHER, NOWHERE)), COLOURS, strict=False))
-    for name, members in colours.items():
-        shade = shades.get(name, QUIET)
-        axes.scatter(place_L2[members, 0], place_L2[members, 1], s=12, color=shade, label=name)
-        for i in members:
-            axes.annotate(codes[i], place_L2[i], (3, 2), textcoords="offset points", fontsize=7, color=shade)
+def draw_places(
+    axes: Axes,
+    place_L2: Floats,
+    kinds: Mapping[str, Sequence[int]],
+    shades: Mapping[str, str],
+) -> None:
+    """The plane: a point for each language in the colour of its kind."""
+    for name, members in kinds.items():
+        axes.scatter(place_L2[members, 0], place_L2[members, 1], s=12, color=shades.get(name, QUIET), label=name)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_title(title)
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 
 
-def _colours(names: Sequence[str]) -> dict[str, list[int]]:
+def name_places(axes: Axes, place_L2: Floats, codes: Sequence[str], size: float) -> None:
+    """Name the points of a plane, each as near as no other name or point is covered.
+
+    The figure must have all else already: where there is room depends on it.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    point_L2 = axes.transData.transform(place_L2) * 72 / figure.dpi
+    taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in point_L2]
+    for i, code in enumerate(codes):
+        half, up = 0.32 * size * len(code), 0.42 * size
+        tried = [
+            (x, y, (*(point_L2[i] + (x - half, y - up)), *(point_L2[i] + (x + half, y + up)))) for x, y in _around()
+        ]
+        free = (each for each in tried if not any(_cross(each[2], other) for other in taken))
+        x, y, box = next(free, tried[0])
+        taken.append(box)
+        line = {"arrowstyle": "-", "color": QUIET, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2}
+        axes.annotate(
+            code,
+            place_L2[i],
+            (x, y),
+            textcoords="offset points",
+            arrowprops=line if np.hypot(x, y) > 1.5 * RINGS[0] else None,
+            fontsize=size,
+            ha="center",
+            va="center",
+            in_layout=False,
+        )
+
+
+Box = tuple[float, float, float, float]
+
+
+def _around() -> Iterator[tuple[float, float]]:
+    """Places around a point, the nearest first, beginning at its right."""
+    for ring in RINGS:
+        for k in range(DIRECTIONS):
+            angle = 2 * np.pi * k / DIRECTIONS
+            yield float(ring * np.cos(angle)), float(ring * np.sin(angle))
+
+
+def _cross(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _shades(kinds: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    return dict(zip((name for name in kinds if name not in (OTHER, NOWHERE)), COLOURS, strict=False))
+
+
+def _kinds(names: Sequence[str]) -> dict[str, list[int]]:
     """The languages of each kind that has a colour, the largest first; the others together."""
     frequent = [name for name, _ in Counter(filter(None, names)).most_common(len(COLOURS))]
     members: dict[str, list[int]] = {name: [] for name in (*frequent, OTHER, NOWHERE)}

@@ -70,7 +70,7 @@ const languagePlaces = (maps, { el, draw, choice, tip, moveTip }) => {
     return svg;
   };
 
-  /** Similarities in the order of the tree, from the least to the greatest of two languages. */
+  /** Similarities in the order of the tree. The scale ends where the hundredth of the pairs begins that would fade all others. */
   const heat = (map, cell, gutter, low, high) => {
     const n = map.order.length, font = Math.min(12, Math.max(8, cell - 2)), names = map.order.map((i) => map.languages[i]);
     const rows = draw("svg", { class: "rows", width: gutter, height: gutter + n * cell, style: `font-size:${font}px` });
@@ -82,7 +82,7 @@ const languagePlaces = (maps, { el, draw, choice, tip, moveTip }) => {
     });
     map.order.forEach((i, r) => map.order.forEach((j, c) => {
       if (i === j) return;
-      const value = map.similarity[i][j], share = (value - low) / (high - low || 1);
+      const value = map.similarity[i][j], share = Math.min((value - low) / (high - low || 1), 1);
       grid.append(telling(draw("rect", {
         class: "cell", x: c * cell + 0.5, y: gutter + r * cell + 0.5, width: cell - 1, height: cell - 1, rx: 1, style: `--p:${(100 * share).toFixed(0)}%`,
       }), [`${names[r].name} – ${names[c].name}`, `similarity ${decimal(value, 3)}`]));
@@ -103,7 +103,8 @@ const languagePlaces = (maps, { el, draw, choice, tip, moveTip }) => {
     const swatch = (name, text) => el("span", {}, el("i", { style: `${shade(name)};background:var(--c)` }), text);
     const gutter = 12 + 7 * Math.max(...map.languages.map(({ code }) => code.length)), wide = Math.min(180, Math.max(70, width * 0.16));
     const cell = Math.max(9, Math.min(30, Math.floor((width - gutter - wide - 4) / n)));
-    const values = map.similarity.flatMap((row, i) => row.filter((_, j) => i !== j)), low = Math.min(...values), high = Math.max(...values);
+    const values = map.similarity.flatMap((row, i) => row.filter((_, j) => i !== j)).sort((a, b) => a - b);
+    const low = values[0], high = values[Math.floor(0.99 * (values.length - 1))], beyond = high < values.at(-1) ? " or more" : "";
     box.replaceChildren(
       el("div", { class: "controls" },
         maps.length > 1 ? choice("representation", names, wanted.map, again("map")) : null,
@@ -113,7 +114,7 @@ const languagePlaces = (maps, { el, draw, choice, tip, moveTip }) => {
       plane(map, shade, width),
       el("p", { class: "quiet" }, `The plane has ${(100 * map.spread).toFixed(0)}% of the spread of the distances; the similarities have all of it.`),
       el("h3", {}, "Tree and similarities"),
-      el("div", { class: "scale" }, decimal(low), el("i"), decimal(high)),
+      el("div", { class: "scale" }, decimal(low), el("i"), decimal(high) + beyond),
       el("div", { class: "map" }, tree(map, cell, gutter, wide), ...heat(map, cell, gutter, low, high)));
   };
   return render;

@@ -94,7 +94,7 @@
     const gutter = 12 + 7 * longest;
     const cell = Math.max(11, Math.min(54, Math.floor((width - gutter - 4) / n)));
     const gap = cell > 20 ? 2 : 1, size = n * cell, font = Math.min(12, Math.max(9, cell - 3));
-    const rows = draw("svg", { class: "rows", width: gutter, height: gutter + size + 2, "font-size": font });
+    const rows = draw("svg", { class: "rows", width: gutter, height: gutter + size + 2, style: `font-size:${font}px` });
     const grid = draw("svg", {
       class: "grid", width: size + 2, height: gutter + size + 2, tabindex: 0, role: "img",
       "aria-label": "Heat map: rows are source languages, columns target languages. Arrow keys move.",
