@@ -234,7 +234,7 @@ def _measures(
     store, settings = dataset.store(Split.DEV), experiment.validation
     measures: list[Measure] = []
     if settings.pairs and any(map(PairsIndex(store).size, trained)):
-        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "denoising": 0.0})
+        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
         loader = Loader(store, trained, batches, tags, experiment.seed)
         measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
     decoding = experiment.decoding.with_beam(settings.beam)

@@ -60,8 +60,7 @@ def test_what_fits_or_is_not_known_is_not_refused(
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_the_size_of_a_batch_is_known_before_it_is_loaded(side: str, experiment: Experiment) -> None:
-    """Also where subwords are left out of sources, to be put right."""
-    changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300, "denoising": 0.5}}
+    changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300}}
     experiment = tiny_experiment(experiment.run.parent, **changes)
     dataset = Dataset(experiment.data)
     tags = workflow.new_model(experiment, dataset).tags()

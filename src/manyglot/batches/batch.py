@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.batches.denoising import Mask, kept_subwords
 from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
@@ -84,24 +83,17 @@ class Collator:
         self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
 
     def __call__(
-        self,
-        source: AnyInts,
-        target: AnyInts,
-        language: IntArray,
-        shape: tuple[int, int] | None = None,
-        key: int = 0,
+        self, source: AnyInts, target: AnyInts, language: IntArray, shape: tuple[int, int] | None = None
     ) -> Batch:
         """The batch of some sentences of the store and their translations, in the given target languages.
 
-        With a shape (sentences, tokens) it is padded to it; a sentence that is not there has an end and no label. Of a
-        sentence that is its own translation, some subwords are left out of the source, another key being others.
+        With a shape (sentences, tokens) it is padded to it; a sentence that is not there has an end and no label.
         """
-        kept = self._kept(source, target, key)
         source_BK, target_BK = self.source_LK[language], self.target_LK[language]
         start_B1 = np.full((len(language), 1), EOS)
         labels_BK = target_BK if self.predicted else np.full_like(target_BK, PAD)
         arrays = (
-            self._sentences(source, source_BK, ends=True, kept=kept),
+            self._sentences(source, source_BK, ends=True),
             self._sentences(target, np.concatenate([start_B1, target_BK], axis=1), ends=False),
             self._sentences(target, labels_BK, ends=True),
             language,
@@ -119,39 +111,24 @@ class Collator:
         """How many tokens there are to predict in each of some target sentences."""
         return self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
 
-    def num_source_tokens(self, source: AnyInts, target: AnyInts, key: int = 0) -> int:
+    def num_source_tokens(self, source: AnyInts) -> int:
         """How many source tokens a batch would have."""
-        kept = self._kept(source, target, key)
-        words = self.store.lengths(source).sum() if kept is None else kept.sum()
-        return int(words) + len(source) * (self.source_LK.shape[1] + 1)
+        return int(self.store.lengths(source).sum()) + len(source) * (self.source_LK.shape[1] + 1)
 
-    def extents(self, source: AnyInts, target: AnyInts, key: int = 0) -> tuple[Extent, Extent]:
+    def extents(self, source: AnyInts, target: AnyInts) -> tuple[Extent, Extent]:
         """How large a batch would be: its source, and what the decoder reads."""
-        read, written = self._lengths(source, self._kept(source, target, key)), self._lengths(target)
+        read, written = (self.store.lengths(side) for side in (source, target))
         return Extent.of(read + self.source_LK.shape[1] + 1), Extent.of(written + self.target_LK.shape[1] + 1)
 
-    def _kept(self, source: AnyInts, target: AnyInts, key: int) -> Mask | None:
-        return kept_subwords(source, target, self.store.lengths(source), key)
-
-    def _lengths(self, numbers: AnyInts, kept: Mask | None = None) -> IntArray:
-        """How many subwords sentences have, or keep."""
+    def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
+        """Padded rows: what comes before, the subwords, the end."""
         lengths = self.store.lengths(numbers)
-        if kept is None:
-            return lengths
-        return np.bincount(np.repeat(np.arange(len(numbers)), lengths)[kept], minlength=len(numbers))
-
-    def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool, kept: Mask | None = None) -> IntArray:
-        """Padded rows: what comes before, the subwords, or those that are kept, and the end."""
-        lengths = self.store.lengths(numbers)
-        place, through = np.arange(lengths.sum()), np.cumsum(lengths)
-        taken = place + np.repeat(self.store.offsets[numbers] - (through - lengths), lengths)
-        if kept is not None:
-            lengths = self._lengths(numbers, kept)
-            taken, place, through = taken[kept], np.arange(kept.sum()), np.cumsum(lengths)
-        num_before = before_BK.shape[1]
+        num_before, through = before_BK.shape[1], np.cumsum(lengths)
         width = num_before + int(lengths.max()) + ends
         row_starts = np.arange(len(numbers)) * width + num_before
         padded = np.full(len(numbers) * width, PAD, dtype=np.int64)
+        place = np.arange(through[-1])
+        taken = place + np.repeat(self.store.offsets[numbers] - (through - lengths), lengths)
         padded[place + np.repeat(row_starts - (through - lengths), lengths)] = self.store.tokens[taken]
         if ends:
             padded[row_starts + lengths] = EOS

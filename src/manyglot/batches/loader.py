@@ -9,7 +9,6 @@ import numpy as np
 
 from manyglot.batches.batch import Batch, Collator, Extent
 from manyglot.batches.pairs import PairsIndex
-from manyglot.batches.permutation import mix
 from manyglot.batches.plan import BatchSettings, Plan, Shape
 from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction, Languages
@@ -37,8 +36,6 @@ class Planned:
     target: AnyInts
     language: IntArray
     shape: Shape | None
-    key: int
-    """What decides on the subwords that are left out where a sentence is denoised."""
     collate: Collator
 
     def tokens_by_language(self) -> IntArray:
@@ -47,11 +44,11 @@ class Planned:
 
     def num_source_tokens(self) -> int:
         """Source tokens that are read."""
-        return self.collate.num_source_tokens(self.source, self.target, self.key)
+        return self.collate.num_source_tokens(self.source)
 
     def extents(self) -> tuple[Extent, Extent]:
         """How large the source is, and what the decoder reads."""
-        return self.collate.extents(self.source, self.target, self.key)
+        return self.collate.extents(self.source, self.target)
 
     def lines(self) -> list[tuple[str, str, int]]:
         """Source language, target language and line of the text of each sentence pair."""
@@ -61,7 +58,7 @@ class Planned:
 
     def load(self) -> Batch:
         """Its tensors."""
-        return self.collate(self.source, self.target, self.language, self.shape, self.key)
+        return self.collate(self.source, self.target, self.language, self.shape)
 
 
 class Loader:
@@ -78,7 +75,7 @@ class Loader:
         longest = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))  # 1: models without have the same
         self.constant_shapes = settings.num_shapes is not None
         self.plan = Plan(PairsIndex(store), directions, settings, longest + 1, seed)  # and </s>
-        self.language_D2 = np.array([[store.languages.id(code) for code in direction] for direction in self.directions])
+        self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
 
     @property
@@ -118,15 +115,13 @@ class Loader:
         for start in range(first, last, PLANNED_AT_ONCE):
             stop = min(start + PLANNED_AT_ONCE, last)
             entries = self.plan.entries(epoch, start, stop)
-            # a sentence that is denoised stays in its language
-            languages = self.language_D2[entries.direction, (entries.source != entries.target).astype(int)]
+            languages = self.language_D[entries.direction]
             for index in range(stop - start):
                 rows = entries.batch(index)
                 order = np.argsort(languages[rows], kind="stable")
                 source, target = entries.source[rows][order], entries.target[rows][order]
                 shape = self.plan.shape(int(entries.bucket[index])) if self.constant_shapes else None
-                key = int(mix(self.plan.seed, epoch, start + index))
-                yield Planned(source, target, languages[rows][order], shape, key, self._collate)
+                yield Planned(source, target, languages[rows][order], shape, self._collate)
 
 
 def _parts(sentences: AnyInts) -> Iterator[AnyInts]:

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
-from manyglot.batches.denoising import may_be_denoised, with_chance
 from manyglot.batches.pairs import PairsIndex, lengths_of
 from manyglot.batches.permutation import mix, permute
 from manyglot.batches.store import AnyInts, IntArray
@@ -31,7 +30,7 @@ from manyglot.settings import Settings
 
 COUNTED = 2**20
 """The most draws of an unfinished epoch that are counted; more are a fair sample of it."""
-BATCHES, PAIRS, CHOSEN, DENOISED = range(4)
+BATCHES, PAIRS, CHOSEN = range(3)
 """What a pseudo-random order is for, so that they are independent."""
 
 
@@ -53,10 +52,6 @@ class BatchSettings(Settings):
     weights: dict[str, float] = Field(default_factory=dict)
     """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
     then has as many pairs as the corpus."""
-    denoising: float = Field(0.0, ge=0, lt=1)
-    """Share of the pairs from a language that some others are never translated into, such as all but English in an
-    English-centric corpus, whose source is to be put right in its own language instead of being translated: a fifth
-    of its subwords is left out. For directions without training."""
 
     @field_validator("weights")
     @classmethod
@@ -95,7 +90,6 @@ class Entries:
     source: AnyInts
     """Numbers of sentences in the store."""
     target: AnyInts
-    """The same as the source where it is to be denoised."""
     starts: IntArray
     """Batch i holds the entries from starts[i] to starts[i + 1]."""
     bucket: IntArray
@@ -157,8 +151,6 @@ class Plan:
         numbers = [index.numbers[direction] for direction in self.directions]
         sizes = {direction: index.size(direction) for direction in self.directions}
         self.sizes_D, self.counts_D = np.array(list(sizes.values())), settings.epoch_counts(sizes)
-        self.denoised_D = np.where(may_be_denoised(self.directions), settings.denoising, 0.0)
-        """Share of the draws of a direction that are not translated."""
         self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings, num_symbols)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
@@ -197,11 +189,7 @@ class Plan:
         chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
 
         pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
-        source, target = pairs_N2[:, 0], pairs_N2[:, 1]
-        if self.denoised_D.any():
-            share = self.denoised_D[direction]
-            target = np.where(with_chance(share, self.seed, epoch, DENOISED, of_bucket, position), source, target)
-        return Entries(direction, source, target, starts, bucket)
+        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts, bucket)
 
     def shape(self, bucket: int) -> Shape:
         """The most sentences and the most tokens of a sentence that a batch of a bucket has."""

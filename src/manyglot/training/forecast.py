@@ -49,7 +49,7 @@ class Course:
         """Count what is in the store, and what the plan draws from it."""
         plan = loader.plan
         num_epochs, drawn_D = plan.drawn(settings.max_steps * settings.accumulation)
-        times_D = (drawn_D * (1 - plan.denoised_D) / plan.sizes_D).tolist()
+        times_D = (drawn_D / plan.sizes_D).tolist()
         numbers = zip(plan.sizes_D.tolist(), loader.tokens_by_direction(), times_D, strict=True)
         found = {d: Seen(*each) for d, each in zip(loader.directions, numbers, strict=True)}
         seen = {direction: found.get(direction, Seen(0, 0)) for direction in directions}
