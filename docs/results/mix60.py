@@ -3,11 +3,11 @@
     python docs/results/mix60.py RUNS/token_src …    # folders named after systems; keeps what is in them
     python docs/results/mix60.py                     # writes the tables into mix60.md again
 
-A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, and `probe.json`, of
-`manyglot probe --json`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set,
-`mix60/SYSTEM.json`: its settings, its training and what was probed, and `mix60/SYSTEM.alike.json`: how similar each
-two languages are to it, from `mix60/about.json` in the folder, or where an earlier release wrote that, from `model/`.
-With folders, the picture of the languages is drawn anew, `mix60/languages.png`.
+A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, `probe.json`, of
+`manyglot probe --json`, and the run's `log.jsonl`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction
+and test set, `mix60/SYSTEM.json`: its settings, its training and what was probed, and `mix60/SYSTEM.alike.json`: how
+similar each two languages are to it, from `mix60/about.json` in the folder, or where an earlier release wrote that,
+from `model/`. With folders, the picture of the languages is drawn anew, `mix60/languages.png`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,34 @@ SYSTEMS = {
     "random_laa_token_src": "LAA^R_dec.self + Token_src",
 }
 """In the order of the tables, with their names in the paper."""
-REFERENCE = "token_src"
+ATTEMPTS = {
+    "laa_zero_dec_self_lee_4_5": "LAA_dec.self (gain 0) + LEE_4,5",
+    "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",
+}
+"""What goes beyond it."""
+NAMES = SYSTEMS | ATTEMPTS
+PAPER = {
+    "token_tgt": (20.74, 24.08, 2.42),
+    "token_src": (21.24, 23.77, 10.50),
+    "lee_4_5": (20.83, 24.49, 3.94),
+    "lee_2_5": (21.26, 23.79, 9.82),
+    "laa_dec_self": (21.29, 25.14, 8.94),
+    "laa_dec_self_cross": (21.47, 24.79, 12.69),
+    "laa_dec_self_lee_4_5": (21.28, 25.29, 9.48),
+    "adapter_dec": (21.43, 24.14, 10.61),
+    "laln_lalt": (21.37, 22.85, 7.69),
+    "random_laa_token_src": (20.74, 25.94, 7.08),
+}
+"""BLEU on TED-59 in the paper: from English, into English, zero-shot."""
+REFERENCE = "token_tgt"
 FIELDS = ("num_sentences", "bleu", "chrf", "language_accuracy", "reference_accuracy", "copy_rate", "length_ratio")
 TESTS = {"mix60": "its own test split", "ntrex": "NTREX"}
 DRAWN = (
-    ("token_src", "token"),
-    ("lee_4_5", "lee"),
-    ("laa_dec_self_lee_4_5", "lee"),
+    ("token_tgt", "token"),
+    ("token_src.s2", "token"),
+    ("lee_2_5", "lee"),
     ("laa_dec_self_lee_4_5", "laa"),
+    ("laa_zero_dec_self_lee_4_5", "laa"),
 )
 """The representations in the picture of the languages, by system and method."""
 FAMILIES = {
@@ -132,6 +152,7 @@ def keep(folder: Path) -> None:
         "num_parameters": about["num_parameters"],
         "training": about["training"],
         "dev_bleu": about["curves"]["dev_bleu"],
+        "losses": losses(folder / "log.jsonl"),
         "config": config,
         "chrf_signature": results["chrf_signature"],
         "bleu_signatures": sorted({each["bleu_signature"] for each in results["directions"]}),
@@ -147,6 +168,22 @@ def keep(folder: Path) -> None:
     if alike := similarities(folder, about):
         text = json.dumps({"languages": about["languages"], "similarities": alike}, separators=(",", ":"))
         (KEPT / f"{folder.name}.alike.json").write_text(text + "\n", encoding="utf-8")
+
+
+def losses(log: Path) -> dict[str, dict[str, float]]:
+    """At the end of a training, on its own text and on the dev text: into English, and the mean into the others."""
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    train = next(line["into"] for line in reversed(lines) if "into" in line)
+    dev = next(line["directions"] for line in reversed(lines) if "directions" in line)
+    into = [(code, "train", each["nll"]) for code, each in train.items()]
+    into += [(name.partition(">")[2], "dev", each["nll"]) for name, each in dev.items() if "nll" in each]
+    return {
+        part: {
+            kind: round(fmean(nll for code, of, nll in into if of == kind and (code == "en") == english), 4)
+            for kind in ("train", "dev")
+        }
+        for part, english in (("en", True), ("others", False))
+    }
 
 
 def similarities(folder: Path, about: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -167,13 +204,14 @@ def _short(value: float | None) -> str:
 
 def systems() -> list[Kept]:
     """Those that are kept, in the order of the tables."""
-    others = sorted(path.stem for path in KEPT.glob("*.csv") if path.stem not in SYSTEMS)
-    return [Kept(name) for name in [*SYSTEMS, *others] if (KEPT / f"{name}.csv").exists()]
+    others = sorted(path.stem for path in KEPT.glob("*.csv") if path.stem not in NAMES)
+    return [Kept(name) for name in [*NAMES, *others] if (KEPT / f"{name}.csv").exists()]
 
 
 def label(system: Kept) -> str:
-    """Its name in the paper, or its own."""
-    return SYSTEMS.get(system.name, system.name)
+    """Its name in the paper, or ours; `token_src.s2` is Token_src with another seed."""
+    name, _, seed = system.name.partition(".s")
+    return NAMES.get(name, name) + (f", seed {seed}" if seed else "")
 
 
 def blocks() -> dict[str, str]:
@@ -182,7 +220,9 @@ def blocks() -> dict[str, str]:
     made = {f"scores-{test}": _table(_scores(found, test)) for test in TESTS}
     return made | {
         "chrf": _table(_chrf(found)),
+        "paper": _table(_paper(found)),
         "training": _table(_training(found)),
+        "losses": _table(_losses(found)),
         "probe": _table(_probe(found)),
         "mantel": _table(_mantel(found)),
     }
@@ -216,6 +256,18 @@ def _chrf(found: Sequence[Kept]) -> Rows:
         yield [label(system), *(f"{system.mean(test, part, 'chrf'):.1f}" for test in TESTS for part in PARTS)]
 
 
+def _paper(found: Sequence[Kept]) -> Rows:
+    """What is gained over the reference, here and there."""
+    parts, reference = ("En→XX", "XX→En", "Zero-shot"), Kept(REFERENCE)
+    yield ["system", *(f"{part}, {where}" for part in parts for where in ("here", "TED-59"))]
+    for system in found:
+        if system.name in PAPER and system.name != REFERENCE:
+            here = [system.mean("mix60", part, "bleu") - reference.mean("mix60", part, "bleu") for part in parts]
+            there = [value - base for value, base in zip(PAPER[system.name], PAPER[REFERENCE], strict=True)]
+            gains = (gain for both in zip(here, there, strict=True) for gain in both)
+            yield [label(system), *(f"{gain:+.2f}" for gain in gains)]
+
+
 def _training(found: Sequence[Kept]) -> Rows:
     yield [
         "system",
@@ -231,6 +283,13 @@ def _training(found: Sequence[Kept]) -> Rows:
         curve = ", ".join(f"{value:.1f}" for _, value in system.about["dev_bleu"])
         time = f"{int(seconds // 60)} min {seconds % 60:.0f} s"
         yield [label(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", curve]
+
+
+def _losses(found: Sequence[Kept]) -> Rows:
+    yield ["system", "into English: train", "dev", "into the others: train", "dev"]
+    for system in found:
+        parts = [system.about["losses"][part][kind] for part in ("en", "others") for kind in ("train", "dev")]
+        yield [label(system), *(f"{value:.2f}" for value in parts)]
 
 
 def _probe(found: Sequence[Kept]) -> Rows:

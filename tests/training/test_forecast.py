@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -150,6 +151,22 @@ def test_too_much_and_too_little_are_warned_of() -> None:
         "The last step ends within the first epoch, after 10.0% of it.",
     ]
     assert Course({Direction("de", "en"): Seen(9, 90, 3.0)}, 100, 1, 10, num_epochs=3.0).warnings() == []
+
+
+def test_sentences_that_come_back_with_every_source_are_warned_of(experiment: Experiment) -> None:
+    """Counted one by one: half of the draws into the pivot are of sentences that are seen so often."""
+    experiment = changed(experiment, max_steps=200)
+    loader = loader_of(experiment)
+    course = Course.of(loader, loader.directions, experiment.training)
+    pivot = str(Dataset(experiment.data).pivot)
+    drawn: Counter[int] = Counter()
+    for batch, _ in islice(loader.planned(Place()), 200):
+        into_pivot = [target == pivot for _, target, _ in batch.lines()]
+        drawn.update(batch.target[into_pivot].tolist())
+    draws = sorted(number for number in drawn.values() for _ in range(number))
+    assert course.repeated == {pivot: pytest.approx(draws[len(draws) // 2], rel=0.1)}
+    (warning,) = [each for each in replace(course, repeated={"en": 63.4, "de": 51}).warnings() if "by heart" in each]
+    assert "into English is of sentences that are seen 63 times or more" in warning
 
 
 def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:

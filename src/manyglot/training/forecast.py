@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from torch import Tensor
 
 from manyglot.batches.loader import Loader
-from manyglot.corpus.languages import Direction
+from manyglot.batches.pairs import PairsIndex
+from manyglot.corpus.languages import Direction, name_of
 from manyglot.folders import nearest
 from manyglot.training.loop import TrainingSettings
 from manyglot.training.trial import Trial
@@ -43,6 +46,8 @@ class Course:
     accumulation: int
     num_steps: int
     num_epochs: float
+    repeated: dict[str, float] = field(default_factory=dict)
+    """Of each language that is translated into from several: half of the draws are of sentences seen so often."""
 
     @classmethod
     def of(cls, loader: Loader, directions: Sequence[Direction], settings: TrainingSettings) -> Course:
@@ -53,18 +58,41 @@ class Course:
         numbers = zip(plan.sizes_D.tolist(), loader.tokens_by_direction(), times_D, strict=True)
         found = {d: Seen(*each) for d, each in zip(loader.directions, numbers, strict=True)}
         seen = {direction: found.get(direction, Seen(0, 0)) for direction in directions}
-        return cls(seen, plan.num_batches(0), settings.accumulation, settings.max_steps, num_epochs)
+        repeated = _repeated(plan.index, found)
+        return cls(seen, plan.num_batches(0), settings.accumulation, settings.max_steps, num_epochs, repeated)
 
     def warnings(self) -> list[str]:
         """Directions that are seen too often or too little, and an end that comes early."""
         found = []
         if often := {d: seen.times for d, seen in self.directions.items() if seen.times > OFTEN}:
             found.append(f"Seen more than {OFTEN} times: {_named(often, most_first=True)}.")
+        if again := {code: times for code, times in self.repeated.items() if times > OFTEN}:
+            code = max(again, key=again.__getitem__)
+            found.append(
+                f"Half of what is translated into {name_of(code)} is of sentences that are seen {again[code]:,.0f} "
+                f"times or more, with sources in many languages: they may be learnt by heart."
+            )
         if rarely := {d: seen.times for d, seen in self.directions.items() if seen.times < 1}:
             found.append(f"Not even seen once: {_named(rarely)}.")
         if self.num_epochs < 1:
             found.append(f"The last step ends within the first epoch, after {self.num_epochs:.1%} of it.")
         return found
+
+
+def _repeated(index: PairsIndex, seen: Mapping[Direction, Seen]) -> dict[str, float]:
+    """The median over the draws into a language of how often their target sentences are seen, whatever the source."""
+    sources = Counter(direction.target for direction in seen)
+    medians = {}
+    for code in (code for code, number in sources.items() if number > 1):
+        numbers = index.store.sentences(code)
+        times = np.zeros(len(numbers))
+        for direction, each in seen.items():
+            if direction.target == code:
+                times += each.times * np.bincount(index.pairs_of(direction)[:, 1] - numbers.start, minlength=len(times))
+        times.sort()
+        drawn = np.cumsum(times)
+        medians[code] = float(times[np.searchsorted(drawn, drawn[-1] / 2)])
+    return medians
 
 
 def _named(times: Mapping[Direction, float], *, most_first: bool = False) -> str:
@@ -136,6 +164,7 @@ class Forecast:
         return {
             "run": asdict(self.beginning),
             "directions": [{**d._asdict(), **asdict(seen)} for d, seen in course.directions.items()],
+            "repeated": course.repeated,
             "epoch": {"batches": course.num_batches, "updates": course.num_batches / course.accumulation},
             "training": {
                 "steps": course.num_steps,
