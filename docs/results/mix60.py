@@ -4,10 +4,13 @@
     python docs/results/mix60.py                     # writes the tables into mix60.md again
 
 A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, `probe.json`, of
-`manyglot probe --json`, and the run's `log.jsonl`. Of a system are kept `mix60/SYSTEM.csv`, a row for each direction
-and test set, `mix60/SYSTEM.json`: its settings, its training and what was probed, and `mix60/SYSTEM.alike.json`: how
-similar each two languages are to it, from `mix60/about.json` in the folder, or where an earlier release wrote that,
-from `model/`. With folders, the picture of the languages is drawn anew, `mix60/languages.png`.
+`manyglot probe --json`, and the run's `log.jsonl`; `ntrex.2/` and so on may be the same with another `decoding.seed`,
+for a system that draws at random. `token_src.s2` is Token_src with another seed.
+
+Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set, `mix60/SYSTEM.json`: its settings, its
+training and what was probed, and `mix60/SYSTEM.alike.json`: how similar each two languages are to it, from
+`mix60/about.json` in the folder, or where an earlier release wrote that, from `model/`. With folders, the picture of
+the languages is drawn anew, `mix60/languages.png`.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
@@ -153,6 +156,7 @@ def keep(folder: Path) -> None:
         "training": about["training"],
         "dev_bleu": about["curves"]["dev_bleu"],
         "losses": losses(folder / "log.jsonl"),
+        "draws": draws(folder),
         "config": config,
         "chrf_signature": results["chrf_signature"],
         "bleu_signatures": sorted({each["bleu_signature"] for each in results["directions"]}),
@@ -186,6 +190,21 @@ def losses(log: Path) -> dict[str, dict[str, float]]:
     }
 
 
+def draws(folder: Path) -> list[dict[str, float]]:
+    """BLEU on NTREX by part with each seed of decoding, if there are several."""
+    paths = [folder / "ntrex", *sorted(folder.glob("ntrex.*"))]
+    found = []
+    for path in paths if len(paths) > 1 else []:
+        directions = json.loads((path / "results.json").read_text("utf-8"))["directions"]
+        of = {part: [d["bleu"] for d in directions if chosen(_direction(d))] for part, chosen in PARTS.items()}
+        found.append({part: round(fmean(values), 4) for part, values in of.items()})
+    return found
+
+
+def _direction(result: Mapping[str, Any]) -> Direction:
+    return Direction("ntrex", result["source"], result["target"])
+
+
 def similarities(folder: Path, about: Mapping[str, Any]) -> dict[str, list[float]]:
     """Of each two languages by representation: those beside the scores, or those of `model/` in the folder."""
     if "similarities" in about or not (folder / "model").exists():
@@ -209,7 +228,7 @@ def systems() -> list[Kept]:
 
 
 def label(system: Kept) -> str:
-    """Its name in the paper, or ours; `token_src.s2` is Token_src with another seed."""
+    """Its name in the paper, or ours."""
     name, _, seed = system.name.partition(".s")
     return NAMES.get(name, name) + (f", seed {seed}" if seed else "")
 
@@ -223,6 +242,7 @@ def blocks() -> dict[str, str]:
         "paper": _table(_paper(found)),
         "training": _table(_training(found)),
         "losses": _table(_losses(found)),
+        "noise": _table(rows) if len(rows := list(_noise(found))) > 1 else "*Still to be measured.*",
         "probe": _table(_probe(found)),
         "mantel": _table(_mantel(found)),
     }
@@ -266,6 +286,20 @@ def _paper(found: Sequence[Kept]) -> Rows:
             there = [value - base for value, base in zip(PAPER[system.name], PAPER[REFERENCE], strict=True)]
             gains = (gain for both in zip(here, there, strict=True) for gain in both)
             yield [label(system), *(f"{gain:+.2f}" for gain in gains)]
+
+
+def _noise(found: Sequence[Kept]) -> Rows:
+    """BLEU with one seed and with another."""
+    yield ["system", "test set", *PARTS]
+    for system in found:
+        name, _, seed = system.name.partition(".s")
+        for test, told in TESTS.items() if seed else ():
+            means = [[each.mean(test, part, "bleu") for each in (Kept(name), system)] for part in PARTS]
+            yield [label(Kept(name)), told, *(f"{one:.2f}, {other:.2f}" for one, other in means)]
+        if draws := system.about["draws"]:
+            parts = [[draw[part] for draw in draws] for part in PARTS]
+            told = f"{TESTS['ntrex']}, {len(draws)} draws"
+            yield [label(system), told, *(f"{fmean(values):.2f} ± {stdev(values):.2f}" for values in parts)]
 
 
 def _training(found: Sequence[Kept]) -> Rows:
@@ -373,7 +407,7 @@ def draw_languages(output: Path) -> bool:
     return True
 
 
-def _table(rows: Rows) -> str:
+def _table(rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     head, *body = [list(row) for row in rows]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
