@@ -37,6 +37,17 @@ def test_translate_reads_stdin_and_files(
     assert [json.loads(line)["text"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
 
 
+def test_translate_goes_by_way_of_another_language(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, first, half = trained.run / "model", tmp_path / "in.txt", tmp_path / "half.txt"
+    first.write_text("kihumi faku zezu\nduka\n")
+    half.write_text(run(capsys, "translate", model, first, "--to", "qac")[0])
+    by_way, _ = run(capsys, "translate", model, first, "--to", "qab", "--via", "qac")
+    assert by_way == run(capsys, "translate", model, half, "--to", "qab")[0]
+    assert "qzz" in mistake(capsys, "translate", model, first, "--to", "qab", "--via", "qzz")
+
+
 def test_translate_writes_files_and_tables(
     trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,9 @@ def translate(
     precision: Annotated[
         str | None, typer.Option(help="float32 or bfloat16; if not given, what is faster here.")
     ] = None,
+    via: Annotated[
+        str | None, typer.Option(help="Translate into this language first, and from it; for text in others.")
+    ] = None,
     max_chars: Annotated[
         int | None, typer.Option(help="A longer text is cut, or split; 10,000 if not given.", show_default=False)
     ] = None,
@@ -89,6 +92,7 @@ def translate(
         "max_length": max_length,
         "temperature": temperature,
         "precision": precision,
+        "via": via,
     }
     decoding = {key: value for key, value in asked.items() if value is not None}
     with _until_the_reader_has_enough():

@@ -237,7 +237,7 @@ def _measures(
         batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
         loader = Loader(store, trained, batches, tags, experiment.seed)
         measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
-    decoding = experiment.decoding.with_beam(settings.beam)
+    decoding = experiment.decoding.with_beam(settings.beam).model_copy(update={"via": None})
 
     def translator(model: Transformer) -> Translator:
         return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)

@@ -172,3 +172,27 @@ def test_what_is_no_text_is_refused_and_broken_text_is_mended(translator: Transl
     with pytest.raises(ManyglotError, match=r"`to` is a language such as 'de', or a list .* got None"):
         translator.translate(["duka"], None)  # type: ignore[arg-type]
     assert translator.translate(["\ud800duka"], "qab") == translator.translate(["?duka"], "qab")
+
+
+def test_sentences_go_by_way_of_another_language() -> None:
+    """Equal ones once; what is wanted in that language goes straight to it."""
+    translator = stub()
+    by_way = translator.with_settings(via="English")
+    assert by_way.translate(["x", "y", "x", "", "y"], to=["fr", "en", "de", "de", "fr"]) == [
+        "fr:en:x",
+        "en:y",
+        "de:en:x",
+        "",
+        "fr:en:y",
+    ]
+    assert isinstance(translator.engine, StubEngine)
+    assert [call[0] for call in translator.engine.calls] == [2, 4]
+    assert [found.text for found in by_way.hypotheses(["x"], to="de", n=2)[0]] == ["de:en:x", "de:en:x."]
+    assert list(by_way.stream(["x", "y"], to="de")) == ["de:en:x", "de:en:y"]
+    with pytest.raises(ManyglotError, match="Esperanto"):
+        translator.with_settings(via="Esperanto").translate(["x"], to="de")
+
+
+def test_both_steps_are_those_of_the_model(translator: Translator, sentences: list[str]) -> None:
+    half_way = translator.translate(sentences, to="qac")
+    assert translator.with_settings(via="qac").translate(sentences, to="qab") == translator.translate(half_way, "qab")

@@ -20,6 +20,8 @@ EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in C
 class Translator:
     """Tells what it was asked for; stops after some calls."""
 
+    via: str | None = None
+
     def __init__(self, at_once: int = 1000, stop_after: int | None = None) -> None:
         self.engine, self.calls, self.stop_after = SimpleNamespace(at_once=at_once), [], stop_after  # type: ignore[var-annotated]
 
@@ -28,7 +30,11 @@ class Translator:
             raise KeyboardInterrupt
         self.calls.append((texts, to, first))
         progress.advance(len(texts))
-        return [f"{code}({text})" for text, code in zip(texts, to, strict=True)]
+        way = f"via {self.via} " if self.via else ""
+        return [f"{way}{code}({text})" for text, code in zip(texts, to, strict=True)]
+
+    def with_settings(self, via: None) -> Translator:
+        return Translator(self.engine.at_once, self.stop_after)
 
 
 class Part:
@@ -55,6 +61,19 @@ def test_a_sentence_is_beside_itself_for_all_its_targets() -> None:
     texts, targets, _ = translator.calls[0]
     assert texts[:4] == ["de 0", "de 0", "de 0", "de 1"]
     assert targets[:4] == ["en", "fr", "sw", "en"]
+
+
+def test_only_directions_without_training_go_by_way_of_another_language() -> None:
+    """Those from that language have no other way, and the others that were trained need none."""
+    trained = frozenset(directions_of(Languages(CODES), "en")) | {Direction("de", "fr")}
+    translator = Translator()
+    translator.via = "en"
+    chosen = Chosen(CHOSEN.rows, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")})
+    outputs = translate_chosen(translator, chosen)  # type: ignore[arg-type]
+    for direction, texts in outputs.items():
+        way = "" if direction in trained else "via en "
+        assert texts == [way + text for text in EXPECTED[direction]]
+    assert list(outputs) == list(EXPECTED)
 
 
 def test_places_do_not_depend_on_what_is_kept(tmp_path: Path) -> None:

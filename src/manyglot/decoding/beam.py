@@ -58,6 +58,9 @@ class DecodingSettings(Settings):
     """Draw among the best words that have this share of the probability together."""
     seed: int = Field(1, ge=0, lt=2**31)
     """Seed of what is drawn at random: words, and what guidance draws (random_laa)."""
+    via: str | None = None
+    """Translate by way of this language: into it first, and from it into the target. For sentences in other languages
+    than it; evaluation does so in directions without training, and validation never."""
 
     def with_beam(self, beam: int) -> DecodingSettings:
         """The same with another beam, and with batches that have about as many rows."""

@@ -72,6 +72,11 @@ class Translator:
         other.check = None if identify is None else LanguageCheck(identify)
         return other
 
+    @property
+    def via(self) -> str | None:
+        """The language that it goes by way of, if it does."""
+        return None if self.settings.via is None else self.languages.find(self.settings.via)
+
     def translate(
         self,
         texts: Iterable[str],
@@ -124,10 +129,12 @@ class Translator:
         The beam is at least n wide. Translations of one sentence are different; where the search ends with fewer, there
         are fewer. Scores compare translations of one sentence, and those of different ones only roughly.
         """
-        texts = list(_sentences(texts))
-        targets = self._targets(to, len(texts))
-        sources = self.vocabulary.encode([one_line(_text(text)) for text in texts])
-        begun = None if prefixes is None else self._prefixes(prefixes, len(texts))
+        lines = [one_line(_text(text)) for text in _sentences(texts)]
+        targets = self._targets(to, len(lines))
+        if self.via is not None:
+            lines = self._half_way(lines, targets, self.via, first)
+        sources = self.vocabulary.encode(lines)
+        begun = None if prefixes is None else self._prefixes(prefixes, len(lines))
         found = self._search(sources, targets, n, first, progress, begun)
         if self.check is None:
             return found
@@ -140,6 +147,16 @@ class Translator:
             return [wider[row] for row in rows]
 
         return [each[:n] for each in self.check.mend(found, targets, self.settings.beam, search_wider)]
+
+    def _half_way(self, texts: Sequence[str], targets: Sequence[str], via: str, first: int) -> list[str]:
+        """The sentences in the language that they go by way of; equal ones once, at the place of the first of them."""
+        first_row: dict[str, int] = {}
+        for row, (text, target) in enumerate(zip(texts, targets, strict=True)):
+            if target != via:
+                first_row.setdefault(text, row)
+        alone = [text if first_row.get(text) == row else "" for row, text in enumerate(texts)]
+        found = self.with_settings(via=None).translate(alone, via, first=first)
+        return [text if target == via else found[first_row[text]] for text, target in zip(texts, targets, strict=True)]
 
     def _prefixes(self, prefixes: Sequence[str], number: int) -> list[list[int]]:
         """The subwords that translations begin with, which must be words that can be written."""

@@ -48,6 +48,8 @@ class _Block(NamedTuple):
     directions: list[Direction]
     first: int
     """The place of its first sentence among all, on which depends what is drawn at random."""
+    by_way: bool
+    """Whether they go by way of another language, where the translator would: those without training do."""
 
 
 def translate_chosen(
@@ -56,11 +58,13 @@ def translate_chosen(
     """The outputs of all directions, or of those that fall to this process; what was kept is not translated again."""
     sources = chosen.sources()
     done = kept.read(sources) if kept else {}
+    direct = translator.with_settings(via=None) if translator.via else translator
     if processes:
         processes.wait()  # until all have read, for all deal out the same
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
-    blocks = list(_blocks(sources, BLOCKS_AT_ONCE * translator.engine.at_once))
+    by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
+    blocks = list(_blocks(sources, by_way, BLOCKS_AT_ONCE * translator.engine.at_once))
     missing = [each for each in blocks if not all(direction in done for direction in each.directions)]
     mine = [block for _, block in processes.share(missing)] if processes else missing
     total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
@@ -68,27 +72,27 @@ def translate_chosen(
     before = 0 if share else total - todo
     with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
         for block in mine:
-            outputs = _translate(translator, block, sources, progress)
+            outputs = _translate(translator if block.by_way else direct, block, sources, progress)
             done |= outputs
             if kept:
                 kept.add(outputs, sources)
     return {direction: done[direction] for direction in sources if direction in done}
 
 
-def _blocks(sources: Mapping[Direction, Sequence[str]], least: int) -> Iterator[_Block]:
+def _blocks(sources: Mapping[Direction, Sequence[str]], by_way: frozenset[Direction], least: int) -> Iterator[_Block]:
     """Directions from one language that are translated together: all of them, or as many as are enough for a while."""
     first = 0
-    for code in dict.fromkeys(direction.source for direction in sources):
+    for start_and_way in dict.fromkeys((direction.source, direction in by_way) for direction in sources):
         block: list[Direction] = []
         start = first
-        for direction in [each for each in sources if each.source == code]:
+        for direction in [d for d in sources if (d.source, d in by_way) == start_and_way]:
             block.append(direction)
             first += len(sources[direction])
             if first - start >= least:
-                yield _Block(block, start)
+                yield _Block(block, start, start_and_way[1])
                 block, start = [], first
         if block:
-            yield _Block(block, start)
+            yield _Block(block, start, start_and_way[1])
 
 
 def _translate(
