@@ -169,6 +169,32 @@ def test_sentences_that_come_back_with_every_source_are_warned_of(experiment: Ex
     assert "into English is of sentences that are seen 63 times or more" in warning
 
 
+def test_sentences_with_one_source_each_are_left_to_their_directions(tmp_path: Path) -> None:
+    """They are seen often because their directions are, which is warned of by name."""
+    lines = [f"{word} {number:x} more" for number in range(1000, 1040) for word in ("one", "two", "three")]
+    for code, has in (("en", range(120)), ("de", range(60)), ("fr", range(60, 120))):
+        for split in ("train", "dev", "test"):
+            text = "\n".join(line if i in has else "" for i, line in enumerate(lines))
+            (tmp_path / f"{split}.{code}").write_text(text + "\n")
+    experiment = tiny_experiment(
+        tmp_path, corpus={"kind": "multiway", "path": tmp_path, "pivot": "en"}, vocabulary={"size": 64}
+    )
+    experiment = changed(experiment, max_steps=2000)
+    workflow.prepare(experiment)
+    loader = loader_of(experiment)
+    course = Course.of(loader, loader.directions, experiment.training)
+    assert course.repeated == {}
+    assert [warning[:23] for warning in course.warnings()] == ["Seen more than 50 times"]
+
+
+def test_of_many_sentences_some_stand_for_all(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, training = loader_of(experiment), changed(experiment, max_steps=200).training
+    exact = Course.of(loader, loader.directions, training).repeated
+    for most in (40, 7):
+        monkeypatch.setattr(forecast, "SAMPLED", most)
+        assert Course.of(loader, loader.directions, training).repeated == pytest.approx(exact, rel=0.1)
+
+
 def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     assert "The disk has not enough space for the checkpoints." in workflow.forecast(experiment).warnings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -17,11 +18,13 @@ from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.training import loop, memory, trial
-from manyglot.training.memory import available_memory
+from manyglot.training.distributed import Team
+from manyglot.training.memory import available_memory, check_memory
 from manyglot.vocabulary.subwords import PAD
 from tests.conftest import tiny_experiment
 
 BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]
+ALONE = Team(torch.device("cpu"))
 
 
 @pytest.fixture
@@ -56,6 +59,65 @@ def test_what_fits_or_is_not_known_is_not_refused(
 ) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: available)
     begin(experiment)
+
+
+def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, team: Team = ALONE) -> int:
+    """The fewest bytes with which a training is not refused."""
+    dataset = Dataset(experiment.data)
+    model = workflow.new_model(experiment, dataset)
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), experiment.seed)
+
+    def fits(available: int) -> bool:
+        monkeypatch.setattr(memory, "available_memory", lambda: available)
+        try:
+            check_memory(model, loader, experiment.training, team)
+        except SettingsError:
+            return False
+        return True
+
+    return bisect_left(range(10**9), True, key=fits)
+
+
+def weights_of(experiment: Experiment) -> int:
+    return sum(parameter.nbytes for parameter in workflow.new_model(experiment, Dataset(experiment.data)).parameters())
+
+
+def with_training(experiment: Experiment, **changes: object) -> Experiment:
+    return experiment.model_copy(update={"training": experiment.training.model_copy(update=changes)})
+
+
+def test_a_single_step_has_no_moments_beside_what_it_keeps(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are made in its end."""
+    monkeypatch.setattr(memory, "kept_numbers", lambda *_: 10**6)
+    one, many = (needed(with_training(experiment, max_steps=n), monkeypatch) for n in (1, 100))
+    assert (one, many) == (4 * 10**6, 4 * 10**6 + 2 * weights_of(experiment))
+
+
+def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three quarters of the weights, of their gradients and of the moments."""
+
+    class OneOfFour(Team):
+        def any(self, wish: bool) -> bool:
+            return wish
+
+    four = OneOfFour(torch.device("cpu"), size=4)
+    small = experiment.model_copy(update={"batches": experiment.batches.model_copy(update={"max_tokens": 60})})
+    whole, shared = (with_training(small, accumulation=4, shard=each) for each in (False, True))
+    saved = needed(whole, monkeypatch, four) - needed(shared, monkeypatch, four)
+    assert saved >= 0.75 * 3 * weights_of(experiment)  # gradients come as what is kept goes, so not 4
+
+
+def test_only_the_batches_that_fall_to_a_process_count(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which there may be none: the number of processes is checked later."""
+
+    class LastOfMany(Team):
+        def any(self, wish: bool) -> bool:
+            return wish
+
+    last = LastOfMany(torch.device("cpu"), rank=9, size=10)
+    assert needed(experiment, monkeypatch, last) == 3 * weights_of(experiment)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -137,3 +199,29 @@ def test_available_in_groups_of_version_1(tmp_path: Path) -> None:
     groups = {"proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/docker/1f3c\n0::/\n"}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n"} | groups | limits)
     assert available_memory(tmp_path) == 550
+
+
+def test_an_unlimited_group_of_version_1_is_one_without_limit(tmp_path: Path) -> None:
+    group = "sys/fs/cgroup/memory/a/memory."
+    limits = {f"{group}limit_in_bytes": "9223372036854771712\n", f"{group}usage_in_bytes": "600\n"}
+    write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n", "proc/self/cgroup": "4:memory:/a\n"} | limits)
+    assert available_memory(tmp_path) == 500 * 1024
+
+
+def test_what_would_be_given_back_is_not_taken_for_used(tmp_path: Path) -> None:
+    """The names of files that a group keeps in memory, and the files that ZFS does."""
+    group = "sys/fs/cgroup/memory."
+    stat = "anon 500\nactive_file 30\ninactive_file 200\nslab_reclaimable 60\nslab 70\n"
+    limits = {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat}
+    write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n", "proc/self/cgroup": "0::/\n"} | limits)
+    assert available_memory(tmp_path) == 390
+    write(tmp_path, {f"{group}max": "max\n"})
+    zfs = "9 1 0x01 147 39984 5 8\nname      type data\nhits      4    17\nc_min     4    1000\nsize      4    9000\n"
+    write(tmp_path, {"proc/spl/kstat/zfs/arcstats": zfs})
+    assert available_memory(tmp_path) == 5 * 1024 + 8000
+
+
+def test_odd_names_of_groups_end_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n\nodd\n", "proc/self/cgroup": ""})
+    (tmp_path / "proc/self/cgroup").write_bytes(b"\nodd\n0::/caf\xe9\n")
+    assert available_memory(tmp_path) == 5 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +22,8 @@ OFTEN = 50
 """A direction that is seen more often than this in a run is warned of."""
 NAMED = 5
 """Directions that a warning names."""
+SAMPLED = 2**20
+"""Sentences of a language whose repetitions are counted; of more, every second or third and so on stands for all."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Course:
     num_steps: int
     num_epochs: float
     repeated: dict[str, float] = field(default_factory=dict)
-    """Of each language that is translated into from several: half of the draws are of sentences seen so often."""
+    """Of languages whose sentences are translated from several: half of the draws are of sentences seen so often."""
 
     @classmethod
     def of(cls, loader: Loader, directions: Sequence[Direction], settings: TrainingSettings) -> Course:
@@ -70,7 +71,7 @@ class Course:
             code = max(again, key=again.__getitem__)
             found.append(
                 f"Half of what is translated into {name_of(code)} is of sentences that are seen {again[code]:,.0f} "
-                f"times or more, with sources in many languages: they may be learnt by heart."
+                f"times or more, with sources in several languages: they may be learnt by heart."
             )
         if rarely := {d: seen.times for d, seen in self.directions.items() if seen.times < 1}:
             found.append(f"Not even seen once: {_named(rarely)}.")
@@ -80,18 +81,31 @@ class Course:
 
 
 def _repeated(index: PairsIndex, seen: Mapping[Direction, Seen]) -> dict[str, float]:
-    """The median over the draws into a language of how often their target sentences are seen, whatever the source."""
-    sources = Counter(direction.target for direction in seen)
+    """The median over the draws into a language of how often their target sentences are seen, whatever the source.
+
+    A direction has a target sentence once. Where most of those above the median have one source only, it is as often as
+    their direction is seen, which is told of elsewhere.
+    """
+    into: dict[str, list[Direction]] = {}
+    for direction in seen:
+        into.setdefault(direction.target, []).append(direction)
     medians = {}
-    for code in (code for code, number in sources.items() if number > 1):
+    for code, directions in into.items():
+        if len(directions) == 1:
+            continue
         numbers = index.store.sentences(code)
-        times = np.zeros(len(numbers))
-        for direction, each in seen.items():
-            if direction.target == code:
-                times += each.times * np.bincount(index.pairs_of(direction)[:, 1] - numbers.start, minlength=len(times))
-        times.sort()
-        drawn = np.cumsum(times)
-        medians[code] = float(times[np.searchsorted(drawn, drawn[-1] / 2)])
+        step = -(-len(numbers) // SAMPLED)
+        times, sources = np.zeros(-(-len(numbers) // step)), np.zeros(-(-len(numbers) // step), dtype=np.int64)
+        for direction in directions:
+            place = index.pairs_of(direction)[:, 1] - numbers.start
+            place = place[place % step == 0] // step if step > 1 else place
+            times[place] += seen[direction].times
+            sources[place] += 1
+        ascending = np.sort(times)
+        drawn = np.cumsum(ascending)
+        median = float(ascending[np.searchsorted(drawn, drawn[-1] / 2)])
+        if np.median(sources[times >= median]) > 1:
+            medians[code] = median
     return medians
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
-from manyglot.batches.loader import Loader, Place
+from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.devices import in_half
 from manyglot.errors import SettingsError
 from manyglot.model.cost import kept_numbers
@@ -14,49 +15,62 @@ from manyglot.progress import size
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, updates_from
 
+CACHED = "active_file", "inactive_file", "slab_reclaimable"
+"""What a control group has in memory and would give back."""
+
 
 def check_memory(model: Transformer, loader: Loader, settings: TrainingSettings, team: Team) -> None:
-    """Refuse a first step that cannot fit into the memory of a CPU: the system would kill us without a word.
+    """Refuse steps that cannot fit into the memory of a CPU: the system would kill us without a word.
 
-    The model has its weights in memory, and neither gradients nor moments yet. Steps were measured to take 1.1 to 1.5
-    times what is reckoned here, so nothing is refused that would fit.
+    The model has its weights in memory, whole even if they are to be shared out, and neither gradients nor moments yet:
+    the first step makes the moments in its end, the second has them beside what it keeps. Steps were measured to take
+    1.1 times what is reckoned here and more, so nothing is refused that would fit.
     """
     if team.device.type != "cpu":
         return
-    gradients = sum(parameter.nbytes for parameter in model.parameters()) // (team.size if settings.shard else 1)
-    moments = 2 * gradients
-    batches, _ = next(updates_from(loader, Place(), settings.accumulation))
-    extents, num_symbols = (batch.extents() for batch in batches), model.embedding.num_embeddings
-    kept = max(kept_numbers(model.settings, num_symbols, *each) for each in extents)
-    kept *= 2 if in_half(team.device, settings.precision) else model.embedding.weight.itemsize
-    needed = moments + max(gradients, kept)  # gradients come as what is kept goes
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    gradients = weights // team.size if settings.shard else weights
+    moments, given_away = 2 * gradients, weights - gradients
+    updates = islice(updates_from(loader, Place(), settings.accumulation), min(settings.max_steps, 2))
+    first, *second = (_kept(model, [batch for _, batch in team.share(all_)], settings, team) for all_, _ in updates)
+    for_model = moments + gradients - given_away
+    needed = max(first - given_away, for_model, *(moments + kept - given_away for kept in second))
     available = available_memory()
     short = available is not None and available < needed
     if not team.any(short):
         return
     there = size(available) if short and available is not None else "less"
     hint = "Lower batches.max_tokens and raise training.accumulation by as much."
-    if available is not None and available < moments + gradients:
+    if available is not None and available < for_model:
         hint = "The model alone is too large for this machine, whatever the batches."
     raise SettingsError(f"A step needs at least {size(needed)} of memory, and {there} is available. {hint}")
+
+
+def _kept(model: Transformer, batches: Sequence[Planned], settings: TrainingSettings, team: Team) -> int:
+    """Bytes that a step keeps for its backward pass: one batch after the other, so those of the largest."""
+    itemsize = 2 if in_half(team.device, settings.precision) else model.embedding.weight.itemsize
+    extents, num_symbols = (batch.extents() for batch in batches), model.embedding.num_embeddings
+    return itemsize * max((kept_numbers(model.settings, num_symbols, *each) for each in extents), default=0)
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process could still take, swap included; None where the system does not say.
 
-    They are what the machine has left, or less in a control group with a limit of its own, such as a container.
+    They are what the machine has left, or less in a control group with a limit of its own, such as a container. What
+    ZFS caches is given back when it is asked for, but Linux takes it for used.
     """
-    machine = _numbers(root / "proc/meminfo")
+    machine, zfs = _numbers(root / "proc/meminfo"), _numbers(root / "proc/spl/kstat/zfs/arcstats", column=2)
     if "MemAvailable" not in machine:
         return None
-    left = [1024 * machine["MemAvailable"], *_left_to_groups(root)]
+    cached = max(zfs.get("size", 0) - zfs.get("c_min", 0), 0)
+    left = [1024 * machine["MemAvailable"] + cached, *_left_to_groups(root)]
     return max(min(left), 0) + 1024 * machine.get("SwapFree", 0)
 
 
 def _left_to_groups(root: Path) -> Iterator[int]:
-    """What each control group around this process may still take; its cached files would make room."""
+    """What each control group around this process may still take; its cached files and names would make room."""
     for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
+        controllers, _, path = line.partition(":")[2].partition(":")
         if controllers == "":
             top, limit, used, prefix = "sys/fs/cgroup", "memory.max", "memory.current", ""
         elif "memory" in controllers.split(","):  # version 1
@@ -69,19 +83,19 @@ def _left_to_groups(root: Path) -> Iterator[int]:
             group = root / top / "/".join(names[:depth])
             found = [int(word) for file in (limit, used) for word in _lines(group / file) if word.isdecimal()]
             if len(found) == 2:  # or there is no limit
-                files = _numbers(group / "memory.stat")
-                yield found[0] - found[1] + sum(files.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+                inside = _numbers(group / "memory.stat")
+                yield found[0] - found[1] + sum(inside.get(f"{prefix}{kind}", 0) for kind in CACHED)
 
 
-def _numbers(path: Path) -> dict[str, int]:
-    """The number after each name."""
-    found = (line.split()[:2] for line in _lines(path))
-    return {words[0].rstrip(":"): int(words[1]) for words in found if len(words) == 2 and words[1].isdecimal()}
+def _numbers(path: Path, column: int = 1) -> dict[str, int]:
+    """The number after each name, or in a later column."""
+    lines = ((words[0].rstrip(":"), words[column:]) for line in _lines(path) if (words := line.split()))
+    return {name: int(words[0]) for name, words in lines if words and words[0].isdecimal()}
 
 
 def _lines(path: Path) -> list[str]:
     """Of a file of the system's, which need not be there."""
     try:
-        return path.read_text("utf-8").splitlines()
+        return path.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         return []
