@@ -43,14 +43,14 @@ from manyglot.reports.curves import draw_curves
 from manyglot.reports.history import History
 from manyglot.reports.summary import Summary
 from manyglot.settings import parse
-from manyglot.training.checkpoint import RunState, load_best, optimizer_tensors, read_weights, saved_steps
+from manyglot.training.checkpoint import RunState, load_best, read_weights, saved_steps
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.distributed import Team, num_processes, team
 from manyglot.training.forecast import Beginning, Course, Disk, Forecast
 from manyglot.training.log import read_log
 from manyglot.training.loop import is_finished, last_state, make_optimizer
 from manyglot.training.loop import train as train_model
-from manyglot.training.memory import check_memory
+from manyglot.training.memory import check_memory, shortage
 from manyglot.training.sharding import place_model, whole_model
 from manyglot.training.trackers import check_trackers
 from manyglot.training.trial import try_out
@@ -116,13 +116,16 @@ def train(experiment: Experiment) -> Path:
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """What `train` would do, how long it would take and what it would need; nothing is written."""
+    """What `train` would do, how long it would take and what it would need; nothing is written.
+
+    On a machine whose memory is too small, so that training would be refused, all but the time is told.
+    """
     if num_processes() > 1:
         raise SettingsError("--dry-run is for one process. Start it without torchrun.")
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _material(experiment)
     validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
-    check_memory(model, loader, settings, Team(device))
+    too_large = shortage(model, loader, settings, Team(device))
     place_model(model, settings.shard, Team(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
@@ -137,8 +140,12 @@ def forecast(experiment: Experiment) -> Forecast:
             beginning = Beginning(str(run), "finished" if over else "goes on" if state.step else "new", state.step)
     except ManyglotError as error:
         beginning = Beginning(str(run), "refused", reason=str(error))
-    trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
-    disk = Disk.of(run, model.state_dict(), optimizer_tensors(model, optimizer), settings)
+    trial = None
+    if too_large is None:
+        trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
+    else:
+        beginning = Beginning(str(run), "refused", reason=too_large)
+    disk = Disk.of(run, model, settings)
     course = Course.of(loader, dataset.supervised, settings)
     measured = f"every {settings.validate_every:,} steps: {validation.in_words()}"
     return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, measured)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
 
 from manyglot import workflow
 from manyglot.batches import plan
@@ -198,4 +199,4 @@ def test_of_many_sentences_some_stand_for_all(experiment: Experiment, monkeypatc
 def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     assert "The disk has not enough space for the checkpoints." in workflow.forecast(experiment).warnings()
-    assert Disk.of(experiment.run / "not" / "there", {}, {}, experiment.training).free == 1
+    assert Disk.of(experiment.run / "not" / "there", torch.nn.Linear(2, 2), experiment.training).free == 1

@@ -17,6 +17,7 @@ from manyglot.batches.loader import Loader, Place
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError, SettingsError
+from manyglot.reports.forecast import print_forecast
 from manyglot.training import loop, memory, trial
 from manyglot.training.distributed import Team
 from manyglot.training.memory import available_memory, check_memory
@@ -35,18 +36,35 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return experiment
 
 
-@pytest.mark.parametrize("begin", BOTH)
-def test_a_batch_that_cannot_fit_is_refused(
-    begin: Callable[[Experiment], object], experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
     message = r"A step needs at least \S+ MB of memory, and 200 kB is available\. Lower batches\.max_tokens and"
     with pytest.raises(SettingsError, match=message):
-        begin(experiment)
+        workflow.train(experiment)
     assert not experiment.run.exists()
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(SettingsError, match=r"1 kB is available\. The model alone is too large"):
-        begin(experiment)
+        workflow.train(experiment)
+
+
+def test_a_run_for_a_larger_machine_can_be_planned(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All but what a trial would show, which is not made."""
+    whole = workflow.forecast(experiment)
+    monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
+    found = workflow.forecast(experiment)
+    assert found.trial is None
+    assert found.beginning.state == "refused"
+    assert found.beginning.reason.startswith("A step needs at least")
+    assert (found.course, found.num_parameters, found.disk.needed) == (
+        whole.course,
+        whole.num_parameters,
+        whole.disk.needed,
+    )
+    print_forecast(found.as_json())
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.startswith(("time", "memory"))] == [["time", "–"], ["memory", "–"]]
 
 
 @pytest.mark.parametrize("available", [None, 10**8])

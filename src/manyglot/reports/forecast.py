@@ -54,21 +54,28 @@ def _lines(forecast: Mapping[str, Any]) -> dict[str, str]:
         forecast[part] for part in ("directions", "epoch", "training", "trial", "disk")
     )
     pairs, tokens = (sum(line[what] for line in directions) for what in ("pairs", "tokens"))
-    left, total = forecast["estimated_seconds"], trial["all_memory"]
-    memory = NONE if trial["memory"] is None else size(trial["memory"])
+    tried = _tried(trial, forecast["estimated_seconds"], training["left"]) if trial else {"time": NONE, "memory": NONE}
     return {
         "data": f"{len(directions)} directions, {pairs:,} sentence pairs, {tokens:,} target tokens",
         "an epoch": f"{epoch['batches']:,} batches, {epoch['updates']:,.1f} updates",
         "the run": f"{training['steps']:,} steps of {_number(training['batches_a_step'], 'batch', 'batches')}, "
         f"{training['epochs']:,.2f} epochs",
         "model": f"{forecast['num_parameters']:,} parameters",
-        "time": f"about {duration(left)} for {training['left']:,} steps, without validation and checkpoints",
-        "": f"(an estimate from {trial['num_steps']} steps on {trial['device']}: {trial['seconds']:.3g} s a step, "
-        f"{trial['tokens_per_second']:,.0f} target tokens/s)",
+        **tried,
         "validation": forecast["validation"],
-        "memory": f"{memory} at most in these steps{f', of {size(total)}' if total else ''}",
         "disk": f"{size(disk['checkpoint'])} a checkpoint; {size(disk['needed'])} needed, {size(disk['free'])} free",
         "folder": _folder(forecast["run"]),
+    }
+
+
+def _tried(trial: Mapping[str, Any], seconds: float, left: int) -> dict[str, str]:
+    """What a few steps have shown."""
+    memory, total = (None if trial[part] is None else size(trial[part]) for part in ("memory", "all_memory"))
+    return {
+        "time": f"about {duration(seconds)} for {left:,} steps, without validation and checkpoints",
+        "": f"(an estimate from {trial['num_steps']} steps on {trial['device']}: {trial['seconds']:.3g} s a step, "
+        f"{trial['tokens_per_second']:,.0f} target tokens/s)",
+        "memory": f"{memory or NONE} at most in these steps{f', of {total}' if total else ''}",
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from torch import Tensor
+from torch import nn
 
 from manyglot.batches.loader import Loader
 from manyglot.batches.pairs import PairsIndex
@@ -137,15 +137,14 @@ class Disk:
     free: int
 
     @classmethod
-    def of(
-        cls, run: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], settings: TrainingSettings
-    ) -> Disk:
-        """From what a checkpoint holds."""
-        model, optimizer = (sum(tensor.nbytes for tensor in each.values()) for each in (weights, moments))
+    def of(cls, run: Path, model: nn.Module, settings: TrainingSettings) -> Disk:
+        """From what a checkpoint holds: the weights, and two moments of each."""
+        weights = sum(tensor.nbytes for tensor in model.state_dict().values())
+        checkpoint = weights + 2 * sum(parameter.nbytes for parameter in model.parameters())
         there = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
         kept = settings.keep_checkpoints + settings.keep_best
-        needed = (kept + 1) * (model + optimizer) + model - there
-        return cls(model + optimizer, max(needed, 0), shutil.disk_usage(nearest(run)).free)
+        needed = (kept + 1) * checkpoint + weights - there
+        return cls(checkpoint, max(needed, 0), shutil.disk_usage(nearest(run)).free)
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,8 @@ class Forecast:
     beginning: Beginning
     course: Course
     num_parameters: int
-    trial: Trial
+    trial: Trial | None
+    """Nothing where a step does not fit into the memory."""
     disk: Disk
     validation: str
     """What would be measured now and then, in words."""
@@ -187,8 +187,8 @@ class Forecast:
                 "epochs": course.num_epochs,
             },
             "num_parameters": self.num_parameters,
-            "trial": asdict(self.trial),
-            "estimated_seconds": self.steps_left * self.trial.seconds,
+            "trial": self.trial and asdict(self.trial),
+            "estimated_seconds": self.trial and self.steps_left * self.trial.seconds,
             "disk": asdict(self.disk),
             "validation": self.validation,
             "warnings": self.warnings(),

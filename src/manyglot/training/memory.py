@@ -20,14 +20,20 @@ CACHED = "active_file", "inactive_file", "slab_reclaimable"
 
 
 def check_memory(model: Transformer, loader: Loader, settings: TrainingSettings, team: Team) -> None:
-    """Refuse steps that cannot fit into the memory of a CPU: the system would kill us without a word.
+    """Refuse steps that cannot fit into the memory of a CPU: the system would kill us without a word."""
+    if problem := shortage(model, loader, settings, team):
+        raise SettingsError(problem)
+
+
+def shortage(model: Transformer, loader: Loader, settings: TrainingSettings, team: Team) -> str | None:
+    """Why steps cannot fit into the memory of a CPU, if they cannot.
 
     The model has its weights in memory, whole even if they are to be shared out, and neither gradients nor moments yet:
     the first step makes the moments in its end, the second has them beside what it keeps. Steps were measured to take
     1.1 times what is reckoned here and more, so nothing is refused that would fit.
     """
     if team.device.type != "cpu":
-        return
+        return None
     weights = sum(parameter.nbytes for parameter in model.parameters())
     gradients = weights // team.size if settings.shard else weights
     moments, given_away = 2 * gradients, weights - gradients
@@ -38,12 +44,12 @@ def check_memory(model: Transformer, loader: Loader, settings: TrainingSettings,
     available = available_memory()
     short = available is not None and available < needed
     if not team.any(short):
-        return
+        return None
     there = size(available) if short and available is not None else "less"
     hint = "Lower batches.max_tokens and raise training.accumulation by as much."
     if available is not None and available < for_model:
         hint = "The model alone is too large for this machine, whatever the batches."
-    raise SettingsError(f"A step needs at least {size(needed)} of memory, and {there} is available. {hint}")
+    return f"A step needs at least {size(needed)} of memory, and {there} is available. {hint}"
 
 
 def _kept(model: Transformer, batches: Sequence[Planned], settings: TrainingSettings, team: Team) -> int:
