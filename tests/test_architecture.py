@@ -23,7 +23,7 @@ ROAD = (
 )
 HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
 COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "probe_command", "options"}
-SEES_EVERYTHING = COMMANDS | {"config", "workflow", "translating", "evaluating", "__init__", "__main__"}
+SEES_EVERYTHING = COMMANDS | {"config", "workflow", "learning", "translating", "evaluating", "__init__", "__main__"}
 NOT_BETWEEN = {
     ("decoding", "training"),
     ("evaluation", "training"),

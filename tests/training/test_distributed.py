@@ -34,21 +34,21 @@ TRAINING = {
 }
 IN_DOUBLE = """
 import sys
-from manyglot import workflow
+from manyglot import learning
 from manyglot.cli import main
 from manyglot.training import best
 from manyglot.training.sharding import own_part
 
 best.NOTHING = -1
-new_model, whole_model = workflow.new_model, workflow.whole_model
+new_model, whole_model = learning.new_model, learning.whole_model
 
 def counted(model, team):
     own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
     assert own < 0.6 * all if team.size > 1 and "training.shard=true" in sys.argv else own == all
     return whole_model(model, team)
 
-workflow.new_model = lambda *arguments: new_model(*arguments).double()
-workflow.whole_model = counted
+learning.new_model = lambda *arguments: new_model(*arguments).double()
+learning.whole_model = counted
 main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
 """
 

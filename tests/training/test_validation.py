@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyglot import workflow
+from manyglot import learning, workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.batches.packing import pack
@@ -55,7 +55,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[float, int]:
             return {"dev_bleu": 0.0}, {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "_measures", lambda *_: [Counting([], {})])
+        patch.setattr(learning, "_measures", lambda *_: [Counting([], {})])
         workflow.train(prepared(tmp_path / "counting"))
     return found
 
@@ -83,7 +83,7 @@ def same(one: Path, other: Path) -> bool:
 def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best": 2, "keep_checkpoints": 2})
     model = workflow.train(experiment)
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best; 5 would be one of the last had it not been"
@@ -96,7 +96,7 @@ def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
 def test_without_best_by_the_last_step_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"best_by": None})
     model = workflow.train(experiment)
     assert checkpoints(experiment) == [4, 8]
@@ -113,7 +113,7 @@ def test_a_run_that_gets_no_better_stops_and_is_finished(
     patience: int | None,
     ends: int,
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": patience})
     model = workflow.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
@@ -143,10 +143,10 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
     whole, broken = (
         prepared(tmp_path / name, training={"patience": 3, "keep_best": 2}) for name in ("whole", "broken")
     )
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Crashing(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Crashing(BLEU, steps)])
     with pytest.raises(KeyboardInterrupt):
         workflow.train(broken)
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     expected, got = workflow.train(whole), workflow.train(broken)
     assert checkpoints(broken) == checkpoints(whole) == [4, 5, 7]
     assert same(expected, got)
@@ -160,7 +160,7 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
 def test_a_damaged_best_checkpoint_gives_way_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best": 2})
     model = workflow.train(experiment)
     for step, expected in ((4, 5), (5, 8)):
@@ -174,11 +174,11 @@ def test_a_damaged_best_checkpoint_gives_way_to_the_next(
 def test_another_measure_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     shutil.rmtree(workflow.train(prepared(tmp_path, training={"max_steps": 5})))
     other = Scripted(BLEU, steps)
     other.sample = "another script"
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [other])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [other])
     model = workflow.train(prepared(tmp_path))
     assert "Until now the best step was told by dev_bleu of a script." in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 6
@@ -283,7 +283,7 @@ def test_validation_that_is_dear_says_what_to_change(
 def test_a_model_is_chosen_by_what_is_asked_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path)
     shutil.rmtree(workflow.train(experiment))
     capsys.readouterr()
@@ -306,7 +306,7 @@ def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None
 def test_a_run_that_stops_early_is_logged_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": 2, "log_every": 50})
     workflow.train(experiment)
     assert [line["step"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line] == [6]
