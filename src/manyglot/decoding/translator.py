@@ -19,7 +19,7 @@ from manyglot.decoding.engine import Engine
 from manyglot.decoding.native import Fold, NativeEngine
 from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
-from manyglot.errors import ManyglotError
+from manyglot.errors import LanguageError, ManyglotError
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
 from manyglot.settings import parse
@@ -75,7 +75,10 @@ class Translator:
     @property
     def via(self) -> str | None:
         """The language that it goes by way of, if it does."""
-        return None if self.settings.via is None else self.languages.find(self.settings.via)
+        try:
+            return None if self.settings.via is None else self.languages.find(self.settings.via)
+        except LanguageError as error:
+            raise LanguageError(f"decoding.via: {error}") from None
 
     def translate(
         self,
