@@ -1,7 +1,7 @@
 """The results of the comparison on mix60: kept in small files, and written into mix60.md from them.
 
     python docs/results/mix60.py RUNS/token_src …    # folders named after systems; keeps what is in them
-    python docs/results/mix60.py                     # writes the tables into mix60.md again
+    python docs/results/mix60.py                     # writes the tables into mix60.md and the README again
 
 A folder has `mix60/` and `ntrex/`, outputs of `manyglot evaluate --zero-shot --output`, `probe.json`, of
 `manyglot probe --json`, and the run's `log.jsonl`; `ntrex.2/` and so on may be the same with another `decoding.seed`,
@@ -26,7 +26,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-KEPT, PAGE = HERE / "mix60", HERE / "mix60.md"
+KEPT, PAGE, README = HERE / "mix60", HERE / "mix60.md", HERE.parent.parent / "README.md"
 SYSTEMS = {
     "token_tgt": "Token_tgt",
     "token_src": "Token_src",
@@ -45,6 +45,7 @@ ATTEMPTS = {
     "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",
 }
 """What goes beyond it."""
+BEST = "laa_zero_dec_self_lee_4_5"
 NAMES = SYSTEMS | ATTEMPTS
 PAPER = {
     "token_tgt": (20.74, 24.08, 2.42),
@@ -270,6 +271,15 @@ def _scores(found: Sequence[Kept], test: str) -> Rows:
         yield row
 
 
+def _short_scores(found: Sequence[Kept]) -> Rows:
+    """BLEU on its own test split of the paper's systems and the best of the others."""
+    yield ["guidance", "from English", "into English", "zero-shot", "zero-shot in the right language"]
+    for system in found:
+        if system.name in (*SYSTEMS, BEST):
+            bleu = [f"{system.mean('mix60', part, 'bleu'):.1f}" for part in ("En→XX", "XX→En", "Zero-shot")]
+            yield [label(system), *bleu, f"{system.mean('mix60', 'Zero-shot', 'language_accuracy'):.1f}%"]
+
+
 def _chrf(found: Sequence[Kept]) -> Rows:
     yield ["system", *(f"{part}, {name}" for name in TESTS.values() for part in PARTS)]
     for system in found:
@@ -416,8 +426,17 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
 
 def page() -> str:
     """mix60.md with the tables as they are now."""
-    text = PAGE.read_text("utf-8")
-    for name, block in blocks().items():
+    return _filled(PAGE, blocks())
+
+
+def readme() -> str:
+    """The README with its table as it is now."""
+    return _filled(README, {"mix60": _table(_short_scores(systems()))})
+
+
+def _filled(path: Path, tables: Mapping[str, str]) -> str:
+    text = path.read_text("utf-8")
+    for name, block in tables.items():
         text, number = re.subn(
             rf"(<!-- {name} -->\n).*?(\n<!-- end -->)",
             lambda found, block=block: found[1] + block + found[2],
@@ -425,7 +444,7 @@ def page() -> str:
             flags=re.S,
         )
         if number != 1:
-            raise SystemExit(f"mix60.md should have one place for the table {name}, it has {number}.")
+            raise SystemExit(f"{path.name} should have one place for the table {name}, it has {number}.")
     return text
 
 
@@ -435,3 +454,4 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         draw_languages(KEPT / "languages.png")
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(readme(), encoding="utf-8")
