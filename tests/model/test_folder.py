@@ -90,11 +90,18 @@ def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage
     assert "\n" not in str(caught.value)
 
 
-def test_settings_cut_short_are_noticed(folder: Path) -> None:
+@pytest.mark.parametrize("rest", ["guidance:", "decoding:", "evaluation:", "...\n"])
+def test_settings_cut_short_are_noticed(folder: Path, rest: str) -> None:
     text = (folder / "config.yaml").read_text()
-    (folder / "config.yaml").write_text(text[: text.index("guidance:")])
+    (folder / "config.yaml").write_text(text[: text.index(rest)])
     with pytest.raises(FolderError, match=r"config\.yaml: incomplete"):
         load_model(folder)
+
+
+def test_settings_of_earlier_releases_have_no_marks(folder: Path) -> None:
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.removeprefix("---\n").removesuffix("...\n"))
+    load_model(folder)
 
 
 def test_weights_can_be_read_by_others(folder: Path) -> None:

@@ -69,7 +69,14 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
         "languages": [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in trained.directions],
     }
-    settings = yaml.dump(dict(trained.config), Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
+    settings = yaml.dump(
+        dict(trained.config),
+        Dumper=_PlainDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        explicit_start=True,
+        explicit_end=True,  # so that a file that was cut off is noticed, wherever it was
+    )
     with written_whole(folder) as unfinished:
         save_file(weights, unfinished / "model.safetensors")
         (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
@@ -113,8 +120,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
     """The resolved settings."""
     path = folder / "config.yaml"
     with _damage(path):
-        config = yaml.load(read_file(path, LARGEST_TEXT).decode("utf-8"), _PlainLoader)
-        if not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+        text = read_file(path, LARGEST_TEXT).decode("utf-8")
+        config = yaml.load(text, _PlainLoader)
+        whole = text.rstrip().endswith("\n...") or not text.startswith("---")  # those of earlier releases have neither
+        if not whole or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
             raise ValueError("incomplete")
         return config
 
