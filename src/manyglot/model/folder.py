@@ -36,6 +36,8 @@ from manyglot.vocabulary.subwords import LARGEST_FILE, Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 FORMAT = 1
+FIRST_LINE, LAST_LINE = "# All settings, to the line: end\n", "# end\n"
+"""Of the settings, so that it is noticed if they were cut off; those of earlier releases have neither."""
 SEALED = ("model.safetensors", "subwords.model", "languages.json")
 """Files that are what was saved, or are refused. Settings may be changed: the search goes by those of the folder."""
 
@@ -69,17 +71,10 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
         "languages": [{"id": i, "code": code, "name": name_of(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in trained.directions],
     }
-    settings = yaml.dump(
-        dict(trained.config),
-        Dumper=_PlainDumper,
-        sort_keys=False,
-        allow_unicode=True,
-        explicit_start=True,
-        explicit_end=True,  # so that a file that was cut off is noticed, wherever it was
-    )
+    settings = yaml.dump(dict(trained.config), Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
     with written_whole(folder) as unfinished:
         save_file(weights, unfinished / "model.safetensors")
-        (unfinished / "config.yaml").write_text(settings, encoding="utf-8")
+        (unfinished / "config.yaml").write_text(f"{FIRST_LINE}{settings}{LAST_LINE}", encoding="utf-8")
         trained.vocabulary.subwords.save(unfinished / "subwords.model")
         _write_json(unfinished / "languages.json", languages)
         _write_json(unfinished / "training.json", dict(trained.training))
@@ -122,8 +117,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     with _damage(path):
         text = read_file(path, LARGEST_TEXT).decode("utf-8")
         config = yaml.load(text, _PlainLoader)
-        whole = text.rstrip().endswith("\n...") or not text.startswith("---")  # those of earlier releases have neither
-        if not whole or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+        cut_off = text.startswith(FIRST_LINE) and f"\n{LAST_LINE}" not in text
+        if cut_off or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
             raise ValueError("incomplete")
         return config
 
