@@ -9,8 +9,7 @@ for a system that draws at random. `token_src.s2` is Token_src with another seed
 
 Of a system are kept `mix60/SYSTEM.csv`, a row for each direction and test set, `mix60/SYSTEM.json`: its settings, its
 training and what was probed, and `mix60/SYSTEM.alike.json`: how similar each two languages are to it, from
-`mix60/about.json` in the folder, or where an earlier release wrote that, from `model/`. With folders, the picture of
-the languages is drawn anew, `mix60/languages.png`.
+`mix60/about.json` in the folder, or where an earlier release wrote that, from `model/`.
 """
 
 from __future__ import annotations
@@ -63,26 +62,6 @@ PAPER = {
 REFERENCE = "token_tgt"
 FIELDS = ("num_sentences", "bleu", "chrf", "language_accuracy", "reference_accuracy", "copy_rate", "length_ratio")
 TESTS = {"mix60": "its own test split", "ntrex": "NTREX"}
-DRAWN = (
-    ("token_tgt", "token"),
-    ("token_src.s2", "token"),
-    ("lee_2_5", "lee"),
-    ("laa_dec_self_lee_4_5", "laa"),
-    ("laa_zero_dec_self_lee_4_5", "laa"),
-)
-"""The representations in the picture of the languages, by system and method."""
-FAMILIES = {
-    "Slavic": ("#0072b2", "be bg bs cs hr mk pl ru sk sl sr uk"),
-    "Romance": ("#d55e00", "ca es fr gl it pt ro"),
-    "Germanic": ("#009e73", "da de en is nb nl sv"),
-    "Indo-Iranian": ("#cc79a7", "bn fa hi mr ur"),
-    "Afro-Asiatic": ("#b09000", "ar ha he kab"),
-    "Uralic": ("#6a3d9a", "et fi hu"),
-    "Turkic": ("#56b4e9", "az kk tr"),
-    "Austronesian": ("#8c564b", "id ms tl"),
-}
-"""With their colours. Of Indo-European the branches, or half of the languages would have one colour."""
-OTHERS = "#8d949b"
 
 
 class Direction(NamedTuple):
@@ -122,13 +101,6 @@ class Kept:
             Direction(row["test"], row["source"], row["target"]): {key: float(row[key]) for key in FIELDS if row[key]}
             for row in rows
         }
-
-    @cached_property
-    def alike(self) -> Mapping[str, Any]:
-        """Its languages, and of each representation the similarities of each two of them, where they are kept."""
-        path = KEPT / f"{self.name}.alike.json"
-        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return found
 
     def mean(self, test: str, part: str, key: str) -> float:
         """Over the directions of a part of a test set."""
@@ -365,58 +337,6 @@ def _mantel(found: Sequence[Kept]) -> Rows:
             yield [label(system), result["representation"], *told]
 
 
-def draw_languages(output: Path) -> bool:
-    """Draw the plane and the tree of the languages for each of `DRAWN` that is kept, if there is one."""
-    import matplotlib
-    import numpy as np
-    from matplotlib.figure import Figure
-
-    from manyglot.probing.language_map import Join
-    from manyglot.reports.curves import STYLE
-    from manyglot.reports.language_map import draw_places, draw_tree, name_places
-    from manyglot.reports.language_places import language_places
-
-    wanted = [(Kept(name), method) for name, method in DRAWN if method in Kept(name).alike.get("similarities", {})]
-    maps = [
-        language_places([(label(each), each.alike | {"similarities": {method: each.alike["similarities"][method]}})])[0]
-        for each, method in wanted
-    ]
-    if not maps:
-        return False
-    shades = {name: shade for name, (shade, _) in FAMILIES.items()}
-    family = {code: name for name, (_, codes) in FAMILIES.items() for code in codes.split()}
-    with matplotlib.rc_context(STYLE | {"axes.grid": False}):
-        figure = Figure(figsize=(max(2.9 * len(maps), 8), 11), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.08)
-        grid = figure.subplots(2, len(maps), height_ratios=(1, 2.6), squeeze=False)
-        for (above, below), each in zip(grid.T, maps, strict=True):
-            codes, place_L2 = [language["code"] for language in each["languages"]], np.array(each["plane"])
-            kinds = {name: [i for i, code in enumerate(codes) if family.get(code) == name] for name in FAMILIES}
-            kinds["other"] = [i for i, code in enumerate(codes) if code not in family]
-            draw_places(above, place_L2, kinds, shades)
-            above.set_title(
-                f"{each['run']}: {each['method']}\nplane, {100 * each['spread']:.0f}% of the spread", fontsize=9
-            )
-            draw_tree(below, [Join(*join) for join in each["joins"]], each["order"])
-            for row, i in enumerate(each["order"]):
-                shade = shades.get(family.get(codes[i], ""), OTHERS)
-                below.annotate(
-                    codes[i],
-                    (1, row),
-                    (3, 0),
-                    ("axes fraction", "data"),
-                    "offset points",
-                    fontsize=7.5,
-                    va="center",
-                    color=shade,
-                )
-        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
-        for (above, _), each in zip(grid.T, maps, strict=True):
-            name_places(above, np.array(each["plane"]), [language["code"] for language in each["languages"]], 6)
-        figure.savefig(output, dpi=110)
-    return True
-
-
 def _table(rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     head, *body = [list(row) for row in rows]
@@ -451,7 +371,5 @@ def _filled(path: Path, tables: Mapping[str, str]) -> str:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         keep(Path(argument))
-    if sys.argv[1:]:
-        draw_languages(KEPT / "languages.png")
     PAGE.write_text(page(), encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")
