@@ -107,7 +107,8 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "does not exist" in mistake(capsys, "translate", tmp_path / "x", "--to", "qab")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     assert "is not finished" in mistake(capsys, "translate", tmp_path / "run" / "model", "--to", "qab")
-    assert f"Did you mean {model}?" in mistake(capsys, "translate", trained.run, "--to", "qab")
+    for wrong in (trained.run, trained.run / "modle"):
+        assert f"Did you mean {model}?" in mistake(capsys, "translate", wrong, "--to", "qab")
     assert "is as it is" in mistake(capsys, "describe", model, "--set", "seed=1")
     assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
         capsys, "translate", model, "--to", "de"

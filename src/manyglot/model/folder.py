@@ -218,9 +218,9 @@ def _read_format(folder: Path) -> dict[str, Any]:
         card = dict(json.loads(read_file(folder / "format.json", LARGEST_TEXT)))
         version = card["format"]
     except (FolderError, LookupError, RecursionError, TypeError, ValueError):
-        inside = folder / "model"
-        hint = f" Did you mean {inside}?" if (inside / "format.json").exists() else ""
-        if not folder.exists() and (folder.parent / "checkpoints").is_dir():
+        models = [each for each in (folder / "model", folder.parent / "model") if (each / "format.json").exists()]
+        hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
+        if not models and not folder.exists() and (folder.parent / "checkpoints").is_dir():
             hint = f" The run in {folder.parent} is not finished; `manyglot train` goes on with it."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
