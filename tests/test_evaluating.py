@@ -104,7 +104,7 @@ def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_pa
         running.append(subprocess.Popen(arguments, env=environment, text=True, **pipes))  # type: ignore[call-overload]
     told = [process.communicate(timeout=200) for process in running]
     assert [process.returncode for process in running] == [0, 0], told
-    assert "translating 6 directions with 2 processes, the share of the first 32/32 done" in told[0][1]
+    assert "translating 6 directions with 2 processes, the share of the first 24/24 done" in told[0][1]
     assert "zero-shot" in told[0][0]
     assert told[1][0] == "", "one of them speaks"
     check_same(tmp_path / "scores", whole)

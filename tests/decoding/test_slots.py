@@ -143,3 +143,20 @@ def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
         assert ids(found) == ids(expected)
         for mine, theirs in zip(found, expected, strict=True):
             assert [h.score for h in mine] == pytest.approx([h.score for h in theirs], abs=1e-4)
+
+
+@given(st.lists(st.integers(0, 12), max_size=30), st.integers(26, 60), st.integers(1, 8))
+def test_batches_keep_what_can_be_read_at_once(lengths: list[int], most_tokens: int, most: int) -> None:
+    """Tags and ends included; each has long sentences and short ones, the long ones first."""
+    search = SlotSearch(make("source"), DecodingSettings())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slots, "TOKENS", most_tokens)
+        patch.setattr(slots, "SENTENCES", most)
+        batches = search.batches([[5] * length for length in lengths])
+    assert sorted(row for batch in batches for row in batch) == [row for row, length in enumerate(lengths) if length]
+    for batch in batches:
+        sizes = [lengths[row] for row in batch]
+        assert sizes == sorted(sizes, reverse=True)
+        assert len(batch) <= most
+        assert sum(size + len(search.tags[0].source) + 1 for size in sizes) <= most_tokens
+    assert max(map(len, batches), default=0) - min(map(len, batches), default=0) <= 1

@@ -54,13 +54,27 @@ def run(translator: Translator, *arguments: Any) -> dict[Direction, list[str]]:
     return translate_chosen(translator, CHOSEN, *arguments)  # type: ignore[arg-type]
 
 
-def test_a_sentence_is_beside_itself_for_all_its_targets() -> None:
+def test_directions_are_translated_together_whatever_their_languages() -> None:
     translator = Translator()
     assert run(translator) == EXPECTED
-    assert len(translator.calls) == 4, "a call for each source language"
-    texts, targets, _ = translator.calls[0]
-    assert texts[:4] == ["de 0", "de 0", "de 0", "de 1"]
-    assert targets[:4] == ["en", "fr", "sw", "en"]
+    assert len(translator.calls) == 1
+
+
+def test_a_sentence_has_its_place_whatever_the_blocks() -> None:
+    """So that what is drawn at random is the same on each machine."""
+    placed = []
+    for at_once in (1, 5, 1000):
+        translator = Translator(at_once)
+        run(translator)
+        placed.append(
+            {
+                (first + i): pair
+                for texts, to, first in translator.calls
+                for i, pair in enumerate(zip(texts, to, strict=True))
+            }
+        )
+    assert len(placed[0]) == sum(map(len, EXPECTED.values()))
+    assert placed[0] == placed[1] == placed[2]
 
 
 def test_only_directions_without_training_go_by_way_of_another_language() -> None:
@@ -85,6 +99,13 @@ def test_places_do_not_depend_on_what_is_kept(tmp_path: Path) -> None:
         run(first, Kept(tmp_path, {}))
     assert run(second, Kept(tmp_path, {})) == EXPECTED
     assert first.calls + second.calls == whole.calls, "nothing is translated twice, and all in the same places"
+
+
+def test_several_processes_have_enough_to_share() -> None:
+    translators = [Translator() for _ in range(2)]
+    outputs = [run(translator, None, Part(rank, 2)) for rank, translator in enumerate(translators)]
+    assert outputs[0] | outputs[1] == EXPECTED
+    assert all(len(translator.calls) > 1 for translator in translators)
 
 
 def test_processes_share_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,15 @@ from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.belt import Belt
 from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.sampling import Sampler
-from manyglot.decoding.slots import SENTENCES, SlotSearch
+from manyglot.decoding.slots import SlotSearch
 from manyglot.devices import Precision, cpu_has_half, in_half
 from manyglot.errors import ManyglotError
 from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.progress import Bar
 
+LINES_IN_SLOTS = 16_384
+"""Sentences of a stream for which a GPU is not idle for long while the last of them end."""
 MANY = 500
 """Sentences for which it pays to fold a model."""
 WIDE = 512
@@ -52,7 +54,7 @@ class NativeEngine:
     ) -> None:
         self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
         self.fold, self._in_slots = fold, device.type == "cuda" and have_kernels()
-        self.at_once = SENTENCES if self._in_slots else LINES_AT_ONCE
+        self.at_once = LINES_IN_SLOTS if self._in_slots else LINES_AT_ONCE
         self._forms: dict[_Form, Transformer] = {}
         self._belts: dict[tuple[_Form, int], dict[int, Belt]] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, count
+from math import ceil
 
 import numpy as np
 import torch
@@ -28,8 +29,10 @@ AT_ONCE = 65_536
 """Tokens that the encoder reads at once."""
 SHARE, FREE = 0.4, 0.6
 """Of a GPU's memory, and of what is free of it, for the past and the scores of all beams: others may be training."""
-TOKENS, SENTENCES = 2**18, 2**14
+TOKENS, SENTENCES = 2**19, 2**15
 """What is read before it is translated: at most so many tokens of at most so many sentences."""
+SHARE_READ = 0.1
+"""Of a GPU's memory, for what the encoder makes of them."""
 
 
 class SlotSearch:
@@ -46,18 +49,19 @@ class SlotSearch:
         self.model, self.tags, self.settings = model, model.tags() if tags is None else tags, settings
         self.exact_VD, self.belts = exact_VD, {} if belts is None else belts
 
-    def batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Sentences that are not empty, longest first, as many as can be read at once."""
-        batch: list[int] = []
-        tokens = 0
-        for row in longest_first(sources):
-            tokens += len(sources[row])
-            if batch and (tokens > TOKENS or len(batch) == SENTENCES):
-                yield batch
-                batch, tokens = [], len(sources[row])
-            batch.append(row)
-        if batch:
-            yield batch
+    def batches(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Sentences that are not empty, longest first, in batches that can be read at once.
+
+        Each has long ones and short ones, so that at its end only short ones are under way, and not for long.
+        """
+        order = longest_first(sources)
+        if not order:
+            return []
+        around = len(self.tags[0].source) + 1
+        tokens, longest = sum(len(sources[row]) + around for row in order), len(sources[order[0]]) + around
+        each = max(longest, self._most_tokens() - longest)  # on average, for the first has up to the longest more
+        number = max(ceil(tokens / each), ceil(len(order) / SENTENCES))
+        return [order[first::number] for first in range(number)]
 
     @torch.inference_mode()
     def search(
@@ -116,6 +120,15 @@ class SlotSearch:
             free, total = torch.cuda.mem_get_info(weight.device)
             most = min(most, int(min(SHARE * total, FREE * free)) // size)
         return next((few for few in (*SMALL, *LARGER) if num_sentences <= few <= most), max(1, most))
+
+    def _most_tokens(self) -> int:
+        """Those that can be read at once: a power of two, as much as a belt has room for."""
+        weight = self.model.embedding.weight
+        if not weight.is_cuda:
+            return TOKENS
+        size = 2 * len(self.model.decoder) * self.model.settings.width * weight.element_size()
+        _, total = torch.cuda.mem_get_info(weight.device)
+        return min(TOKENS, 1 << (int(SHARE_READ * total) // size).bit_length() - 1)
 
     def _belt(self, job: Job) -> Belt:
         """One that holds the job. Two are kept: a small one, for sentences that come alone, and a large one.

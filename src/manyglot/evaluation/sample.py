@@ -15,7 +15,7 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
 from manyglot.evaluation.scores import check_tokenizers, score
-from manyglot.evaluation.translate import translate_directions
+from manyglot.evaluation.translate import sources_of, translate_directions
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.settings import Settings
@@ -58,7 +58,7 @@ class DevTranslations:
 
     def __call__(self, model: Transformer) -> Scores:
         """Translate and compare with the references."""
-        outputs = translate_directions(self.translator(model), self.rows)
+        outputs = translate_directions(self.translator(model), sources_of(self.rows))
         found = {d: score(outputs[d], [row[d.target] for row in rows], d.target) for d, rows in self.rows.items()}
         means = {"dev_bleu": fmean(s.bleu for s in found.values()), "dev_chrf": fmean(s.chrf for s in found.values())}
         return means, {direction: {"bleu": s.bleu, "chrf": s.chrf} for direction, s in found.items()}
@@ -82,7 +82,7 @@ class ZeroShotTranslations:
     def __call__(self, model: Transformer) -> Scores:
         """Translate and tell the languages."""
         found = {}
-        for direction, outputs in translate_directions(self.translator(model), self.rows).items():
+        for direction, outputs in translate_directions(self.translator(model), sources_of(self.rows)).items():
             share = accuracy(labels_of(self.identifier, outputs), self.identifier.label(direction.target))
             assert share is not None, "only directions whose target language can be told are drawn"
             found[direction] = share

@@ -1,9 +1,10 @@
-"""The test sentences of many directions, translated source by source, in one process or several."""
+"""The test sentences of many directions, in one process or several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import NamedTuple, Protocol
 
 from manyglot.corpus.languages import Direction
@@ -14,6 +15,8 @@ from manyglot.progress import Bar, bar, say
 Row = Mapping[str, str]
 BLOCKS_AT_ONCE = 4
 """What is translated between two times of writing, in sentences that the engine likes to be given together."""
+BLOCKS_EACH = 4
+"""Those that fall to each of several processes at least, so that all have about as much to do."""
 
 
 class Processes(Protocol):
@@ -39,11 +42,16 @@ class Chosen:
 
     def sources(self) -> dict[Direction, list[str]]:
         """The sentences to translate."""
-        return {direction: [row[direction.source] for row in rows] for direction, rows in self.rows.items()}
+        return sources_of(self.rows)
+
+
+def sources_of(rows: Mapping[Direction, Sequence[Row]]) -> dict[Direction, list[str]]:
+    """The sentences of each direction to translate."""
+    return {direction: [row[direction.source] for row in those] for direction, those in rows.items()}
 
 
 class _Block(NamedTuple):
-    """Directions from one language that are translated together."""
+    """Directions that are translated together."""
 
     directions: list[Direction]
     first: int
@@ -64,55 +72,52 @@ def translate_chosen(
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
     by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
-    blocks = list(_blocks(sources, by_way, BLOCKS_AT_ONCE * translator.engine.at_once))
-    missing = [each for each in blocks if not all(direction in done for direction in each.directions)]
-    mine = [block for _, block in processes.share(missing)] if processes else missing
-    total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
-    share = f" with {processes.size} processes, the share of the first" if processes and processes.size > 1 else ""
-    before = 0 if share else total - todo
-    with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
-        for block in mine:
-            outputs = _translate(translator if block.by_way else direct, block, sources, progress)
+    total, before = (sum(len(sources[direction]) for direction in those) for those in (sources, done))
+    enough, share = BLOCKS_AT_ONCE * translator.engine.at_once, ""
+    several = processes if processes and processes.size > 1 else None
+    if several:
+        enough = min(enough, (total - before) // (BLOCKS_EACH * several.size))
+        share = f" with {several.size} processes, the share of the first"
+    blocks = list(_blocks(sources, by_way, done, enough))
+    if several:
+        blocks = [block for _, block in several.share(blocks)]
+        total, before = sum(len(sources[direction]) for block in blocks for direction in block.directions), 0
+    with bar(f"translating {len(sources)} directions{share}", total=total, done=before) as progress:
+        for block in blocks:
+            texts = {direction: sources[direction] for direction in block.directions}
+            way = translator if block.by_way else direct
+            outputs = translate_directions(way, texts, progress, block.first)
             done |= outputs
             if kept:
-                kept.add(outputs, sources)
+                kept.add(outputs, texts)
     return {direction: done[direction] for direction in sources if direction in done}
 
 
-def _blocks(sources: Mapping[Direction, Sequence[str]], by_way: frozenset[Direction], least: int) -> Iterator[_Block]:
-    """Directions from one language that are translated together: all of them, or as many as are enough for a while."""
-    first = 0
-    for start_and_way in dict.fromkeys((direction.source, direction in by_way) for direction in sources):
+def _blocks(
+    sources: Mapping[Direction, Sequence[str]], by_way: Set[Direction], done: Container[Direction], enough: int
+) -> Iterator[_Block]:
+    """The directions that are not done, as many together as are enough; those from one language follow one another.
+
+    The place of a sentence among all is the same however they are cut into blocks.
+    """
+    order = sorted(sources, key=lambda d: (d in by_way, d.source))
+    places = dict(zip(order, accumulate((len(sources[d]) for d in order), initial=0), strict=False))
+    for (is_done, so), neighbours in groupby(order, key=lambda d: (d in done, d in by_way)):
         block: list[Direction] = []
-        start = first
-        for direction in [d for d in sources if (d.source, d in by_way) == start_and_way]:
+        for direction in () if is_done else neighbours:
             block.append(direction)
-            first += len(sources[direction])
-            if first - start >= least:
-                yield _Block(block, start, start_and_way[1])
-                block, start = [], first
+            if sum(len(sources[d]) for d in block) >= enough:
+                yield _Block(block, places[block[0]], so)
+                block = []
         if block:
-            yield _Block(block, start, start_and_way[1])
-
-
-def _translate(
-    translator: Translator, block: _Block, sources: Mapping[Direction, Sequence[str]], progress: Bar
-) -> dict[Direction, list[str]]:
-    """A sentence with all its targets side by side, so that it is read once."""
-    longest = max(len(sources[direction]) for direction in block.directions)
-    each = [(d, i) for i in range(longest) for d in block.directions if i < len(sources[d])]
-    texts, targets = [sources[d][i] for d, i in each], [d.target for d, _ in each]
-    outputs: dict[Direction, list[str]] = {direction: [] for direction in block.directions}
-    for (direction, _), output in zip(each, translator.translate(texts, targets, progress, block.first), strict=True):
-        outputs[direction].append(output)
-    return outputs
+            yield _Block(block, places[block[0]], so)
 
 
 def translate_directions(
-    translator: Translator, tests: Mapping[Direction, Sequence[Mapping[str, str]]], progress: Bar | None = None
+    translator: Translator, sources: Mapping[Direction, Sequence[str]], progress: Bar | None = None, first: int = 0
 ) -> dict[Direction, list[str]]:
     """All directions in one call, so that batches mix target languages and waste nothing."""
-    texts = [row[direction.source] for direction, test in tests.items() for row in test]
-    targets = [direction.target for direction, test in tests.items() for _ in test]
-    outputs = iter(translator.translate(texts, targets, progress))
-    return {direction: [next(outputs) for _ in test] for direction, test in tests.items()}
+    texts = [text for texts in sources.values() for text in texts]
+    targets = [direction.target for direction, texts in sources.items() for _ in texts]
+    outputs = iter(translator.translate(texts, targets, progress, first))
+    return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}

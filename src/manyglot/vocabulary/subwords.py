@@ -95,7 +95,8 @@ class Subwords:
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Join subword ids into sentences."""
         theirs = ids if self._same else [[self._theirs[i] for i in each] for each in ids]
-        return [str(self._processor.DecodeIds(list(each))) for each in theirs]
+        texts: list[str] = self._processor.DecodeIds([list(each) for each in theirs]) if theirs else []
+        return texts
 
 
 def train_subwords(texts: Iterable[str], settings: VocabularySettings) -> Subwords:
