@@ -41,6 +41,7 @@ SYSTEMS = {
 """In the order of the tables, with their names in the paper."""
 ATTEMPTS = {
     "laa_zero_dec_self_lee_4_5": "LAA_dec.self (gain 0) + LEE_4,5",
+    "laa_zero_dec_self_cross": "LAA_dec.self,cros (gain 0)",
     "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",
 }
 """What goes beyond it."""
@@ -165,7 +166,7 @@ def losses(log: Path) -> dict[str, dict[str, float]]:
 
 def draws(folder: Path) -> list[dict[str, float]]:
     """BLEU on NTREX by part with each seed of decoding, if there are several."""
-    paths = [folder / "ntrex", *sorted(folder.glob("ntrex.*"))]
+    paths = [folder / "ntrex", *sorted(folder.glob("ntrex.[0-9]*"))]
     found = []
     for path in paths if len(paths) > 1 else []:
         directions = json.loads((path / "results.json").read_text("utf-8"))["directions"]
