@@ -8,23 +8,31 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manyglot import workflow
 from manyglot.config import Experiment
 from manyglot.corpus.sources import make_zero_shot_tests
+from manyglot.decoding import native
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation import translate
 from manyglot.probing.representations import read_representations
 from manyglot.reports.language_places import pairs_of
 from manyglot.reports.page import read_run
 
+IN_SMALL_BLOCKS = """
+from manyglot import cli
+from manyglot.decoding import native
+native.LINES_AT_ONCE = 1
+cli.main()
+"""
+
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translate, "BLOCKS_AT_ONCE", 0)
+    monkeypatch.setattr(native, "LINES_AT_ONCE", 1)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +82,16 @@ def test_an_interrupted_evaluation_goes_on(
     assert not (tmp_path / "scores.unfinished").exists()
 
 
+@pytest.mark.parametrize("other", [{"overrides": ["decoding.beam=1"]}, {"zero_shot": True}])
 def test_translations_of_other_settings_are_not_used(
-    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: Experiment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    other: dict[str, Any],
 ) -> None:
+    """Nor those among other sentences: a sentence's place among all may tell what is drawn at random."""
+
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -85,9 +100,10 @@ def test_translations_of_other_settings_are_not_used(
         broken.setattr("manyglot.evaluating.judge", fail)
         with pytest.raises(KeyboardInterrupt):
             workflow.evaluate(model, trained.data, output=output)
-    workflow.evaluate(model, trained.data, output=output, overrides=["decoding.beam=1"])
+    workflow.evaluate(model, trained.data, output=output, **other)
     assert "translated already" not in capsys.readouterr().err
-    assert json.loads((output / "results.json").read_text("utf-8"))["settings"]["decoding"]["beam"] == 1
+    results = json.loads((output / "results.json").read_text("utf-8"))
+    assert results["settings"]["decoding"]["beam"] == (1 if "overrides" in other else 2)
 
 
 def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_path: Path) -> None:
@@ -95,7 +111,15 @@ def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_pa
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     running = []
-    command = [sys.executable, "-m", "manyglot", "evaluate", str(trained.run / "model"), "--data", str(trained.data)]
+    command = [
+        sys.executable,
+        "-c",
+        IN_SMALL_BLOCKS,
+        "evaluate",
+        str(trained.run / "model"),
+        "--data",
+        str(trained.data),
+    ]
     for rank in range(2):
         places = {"WORLD_SIZE": 2, "RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port, "MASTER_ADDR": "127.0.0.1"}
         environment = {**os.environ, **{key: str(value) for key, value in places.items()}}

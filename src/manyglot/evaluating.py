@@ -25,7 +25,7 @@ from manyglot.evaluation.common import common_part
 from manyglot.evaluation.comparison import folders_of, name_runs
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, identifier_of, judge
 from manyglot.evaluation.identify import Identifier
-from manyglot.evaluation.kept import Kept
+from manyglot.evaluation.kept import Kept, digest
 from manyglot.evaluation.translate import Chosen, translate_chosen
 from manyglot.folders import checksum, continued, is_empty, unfinished_of
 from manyglot.model.folder import TrainedModel, load_model
@@ -76,7 +76,7 @@ def evaluate(
             translate_chosen(task.translator, task.chosen, kept, processes)
             processes.wait()
             if processes.leads:
-                evaluation = task.judge(kept.read(task.chosen.sources()))
+                evaluation = task.judge(kept.read())
                 write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
                 kept.clear()
         processes.wait()
@@ -133,11 +133,12 @@ class _Task:
         return cls(folder, trained, dataset, judged, translator, chosen, identifier, test)
 
     def origin(self) -> dict[str, Any]:
-        """What outputs depend on, beside their sources."""
+        """What outputs depend on."""
         files = sorted(path for path in self.folder.iterdir() if path.is_file())
         return {
             "model": {path.name: checksum(path) for path in files},
             "decoding": self.judged.decoding.model_dump(mode="json"),
+            "sentences": digest([[*direction, texts] for direction, texts in self.chosen.sources().items()]),
         }
 
     def judge(self, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:

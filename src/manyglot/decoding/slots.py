@@ -103,7 +103,7 @@ class SlotSearch:
             forced_SP=torch.cat([tags_LP[lang_S], _cut(prefixes or [()] * len(limits), limits)], dim=1),
             start_S=torch.from_numpy(length_S.cumsum() - length_S),
             length_S=torch.from_numpy(length_S),
-            num_slots=self._num_slots(len(length_S), int(limits.max()) + self._num_tags + 1),
+            num_slots=self._num_slots(length_S, int(limits.max()) + self._num_tags + 1),
         )
 
     @property
@@ -111,24 +111,29 @@ class SlotSearch:
         """Before an output: all languages have as many."""
         return len(self.tags[0].target)
 
-    def _num_slots(self, num_sentences: int, num_positions: int) -> int:
+    def _num_slots(self, length_S: np.ndarray, num_positions: int) -> int:
         """Those of the smallest belt that has one for each sentence, or as many as there is room for."""
         most, weight = ROWS // self.settings.beam, self.model.embedding.weight
         if weight.is_cuda:
-            past = 2 * len(self.model.decoder) * round_up(num_positions) * self.model.settings.width
-            size = self.settings.beam * (past + len(weight)) * weight.element_size()
+            past = round_up(num_positions) * self._token_size
+            size = self.settings.beam * (past + len(weight) * weight.element_size())
             free, total = torch.cuda.mem_get_info(weight.device)
-            most = min(most, int(min(SHARE * total, FREE * free)) // size)
-        return next((few for few in (*SMALL, *LARGER) if num_sentences <= few <= most), max(1, most))
+            read = round_up(int(length_S.sum())) * self._token_size
+            most = min(most, int(min(SHARE * total, FREE * free - read)) // size)
+        return next((few for few in (*SMALL, *LARGER) if len(length_S) <= few <= most), max(1, most))
 
     def _most_tokens(self) -> int:
         """Those that can be read at once: a power of two, as much as a belt has room for."""
         weight = self.model.embedding.weight
         if not weight.is_cuda:
             return TOKENS
-        size = 2 * len(self.model.decoder) * self.model.settings.width * weight.element_size()
         _, total = torch.cuda.mem_get_info(weight.device)
-        return min(TOKENS, 1 << (int(SHARE_READ * total) // size).bit_length() - 1)
+        return min(TOKENS, 1 << (int(SHARE_READ * total) // self._token_size).bit_length() - 1)
+
+    @property
+    def _token_size(self) -> int:
+        """Bytes of the keys and values of a token, in all layers."""
+        return 2 * len(self.model.decoder) * self.model.settings.width * self.model.embedding.weight.element_size()
 
     def _belt(self, job: Job) -> Belt:
         """One that holds the job. Two are kept: a small one, for sentences that come alone, and a large one.

@@ -1,14 +1,14 @@
 """Translations that are kept while an evaluation is under way, so that an interrupted one goes on.
 
-A file holds what one process has translated, a direction in a line. Its first line says what outputs depend on, the
-model and the search, and each other line which sources it is the translation of. What was made from something else is
-not used, and a line that was cut off when the process was killed is no line.
+A file holds what one process has translated, a direction in a line. Its first line says what outputs depend on: the
+model, the search, and all sentences, since what is drawn at random depends on a sentence's place among them. What was
+made from something else is not used, and a line that was cut off when the process was killed is no line.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -24,24 +24,17 @@ class Kept:
 
     def __init__(self, folder: Path, origin: Mapping[str, Any], rank: int = 0) -> None:
         self.folder, self.first_line = folder, json.dumps({"origin": origin}, sort_keys=True)
-        self._name = f"translated-{_digest([self.first_line])}"
+        self._name = f"translated-{digest([self.first_line])}"
         self.path = folder / f"{self._name}-{rank}.jsonl"
 
-    def read(self, sources: Mapping[Direction, Sequence[str]]) -> dict[Direction, list[str]]:
-        """The outputs of directions, given with their source sentences, that are there already."""
-        wanted = {direction: _digest(texts) for direction, texts in sources.items()}
-        found = {}
-        for line in self._lines():
-            direction = Direction(line["source"], line["target"])
-            if wanted.get(direction) == line["sources"] and len(line["outputs"]) == len(sources[direction]):
-                found[direction] = line["outputs"]
-        return found
+    def read(self) -> dict[Direction, list[str]]:
+        """The outputs that are there already."""
+        return {Direction(line["source"], line["target"]): line["outputs"] for line in self._lines()}
 
-    def add(self, outputs: Mapping[Direction, list[str]], sources: Mapping[Direction, Sequence[str]]) -> None:
+    def add(self, outputs: Mapping[Direction, list[str]]) -> None:
         """Write the outputs of some directions, all of them at once."""
         lines = "".join(
-            json.dumps({**direction._asdict(), "sources": _digest(sources[direction]), "outputs": texts}) + "\n"
-            for direction, texts in outputs.items()
+            json.dumps({**direction._asdict(), "outputs": texts}) + "\n" for direction, texts in outputs.items()
         )
         try:
             begun = self._is_begun()
@@ -76,8 +69,9 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         values: dict[str, Any] = json.loads(line)
     except ValueError:
         return None
-    return values if isinstance(values, dict) and values.keys() >= {"source", "target", "sources", "outputs"} else None
+    return values if isinstance(values, dict) and values.keys() >= {"source", "target", "outputs"} else None
 
 
-def _digest(texts: Sequence[str]) -> str:
-    return blake2b(json.dumps(texts).encode(), digest_size=8).hexdigest()
+def digest(things: Any) -> str:
+    """Of anything that JSON can say."""
+    return blake2b(json.dumps(things).encode(), digest_size=8).hexdigest()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from manyglot.corpus.languages import Direction
@@ -13,10 +13,6 @@ from manyglot.evaluation.kept import Kept
 from manyglot.progress import Bar, bar, say
 
 Row = Mapping[str, str]
-BLOCKS_AT_ONCE = 4
-"""What is translated between two times of writing, in sentences that the engine likes to be given together."""
-BLOCKS_EACH = 4
-"""Those that fall to each of several processes at least, so that all have about as much to do."""
 
 
 class Processes(Protocol):
@@ -65,52 +61,45 @@ def translate_chosen(
 ) -> dict[Direction, list[str]]:
     """The outputs of all directions, or of those that fall to this process; what was kept is not translated again."""
     sources = chosen.sources()
-    done = kept.read(sources) if kept else {}
+    done = kept.read() if kept else {}
     direct = translator.with_settings(via=None) if translator.via else translator
     if processes:
         processes.wait()  # until all have read, for all deal out the same
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
     by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
-    total, before = (sum(len(sources[direction]) for direction in those) for those in (sources, done))
-    enough, share = BLOCKS_AT_ONCE * translator.engine.at_once, ""
-    several = processes if processes and processes.size > 1 else None
-    if several:
-        enough = min(enough, (total - before) // (BLOCKS_EACH * several.size))
-        share = f" with {several.size} processes, the share of the first"
-    blocks = list(_blocks(sources, by_way, done, enough))
-    if several:
-        blocks = [block for _, block in several.share(blocks)]
-        total, before = sum(len(sources[direction]) for block in blocks for direction in block.directions), 0
-    with bar(f"translating {len(sources)} directions{share}", total=total, done=before) as progress:
-        for block in blocks:
+    blocks = list(_blocks(sources, by_way, translator.engine.at_once))
+    missing = [each for each in blocks if not done.keys() >= set(each.directions)]
+    mine = [block for _, block in processes.share(missing)] if processes else missing
+    total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
+    share = f" with {processes.size} processes, the share of the first" if processes and processes.size > 1 else ""
+    before = 0 if share else total - todo
+    with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
+        for block in mine:
             texts = {direction: sources[direction] for direction in block.directions}
-            way = translator if block.by_way else direct
-            outputs = translate_directions(way, texts, progress, block.first)
+            outputs = translate_directions(translator if block.by_way else direct, texts, progress, block.first)
             done |= outputs
             if kept:
-                kept.add(outputs, texts)
+                kept.add(outputs)
     return {direction: done[direction] for direction in sources if direction in done}
 
 
-def _blocks(
-    sources: Mapping[Direction, Sequence[str]], by_way: Set[Direction], done: Container[Direction], enough: int
-) -> Iterator[_Block]:
-    """The directions that are not done, as many together as are enough; those from one language follow one another.
+def _blocks(sources: Mapping[Direction, Sequence[str]], by_way: Set[Direction], enough: int) -> Iterator[_Block]:
+    """As many directions as are enough, those from one language one after another.
 
-    The place of a sentence among all is the same however they are cut into blocks.
+    They depend neither on what is kept nor on the processes, and the place of a sentence among all not on the blocks.
     """
-    order = sorted(sources, key=lambda d: (d in by_way, d.source))
-    places = dict(zip(order, accumulate((len(sources[d]) for d in order), initial=0), strict=False))
-    for (is_done, so), neighbours in groupby(order, key=lambda d: (d in done, d in by_way)):
-        block: list[Direction] = []
-        for direction in () if is_done else neighbours:
+    place = 0
+    for so, neighbours in groupby(sorted(sources, key=lambda d: (d in by_way, d.source)), key=lambda d: d in by_way):
+        block, first = [], place
+        for direction in neighbours:
             block.append(direction)
-            if sum(len(sources[d]) for d in block) >= enough:
-                yield _Block(block, places[block[0]], so)
-                block = []
+            place += len(sources[direction])
+            if place - first >= enough:
+                yield _Block(block, first, so)
+                block, first = [], place
         if block:
-            yield _Block(block, places[block[0]], so)
+            yield _Block(block, first, so)
 
 
 def translate_directions(
