@@ -62,6 +62,7 @@ PAPER = {
 """BLEU on TED-59 in the paper: from English, into English, zero-shot."""
 REFERENCE = "token_tgt"
 FIELDS = ("num_sentences", "bleu", "chrf", "language_accuracy", "reference_accuracy", "copy_rate", "length_ratio")
+CURVES = ("dev_bleu", "zero_shot_language_accuracy")
 TESTS = {"mix60": "its own test split", "ntrex": "NTREX"}
 
 
@@ -128,7 +129,7 @@ def keep(folder: Path) -> None:
     kept = {
         "num_parameters": about["num_parameters"],
         "training": about["training"],
-        "dev_bleu": about["curves"]["dev_bleu"],
+        **{key: about["curves"][key] for key in CURVES},
         "losses": losses(folder / "log.jsonl"),
         "draws": draws(folder),
         "config": config,
@@ -293,13 +294,14 @@ def _training(found: Sequence[Kept]) -> Rows:
         "time",
         "tokens/s",
         "dev BLEU at a quarter, half, three quarters, the end",
+        "zero-shot LangAcc there",
     ]
     for system in found:
         training = system.about["training"]
         tokens, seconds = training["target_tokens"], training["seconds"]
-        curve = ", ".join(f"{value:.1f}" for _, value in system.about["dev_bleu"])
+        curves = [", ".join(f"{value:.1f}" for _, value in system.about[key]) for key in CURVES]
         time = f"{int(seconds // 60)} min {seconds % 60:.0f} s"
-        yield [label(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", curve]
+        yield [label(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", *curves]
 
 
 def _losses(found: Sequence[Kept]) -> Rows:
