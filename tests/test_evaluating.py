@@ -18,6 +18,7 @@ from manyglot.corpus.sources import make_zero_shot_tests
 from manyglot.decoding import native
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
+from manyglot.evaluation import translate
 from manyglot.probing.representations import read_representations
 from manyglot.reports.language_places import pairs_of
 from manyglot.reports.page import read_run
@@ -25,7 +26,8 @@ from manyglot.reports.page import read_run
 IN_SMALL_BLOCKS = """
 from manyglot import cli
 from manyglot.decoding import native
-native.LINES_AT_ONCE = 1
+from manyglot.evaluation import translate
+native.LINES_AT_ONCE = translate.ENOUGH = 1
 cli.main()
 """
 
@@ -33,6 +35,7 @@ cli.main()
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "LINES_AT_ONCE", 1)
+    monkeypatch.setattr(translate, "ENOUGH", 1)
 
 
 @pytest.fixture(scope="module")

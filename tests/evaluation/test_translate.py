@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from manyglot.corpus.languages import Direction, Languages, directions_of
+from manyglot.evaluation import translate
 from manyglot.evaluation.kept import Kept
 from manyglot.evaluation.translate import Chosen, translate_chosen
 
@@ -15,6 +16,11 @@ ROWS = [{code: f"{code} {n}" for code in CODES if (code, n) != ("fr", 2)} for n 
 DIRECTIONS = directions_of(Languages(CODES))
 CHOSEN = Chosen({d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset())
 EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in CHOSEN.rows.items()}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate, "ENOUGH", 1)
 
 
 class Translator:

@@ -13,6 +13,8 @@ from manyglot.evaluation.kept import Kept
 from manyglot.progress import Bar, bar, say
 
 Row = Mapping[str, str]
+ENOUGH = 4096
+"""Sentences to translate together, or as many as the engine likes if those are more; then they are kept."""
 
 
 class Processes(Protocol):
@@ -68,7 +70,7 @@ def translate_chosen(
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
     by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
-    blocks = list(_blocks(sources, by_way, translator.engine.at_once))
+    blocks = list(_blocks(sources, by_way, max(ENOUGH, translator.engine.at_once)))
     missing = [each for each in blocks if not done.keys() >= set(each.directions)]
     mine = [block for _, block in processes.share(missing)] if processes else missing
     total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
