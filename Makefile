@@ -18,7 +18,7 @@ test: $(VENV)/.installed-dev  ## the tests (seven minutes on two cores)
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too
-	$(PYTEST)
+	$(PYTEST) --dist load
 
 check: static test  ## what CI runs: format, lint, types, tests
 

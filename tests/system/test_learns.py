@@ -12,7 +12,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from manyglot import workflow
 from manyglot.config import read_experiment
@@ -45,13 +44,10 @@ DRIFTING = {"Token_src", "Token_tgt", "Token_tgt, clean", "LEE_4,5", "LEE_2,5", 
 )
 def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{SYSTEMS[name]}]", "decoding.beam=2"]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
     experiment = read_experiment(EXAMPLE, overrides)
     workflow.prepare(experiment)
     model = workflow.train(experiment)
     evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
-    torch.set_num_threads(threads)
     averages = evaluation.averages()
     supervised, zero_shot = averages["supervised"], averages["zero-shot"]
     with capsys.disabled():
