@@ -31,6 +31,13 @@ def test_a_corpus_is_looked_at_before_it_is_prepared(
     weights = ("--set", "batches.weights={qaa>qab: 3}")
     out, _ = run(capsys, "corpus", "preview", config, *weights, "--json")
     assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
+    out, _ = run(capsys, "corpus", "preview", config, "--set", "batches.into={qaa: 0.5}", "--json")
+    assert [row["share"]["T = 5, into qaa 0.5 times"] for row in json.loads(out)["directions"]] == [
+        1 / 3,
+        1 / 3,
+        1 / 6,
+        1 / 6,
+    ]
     other = ("--set", "vocabulary.size=99")
     assert "was prepared from something else" in mistake(capsys, "corpus", "preview", config, *other)
 
@@ -38,6 +45,8 @@ def test_a_corpus_is_looked_at_before_it_is_prepared(
 def test_weights_are_checked_before_the_text_is_prepared(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = mistake(capsys, "prepare", config, "--set", "batches.weights={qab>qac: 3}")
     assert "batches.weights: qab>qac is not trained on." in line
+    line = mistake(capsys, "prepare", config, "--set", "batches.into={qax: 3}")
+    assert "batches.into: qax is not trained on." in line
 
 
 @pytest.mark.parametrize("most", [3_000, 12_000, 40_000])

@@ -46,8 +46,9 @@ from manyglot.vocabulary.subwords import Subwords
 
 def prepare(experiment: Experiment) -> Dataset:
     """Read the corpus and write the dataset folder."""
-    if experiment.batches.weights:  # which training would refuse, after all the work
-        experiment.batches.check_weights(trained_directions(languages_of(experiment.corpus), experiment.corpus))
+    batches = experiment.batches
+    if batches.weights or batches.into:  # which training would refuse, after all the work
+        batches.check_weights(trained_directions(languages_of(experiment.corpus), experiment.corpus))
     return prepare_dataset(experiment.data, experiment.recipe)
 
 
@@ -77,10 +78,10 @@ def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> Preview
 
 
 def _sampling(batches: BatchSettings) -> str:
-    """What decides how often a direction is seen, in a word."""
-    if batches.weights:
-        return "weights"
-    return "T = none" if batches.temperature is None else f"T = {batches.temperature:g}"
+    """What decides how often a direction is seen, in a few words."""
+    temperature = "none" if batches.temperature is None else f"{batches.temperature:g}"
+    into = [f"into {code} {times:g} times" for code, times in batches.into.items()]
+    return ", ".join(["weights" if batches.weights else f"T = {temperature}", *into])
 
 
 def _at_temperature(text: str) -> BatchSettings:

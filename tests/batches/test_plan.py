@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,6 +128,27 @@ def test_directions_can_be_weighted(tmp_path: Path) -> None:
         make_plan(index, weights={"en>lx": 2})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="weight above 0"):
         make_plan(index, weights={"en>la": 0})  # type: ignore[arg-type]
+
+
+def test_a_language_can_be_translated_into_less_often(tmp_path: Path) -> None:
+    """Than the temperature says, or weights of one's own; an epoch stays as long."""
+    index = bilingual(tmp_path, [[5] * 300, [6] * 100])
+
+    def counts(**settings: Any) -> dict[str, int]:
+        plan = make_plan(index, max_tokens=60, **settings)
+        return dict(zip(map(str, plan.directions), plan.counts_D.tolist(), strict=True))
+
+    half = {"into": {"en": 0.5}}
+    assert counts(temperature=None, **half) == {"en→la": 400, "en→lb": 133, "la→en": 200, "lb→en": 67}
+    weights = {"en>la": 1, "en>lb": 1, "la>en": 1, "lb>en": 3}
+    assert counts(weights=weights, **half) == {"en→la": 200, "en→lb": 200, "la→en": 100, "lb→en": 300}
+    warm = counts(temperature=5.0)
+    assert sum(counts(temperature=5.0, **half).values()) == pytest.approx(sum(warm.values()), abs=2)
+    assert counts(temperature=5.0, into={"en": 1.0}) == warm
+    with pytest.raises(SettingsError, match=r"batches.into: eo is not trained on. Known: en, la, lb"):
+        make_plan(index, into={"eo": 2})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weight above 0"):
+        make_plan(index, into={"en": 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("alike", "least"), [("both", 0.93), ("longer", 0.87)])

@@ -52,8 +52,11 @@ class BatchSettings(Settings):
     weights: dict[str, float] = Field(default_factory=dict)
     """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
     then has as many pairs as the corpus."""
+    into: dict[str, float] = Field(default_factory=dict)
+    """Draw what is translated into a language so many times as often, such as {en: 0.25} where the sentences of a
+    multi-way corpus would be learnt by heart in English; an epoch stays as long."""
 
-    @field_validator("weights")
+    @field_validator("weights", "into")
     @classmethod
     def _positive(cls, weights: dict[str, float]) -> dict[str, float]:
         for name, weight in weights.items():
@@ -67,19 +70,26 @@ class BatchSettings(Settings):
         return self.alike == "none" and self.num_shapes is None
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
-        """Refuse a weight of a direction that is not trained on."""
-        known = [direction.as_setting() for direction in directions]
-        for name in self.weights:
-            if name not in known:
-                raise SettingsError(f"batches.weights: {name} is not trained on. {suggest(name, known)}")
+        """Refuse a weight of a direction, or of what goes into a language, that is not trained on."""
+        directions = list(directions)
+        names, targets = [each.as_setting() for each in directions], sorted({each.target for each in directions})
+        for setting, weights, known in (("weights", self.weights, names), ("into", self.into, targets)):
+            for name in weights:
+                if name not in known:
+                    raise SettingsError(f"batches.{setting}: {name} is not trained on. {suggest(name, known)}")
 
     def epoch_counts(self, sizes: Mapping[Direction, int]) -> IntArray:
         """How many pairs of each direction are drawn in an epoch."""
         self.check_weights(sizes)
         sizes_D = np.array(list(sizes.values()), dtype=np.int64)
-        if not self.weights:
-            return epoch_counts(sizes_D, self.temperature)
-        return weighted_counts(sizes_D, np.array([self.weights.get(d.as_setting(), 1.0) for d in sizes]))
+        if self.weights:
+            counts_D = weighted_counts(sizes_D, np.array([self.weights.get(d.as_setting(), 1.0) for d in sizes]))
+        else:
+            counts_D = epoch_counts(sizes_D, self.temperature)
+        if not self.into:
+            return counts_D
+        into_D = np.array([self.into.get(d.target, 1.0) for d in sizes])
+        return weighted_counts(sizes_D, into_D * counts_D, total=counts_D.sum())
 
 
 @dataclass(frozen=True)

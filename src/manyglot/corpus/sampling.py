@@ -23,10 +23,12 @@ def epoch_counts(sizes: npt.NDArray[np.int64], temperature: float | None) -> npt
     return _shared_out(total, wanted, sizes)
 
 
-def weighted_counts(sizes: npt.NDArray[np.int64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """How many sentence pairs of each direction make an epoch of the size of the corpus, in proportion to weights."""
+def weighted_counts(
+    sizes: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], total: int | None = None
+) -> npt.NDArray[np.int64]:
+    """How many sentence pairs of each direction make an epoch, of the size of the corpus or of another, by weights."""
     weights = np.where(sizes > 0, weights, 0)
-    return _shared_out(sizes.sum(), weights, sizes)
+    return _shared_out(sizes.sum() if total is None else total, weights, sizes)
 
 
 def _shared_out(total: float, weights: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -71,7 +71,8 @@ class Course:
             code = max(again, key=again.__getitem__)
             found.append(
                 f"Half of what is translated into {name_of(code)} is of sentences that are seen {again[code]:,.0f} "
-                f"times or more, with sources in several languages: they may be learnt by heart."
+                f"times or more, with sources in several languages: they may be learnt by heart "
+                f"(batches.into={{{code}: 0.5}} draws less of them)."
             )
         if rarely := {d: seen.times for d, seen in self.directions.items() if seen.times < 1}:
             found.append(f"Not even seen once: {_named(rarely)}.")
