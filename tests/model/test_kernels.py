@@ -16,6 +16,9 @@ pytest.importorskip("triton")
 
 from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
+from manyglot.model import operations  # noqa: E402
+from manyglot.model.guidance import METHODS, method_name  # noqa: E402
+from manyglot.model.guidance.products import Choice  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
@@ -124,6 +127,24 @@ def test_residual_and_norm(dtype: torch.dtype, width: int, guided: bool) -> None
     agree(past, theirs, inputs)
     agree(through, theirs, inputs)
     agree(2 * past.float() + through.float().sin(), 2 * theirs + theirs.sin(), inputs)
+    agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [32, 24])
+def test_residual_and_norm_by_language(dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyglot.model.kernels.norm.PIECE", 10)
+    monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
+    torch.manual_seed(0)
+    language = torch.tensor([0] * 3 + [2] * 25 + [3] * 9, device=DEVICE)
+    x, y, term = (random(37, width, dtype=dtype) for _ in range(3))
+    bias, gain, shift = random(width), random(5, width), random(5, width)
+    choice = Choice.of(language, 5, in_order=True)
+    past, through, aside = AddNorm.apply(x, y, bias, term, gain, shift, 1e-5, dropped(0.0), choice)
+    total = x.float() + y.float() + bias + term.float()
+    theirs = F.layer_norm(total, (width,)) * gain[language] + shift[language]
+    inputs = [x, y, bias, gain, shift, term]
+    agree(past, theirs, inputs)
     agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
 
 
@@ -298,3 +319,41 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
         size = gradient.norm() + 0.01 * whole  # that of a key's bias is zero but for rounding
         mine, theirs = ((each[parameter] - gradient).norm() / size for each in (got, plain))
         assert mine < 2 * theirs + 0.05, f"{parameter}: {mine} against {theirs}"
+
+
+@pytest.mark.skipif(GPU, reason="the test above is for GPUs")
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        *((method_name(method), "post") for method in METHODS),
+        *(("LALT + LEE + LAA", norm) for norm in ("post", "pre")),
+        ("LALN + LALT", "pre"),
+    ],
+)
+def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model in float64 whose half precision is float32: states of any other type would go without kernels."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("this is not done by a kernel")
+
+    model = tiny_model(COMBINATIONS[name], norm=norm).double()
+    batch = pack(random_batch(model, size=4))
+    torch.manual_seed(0)
+    exact = batch_loss(model, batch, 0.1)
+    expected = torch.autograd.grad(exact.smoothed, list(model.parameters()), allow_unused=True)
+    monkeypatch.setattr(operations, "_half_type", lambda _: torch.float32)
+    monkeypatch.setattr(operations, "_has_kernels", lambda x: bool(operations._passes) and x.dtype == torch.float32)
+    monkeypatch.setattr(operations, "_attend", refuse)
+    if norm == "post":
+        monkeypatch.setattr(operations.Branch, "total", refuse)
+    else:  # as autocast does, which there is not in these types
+        norm_of = F.layer_norm
+        monkeypatch.setattr(F, "layer_norm", lambda x, *rest, **more: norm_of(x.double(), *rest, **more))
+    torch.manual_seed(0)
+    fast = batch_loss(model, batch, 0.1)
+    got = torch.autograd.grad(fast.smoothed, list(model.parameters()), allow_unused=True)
+    torch.testing.assert_close(fast.smoothed.double(), exact.smoothed.double(), rtol=1e-5, atol=0.0)
+    for (parameter, _), mine, theirs in zip(model.named_parameters(), got, expected, strict=True):
+        assert (mine is None) == (theirs is None), parameter
+        if theirs is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4 * float(theirs.abs().max()) + 1e-6)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 GPU = torch.cuda.is_available()
@@ -119,7 +120,14 @@ def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
     norm = nn.LayerNorm(24, device=DEVICE, dtype=dtype)
     nn.init.normal_(norm.weight)
     x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))
-    mine = sum_norm(x, Branch(y, None, term if with_term else None), norm)
+    branch, tables = Branch(y, None, term if with_term else None), (norm.weight.detach(), norm.bias.detach())
+    mine = sum_norm(x, branch, *tables, norm.eps)
     theirs = norm(x + y + (term if with_term else 0))
     tolerance = 1e-5 if dtype == torch.float32 else 0.05
+    torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+    language = torch.tensor([1, 0, 0, 3, 2], device=DEVICE)
+    gain, shift = torch.randn(2, 4, 24, device=DEVICE).to(dtype)
+    mine = sum_norm(x, branch, gain, shift, norm.eps, language)
+    theirs = F.layer_norm(x + y + (term if with_term else 0), (24,), eps=norm.eps)
+    theirs = theirs * gain[language][:, None] + shift[language][:, None]
     torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)

@@ -113,7 +113,7 @@ class _Probe:
     """Asks the hooks of a model's methods what they do for one language."""
 
     def __init__(self, model: Transformer, language: int) -> None:
-        self.methods = dict(model.guidance.items())
+        self.methods, self.language = dict(model.guidance.items()), language
         device = model.embedding.weight.device
         width = model.settings.width
         self.target: Target = model.target(torch.tensor([language], device=device))
@@ -187,10 +187,10 @@ class _Folding:
         """Fold what surrounds a sub-layer, and return the module whose output the next one takes."""
         self._states(before, "enter", part.point)
         for method in self.probe.methods.values():
-            terms = method.norm(part.point, self.probe.target)
+            terms = method.norm(part.point)
             if terms is not None:
-                part.norm.weight.add_(terms.gain_BD[0])
-                part.norm.bias.add_(terms.bias_BD[0])
+                part.norm.weight.add_(terms.gain_LD[self.probe.language])
+                part.norm.bias.add_(terms.bias_LD[self.probe.language])
         last = function.output if isinstance(function, Attention) else function.outer
         after = part.norm if self.post_norm else last
         self._states(after, "leave", part.point)

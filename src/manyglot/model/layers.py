@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
-from manyglot.model.guidance.base import Guidance, NormTerms, Point, Site, Target
-from manyglot.model.operations import Branch, Fork, Sight, add_norm, feed_forward
+from manyglot.model.guidance.base import Guidance, Point, Site, Target
+from manyglot.model.operations import Branch, Fork, Norm, Sight, add_norm, as_states, feed_forward
 from manyglot.model.slots import SlotLayer
 from manyglot.settings import Settings
 
@@ -72,29 +71,18 @@ class SubLayer(nn.Module):
         """Apply the function between the hooks."""
         states = _unless_same(guidance.enter(self.point, states.past, target), states)
         past_BTD = torch.zeros_like(states.past) if self.free else states.past
-        terms = guidance.norm(self.point, target)
-        if not self.post_norm:
-            y_BTD = function(Fork.of(self._norm(states.through, terms))).total()
-            states = Fork.of(past_BTD + self.dropout(y_BTD))
-        elif terms is None:
-            states = add_norm(past_BTD, function(states), self.norm, self.dropout)
+        norm = Norm(self.norm, guidance.norm(self.point), target)
+        if self.post_norm:
+            states = add_norm(past_BTD, function(states), norm, self.dropout)
         else:
-            y_BTD = function(states).total()
-            states = Fork.of(self._norm(past_BTD + self.dropout(y_BTD), terms))
+            y_BTD = function(Fork.of(as_states(norm.of(states.through), states.through))).total()
+            states = Fork.of(past_BTD + self.dropout(y_BTD))
         return _unless_same(guidance.leave(self.point, states.past, target), states)
-
-    def _norm(self, x_BTD: Tensor, terms: NormTerms | None) -> Tensor:
-        if terms is None:
-            y_BTD: Tensor = self.norm(x_BTD)
-            return y_BTD.to(x_BTD.dtype)
-        y_BTD = F.layer_norm(x_BTD, self.norm.normalized_shape, eps=self.norm.eps)
-        y_BTD = y_BTD * (self.norm.weight + terms.gain_BD)[:, None] + (self.norm.bias + terms.bias_BD)[:, None]
-        return y_BTD.to(x_BTD.dtype)
 
 
 def _unless_same(x: Tensor, states: Fork) -> Fork:
-    """The states, or what a hook made of them."""
-    return states if x is states.past else Fork.of(x)
+    """The states, or what a hook made of them, in their type: in another one there are no kernels."""
+    return states if x is states.past else Fork.of(x.to(states.past.dtype))
 
 
 class FeedForward(nn.Module):

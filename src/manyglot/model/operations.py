@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from manyglot.batches.packing import LONG, Groups, Sentences
 from manyglot.model.cross_entropy import ChunkedCrossEntropy
-from manyglot.model.guidance.products import ByLanguage, linear_by_language, product_dtype
+from manyglot.model.guidance.base import NormTerms, Target
+from manyglot.model.guidance.products import ByLanguage, Choice, linear_by_language, product_dtype
 from manyglot.model.halves import Halves
 from manyglot.model.kernels import have_kernels
 from manyglot.vocabulary.subwords import PAD
@@ -188,20 +189,54 @@ class Fork(NamedTuple):
         return cls(x, x, x)
 
 
-def add_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm, dropout: nn.Dropout) -> Fork:
+class Norm(NamedTuple):
+    """A layer norm, and what guidance adds to its gain and bias for the language of each row."""
+
+    shared: nn.LayerNorm
+    terms: NormTerms | None
+    target: Target
+
+    def of(self, x_BTD: Tensor) -> Tensor:
+        """LN(x)."""
+        y_BTD: Tensor
+        if self.terms is None:
+            y_BTD = self.shared(x_BTD)
+            return y_BTD
+        gain_LD, bias_LD = self.tables()
+        y_BTD = F.layer_norm(x_BTD, self.shared.normalized_shape, eps=self.shared.eps)
+        return y_BTD * self.target.take(gain_LD)[:, None] + self.target.take(bias_LD)[:, None]
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """Gain and bias, of each language where guidance adds to them."""
+        gain, bias = self.shared.weight, self.shared.bias
+        return (gain, bias) if self.terms is None else (gain + self.terms.gain_LD, bias + self.terms.bias_LD)
+
+    @property
+    def choice(self) -> Choice | None:
+        """By which each row takes its gain and bias, if they differ."""
+        return None if self.terms is None else self.target.language
+
+
+def as_states(y: Tensor, x: Tensor) -> Tensor:
+    """What was computed from the states x, in the type of states, which is that of the kernels where there are some."""
+    return y.to(_passes[-1].dtype or x.dtype if _passes else x.dtype)
+
+
+def add_norm(x: Tensor, branch: Branch, norm: Norm, dropout: nn.Dropout) -> Fork:
     """LN(x + dropout(y))."""
-    if _only_forward(x, norm.weight) and not dropout.training:
+    eps, choice = norm.shared.eps, norm.choice
+    if _only_forward(x, norm.shared.weight) and not dropout.training:
         from manyglot.model.kernels.norm import sum_norm
 
-        return Fork.of(sum_norm(x, branch, norm))
-    if not (_has_kernels(x) and branch.bias is not None):
-        normed: Tensor = norm(x + dropout(branch.total()))
-        return Fork.of(normed)
+        return Fork.of(sum_norm(x, branch, *norm.tables(), eps, None if choice is None else choice.index_B))
+    in_order = choice is None or choice.order_B is None
+    if not (_has_kernels(x) and in_order and branch.bias is not None):
+        return Fork.of(as_states(norm.of(x + dropout(branch.total())), x))
     from manyglot.model.kernels.norm import AddNorm
 
     y, term = (None if each is None else each.flatten(0, -2) for each in (branch.y, branch.term))
     parts = x.flatten(0, -2), y, branch.bias, term
-    ways = _apply(AddNorm, *parts, norm.weight, norm.bias, norm.eps, _dropout(dropout))
+    ways = _apply(AddNorm, *parts, *norm.tables(), eps, _dropout(dropout), choice)
     return Fork(*(way.view_as(x) for way in ways))
 
 

@@ -22,7 +22,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
-from manyglot.model.operations import Fork, Sight, embed, packed_pass, project_memory
+from manyglot.model.operations import Fork, Sight, as_states, embed, packed_pass, project_memory
 from manyglot.model.slots import OfSources, Past, SlotCache, SlotLayer, Slots, Sources
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
@@ -102,7 +102,7 @@ class Transformer(nn.Module):
         return self._memory(x_BSD, mask_B11S, target)
 
     def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
-        x_BSD = self.encoder_final_norm(x_BSD).to(x_BSD.dtype)
+        x_BSD = as_states(self.encoder_final_norm(x_BSD), x_BSD)
         x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), x_BSD, target)
         return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 

@@ -41,8 +41,8 @@ class Everywhere(Method):
     def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
         return self._weight(point) * z_BTD @ self.matrix_LDD[target.lang_B].mT
 
-    def norm(self, point: Point, target: Target) -> NormTerms | None:
-        return NormTerms(self._weight(point) * self.vector_LD[target.lang_B], -self.vector_LD[target.lang_B])
+    def norm(self, point: Point) -> NormTerms | None:
+        return NormTerms(self._weight(point) * self.vector_LD, -self.vector_LD)
 
     def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         return x_BTD + self._weight(point) * self.vector_LD[target.lang_B][:, None].flip(-1)

@@ -119,10 +119,10 @@ class Dimensions:
 
 
 class NormTerms(NamedTuple):
-    """What to add to the gain and the bias of a layer norm, for each sentence."""
+    """What to add to the gain and the bias of a layer norm, for each language."""
 
-    gain_BD: Tensor
-    bias_BD: Tensor
+    gain_LD: Tensor
+    bias_LD: Tensor
 
 
 class MethodSettings(Settings):
@@ -227,8 +227,8 @@ class Guidance(nn.Module):
         """
         return None
 
-    def norm(self, point: Point, target: Target) -> NormTerms | None:
-        """Terms to add to the gain and bias of the layer norm of a sub-layer."""
+    def norm(self, point: Point) -> NormTerms | None:
+        """Terms to add to the gain and bias of the layer norm of a sub-layer, for each language."""
         return None
 
     def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
@@ -320,12 +320,13 @@ class Combined(Guidance):
         merging = [method for method in self._each() if type(method).merge is not Guidance.merge]
         return merging[0].merge_matrices(point, z_BTD, target) if len(merging) == 1 else None
 
-    def norm(self, point: Point, target: Target) -> NormTerms | None:
+    def norm(self, point: Point) -> NormTerms | None:
         """Sum the terms."""
-        terms = [terms for method in self._each() if (terms := method.norm(point, target)) is not None]
+        found = [method.norm(point) for method in self._each()]
+        terms = [each for each in found if each is not None]
         if not terms:
             return None
-        return NormTerms(sum(t.gain_BD for t in terms), sum(t.bias_BD for t in terms))  # type: ignore[arg-type]
+        return NormTerms(sum(t.gain_LD for t in terms), sum(t.bias_LD for t in terms))  # type: ignore[arg-type]
 
     def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
         """Apply one after the other."""

@@ -4,7 +4,7 @@ LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each s
 terms of a language are differences from the shared gain and bias and start at zero. The norms on the embeddings (and at
 the ends of pre-norm stacks) stay shared: the paper's 94M parameters are those of its 30 sub-layers.
 
-Shape letters: B sentences, D model width, L languages, P points.
+Shape letters: D model width, L languages, P points.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, NormTerms, Point, Site, SitedSettings, Target
+from manyglot.model.guidance.base import Dimensions, Method, NormTerms, Point, Site, SitedSettings
 
 
 class LALNSettings(SitedSettings):
@@ -40,12 +40,12 @@ class LALN(Method):
         self.gain_PLD = nn.Parameter(torch.zeros(len(points), dimensions.num_languages, dimensions.width))
         self.bias_PLD = nn.Parameter(torch.zeros_like(self.gain_PLD))
 
-    def norm(self, point: Point, target: Target) -> NormTerms | None:
-        """The target language's terms for this norm."""
+    def norm(self, point: Point) -> NormTerms | None:
+        """The languages' terms for this norm."""
         if point not in self.rows:
             return None
         row = self.rows[point]
-        return NormTerms(target.take(self.gain_PLD[row]), target.take(self.bias_PLD[row]))
+        return NormTerms(self.gain_PLD[row], self.bias_PLD[row])
 
     def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
         """All gains and biases of a language, one after the other."""

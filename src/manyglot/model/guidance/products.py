@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -35,6 +34,7 @@ class Choice:
     ends_L: Tensor
     """How many of the ordered rows belong to each number and those below it."""
     _tallies: dict[tuple[int, tuple[int, ...]], Tally] = field(default_factory=dict, repr=False, compare=False)
+    _pieces: dict[int, Pieces] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, index_B: Tensor, num_languages: int, *, in_order: bool = False) -> Choice:
@@ -55,15 +55,20 @@ class Choice:
         """The choice of the same sentences put in order."""
         return self if self.order_B is None else Choice(self.index_B[self.order_B], None, self.ends_L)
 
-    @cached_property
-    def pieces(self) -> tuple[Tensor, Tensor]:
-        """Ordered rows cut into pieces of one number: where each ends, and to which number it belongs."""
-        ends_L, num_rows = self.ends_L.to(torch.int32), len(self.index_B)
-        cuts = torch.arange(0, num_rows, PIECE, dtype=torch.int32, device=ends_L.device)[1:]
-        filling = ends_L.new_full((-(len(ends_L) + len(cuts)) % 8,), num_rows)  # for rows of whole 16 bytes
-        ends_P = torch.cat([ends_L, cuts, filling]).sort().values
-        of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
-        return ends_P, torch.arange(len(ends_L), device=ends_L.device)[:, None] == of_P
+    def pieces(self, most: int = PIECE) -> Pieces:
+        """Ordered rows cut into pieces of one number, of at most so many rows; remembered, for they serve many layers.
+
+        Those of a number may end earlier, and there are empty ones, so that how many there are depends on no number.
+        """
+        if most not in self._pieces:
+            ends_L, num_rows = self.ends_L.to(torch.int32), len(self.index_B)
+            cuts = torch.arange(0, num_rows, most, dtype=torch.int32, device=ends_L.device)[1:]
+            filling = ends_L.new_full((-(len(ends_L) + len(cuts)) % 8,), num_rows)  # for rows of whole 16 bytes
+            ends_P = torch.cat([ends_L, cuts, filling]).sort().values
+            of_P = torch.searchsorted(ends_L, torch.cat([ends_P.new_zeros(1), ends_P[:-1]]), right=True)
+            number_L1 = torch.arange(len(ends_L), device=ends_L.device)[:, None]
+            self._pieces[most] = Pieces(ends_P, number_L1 == of_P)
+        return self._pieces[most]
 
     def tally(self, table: Tensor) -> Tally:
         """What adds up the gradients of a table over all its uses with this choice; a transposed one has its own."""
@@ -82,6 +87,15 @@ def _back(order_B: Tensor) -> Tensor:
     """Where each row is in an order; to sort it would take longer."""
     place_B = torch.arange(len(order_B), dtype=order_B.dtype, device=order_B.device)
     return torch.empty_like(order_B).scatter_(0, order_B, place_B)
+
+
+class Pieces(NamedTuple):
+    """Rows that follow one another and take the same matrix."""
+
+    ends_P: Tensor
+    """Where each piece ends, and the next one begins."""
+    belongs_LP: Tensor
+    """Whose each is."""
 
 
 class ByLanguage(NamedTuple):
@@ -165,7 +179,7 @@ def linear_by_language(x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, added:
     matrix_LED, choice = added
     if choice.order_B is not None or not _one_kernel(x_BTD, matrix_LED):
         return None
-    x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces)
+    x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces())
     tables = half_ED, weight_ED, matrix_LED
     y_NE: Tensor = LinearByLanguage.apply(x_ND, *tables, *ends, choice.tally(matrix_LED))  # type: ignore[no-untyped-call]
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
@@ -204,7 +218,7 @@ class LinearByLanguage(torch.autograd.Function):
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
-    ends = choice.ends_L.to(torch.int32), *choice.pieces
+    ends = choice.ends_L.to(torch.int32), *choice.pieces()
     y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends, choice.tally(matrix_LDE))  # type: ignore[no-untyped-call]
     return y_NE
 

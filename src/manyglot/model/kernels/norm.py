@@ -2,9 +2,10 @@
 
 And the embedding: dropout(LN(s E[id] + position)).
 
-The sum before the norm is kept for the backward pass; its statistics are two numbers a row.
+The sum before the norm is kept for the backward pass; its statistics are two numbers a row. Gain and shift are vectors,
+or tables from which each row takes those of its language.
 
-Shape letters: N tokens, D model width, V vocabulary, P positions.
+Shape letters: N tokens, B sentences, D model width, V vocabulary, P positions, L languages.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 
+from manyglot.model.guidance.products import Choice
 from manyglot.model.kernels.random import kept
 from manyglot.model.kernels.sums import sum_of_parts
 from manyglot.model.operations import Branch, Dropped
@@ -23,6 +25,8 @@ from manyglot.model.operations import Branch, Dropped
 FORWARD = {"ROWS": 4, "num_warps": 4}
 BACKWARD = {"ROWS": 1, "num_warps": 2}
 """Rows that a program works on at once, and its warps."""
+PIECE, SPLIT = 256, 16
+"""Rows of one language, at most, whose gradients are added up together, and the programs that share them."""
 
 
 @triton.jit
@@ -32,6 +36,14 @@ def _normed(total, real, eps, WIDTH: tl.constexpr):
     centred = tl.where(real, total - mean[:, None], 0.0)
     scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
     return centred * scale[:, None], mean, scale
+
+
+@triton.jit
+def _scaled(normed, gain_ptr, shift_ptr, row, columns, inside, WIDTH: tl.constexpr):
+    """Times the gain, plus the shift, that are in the given rows of their tables."""
+    place = row[:, None].to(tl.int64) * WIDTH + columns[None, :]
+    gain = tl.load(gain_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    return normed * gain + tl.load(shift_ptr + place, mask=inside, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -49,6 +61,7 @@ def _add_forward(
     term_ptr,
     gain_ptr,
     shift_ptr,
+    language_ptr,
     sum_ptr,
     out_ptr,
     mean_ptr,
@@ -64,6 +77,7 @@ def _add_forward(
     ROWS: tl.constexpr,
     DROPOUT: tl.constexpr,
     TERM: tl.constexpr,
+    BY_LANGUAGE: tl.constexpr,
 ):
     rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     real = columns < WIDTH
@@ -79,18 +93,22 @@ def _add_forward(
     total = tl.where(inside, total, 0.0).to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + place, total, mask=inside)
     normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
-    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    out = normed * gain[None, :] + shift[None, :]
+    if BY_LANGUAGE:
+        language = tl.load(language_ptr + rows, mask=rows < num_rows, other=0)
+        out = _scaled(normed, gain_ptr, shift_ptr, language, columns, inside, WIDTH)
+    else:
+        gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+        shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
+        out = normed * gain[None, :] + shift[None, :]
     tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
     tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
     tl.store(scale_ptr + rows, scale, mask=rows < num_rows)
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit(do_not_specialize=["num_rows", "each"])
 def _sum_kernel(
-    x_ptr, y_ptr, term_ptr, gain_ptr, shift_ptr, out_ptr, num_rows, eps,
-    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, TERM: tl.constexpr,
+    x_ptr, y_ptr, term_ptr, gain_ptr, shift_ptr, language_ptr, out_ptr, num_rows, each, eps,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, TERM: tl.constexpr, BY_LANGUAGE: tl.constexpr,
 ):  # fmt: skip
     rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     real = columns < WIDTH
@@ -101,20 +119,28 @@ def _sum_kernel(
     if TERM:
         total += tl.load(term_ptr + place, mask=inside, other=0.0).to(tl.float32)
     normed, _, _ = _normed(total, real[None, :], eps, WIDTH)
-    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    out = normed * gain[None, :] + shift[None, :]
+    if BY_LANGUAGE:
+        language = tl.load(language_ptr + rows // each, mask=rows < num_rows, other=0)
+        out = _scaled(normed, gain_ptr, shift_ptr, language, columns, inside, WIDTH)
+    else:
+        gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
+        shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
+        out = normed * gain[None, :] + shift[None, :]
     tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
 
 
-def sum_norm(x: Tensor, branch: Branch, norm: nn.LayerNorm) -> Tensor:
+def sum_norm(
+    x: Tensor, branch: Branch, gain: Tensor, shift: Tensor, eps: float, language_B: Tensor | None = None
+) -> Tensor:
     """LN(x + y), where nobody asks for gradients."""
     y = branch.y if branch.bias is None else branch.y + branch.bias
     width, out = x.shape[-1], torch.empty_like(x, memory_format=torch.contiguous_format)
     num_rows, term = x.numel() // width, y if branch.term is None else branch.term
+    each = 1 if language_B is None else num_rows // len(language_B)
     _sum_kernel[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
-        x.contiguous(), y.contiguous(), term.contiguous(), norm.weight, norm.bias, out, num_rows, norm.eps,
-        WIDTH=width, COLUMNS=triton.next_power_of_2(width), TERM=branch.term is not None, **FORWARD,
+        x.contiguous(), y.contiguous(), term.contiguous(), gain, shift, x if language_B is None else language_B, out,
+        num_rows, each, eps, WIDTH=width, COLUMNS=triton.next_power_of_2(width), TERM=branch.term is not None,
+        BY_LANGUAGE=language_B is not None, **FORWARD,
     )  # fmt: skip
     return out
 
@@ -131,6 +157,8 @@ def _add_backward(
     dx_ptr,
     dy_ptr,
     partial_ptr,
+    language_ptr,
+    ends_ptr,
     num_rows,
     seed_ptr,
     site,
@@ -141,18 +169,29 @@ def _add_backward(
     ROWS: tl.constexpr,
     DROPOUT: tl.constexpr,
     WAYS: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):
-    """Every program goes through many rows, and adds up the gradients of gain, shift and bias only at the end."""
+    """Every program goes through many rows, and adds up the gradients of gain, shift and bias only at the end.
+
+    They are rows from all places, or, where so many programs split each piece, from one piece, which has one language.
+    """
     program, programs = tl.program_id(0), tl.num_programs(0)
     columns = tl.arange(0, COLUMNS)
     real = columns < WIDTH
+    if SPLIT > 0:
+        piece, step = program // SPLIT, SPLIT * ROWS
+        first, end = tl.load(ends_ptr + piece - 1, mask=piece > 0, other=0), tl.load(ends_ptr + piece)
+        gain_ptr += tl.load(language_ptr + first, mask=first < end, other=0) * WIDTH
+        first += program % SPLIT * ROWS
+    else:
+        first, end, step = program * ROWS, num_rows, programs * ROWS
     gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
     dgain = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     dshift = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     dbias = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for block in range(program, tl.cdiv(num_rows, ROWS), programs):
-        rows = block * ROWS + tl.arange(0, ROWS)
-        inside = (rows < num_rows)[:, None] & real[None, :]
+    for row in range(first, end, step):
+        rows = row + tl.arange(0, ROWS)
+        inside = (rows < end)[:, None] & real[None, :]
         place = rows[:, None] * WIDTH + columns[None, :]
         grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
         if WAYS > 1:
@@ -160,8 +199,8 @@ def _add_backward(
         if WAYS > 2:
             grad += tl.load(third_ptr + place, mask=inside, other=0.0).to(tl.float32)
         total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
-        mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
-        scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
+        mean = tl.load(mean_ptr + rows, mask=rows < end, other=0.0)
+        scale = tl.load(scale_ptr + rows, mask=rows < end, other=0.0)
         normed = tl.where(inside, (total - mean[:, None]) * scale[:, None], 0.0)
         dgain += grad * normed
         dshift += grad
@@ -281,40 +320,53 @@ class AddNorm(torch.autograd.Function):
         y_ND: Tensor,
         bias_D: Tensor,
         term_ND: Tensor | None,
-        gain_D: Tensor,
-        shift_D: Tensor,
+        gain: Tensor,
+        shift: Tensor,
         eps: float,
         dropout: Dropped,
+        choice: Choice | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Keep the sum and its statistics."""
+        """Keep the sum and its statistics. With a choice, which has to be in order, gain and shift are tables."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
         ctx.constants = _constants(width, dropout)
-        ctx.has_term = term_ND is not None
+        ctx.has_term, ctx.choice = term_ND is not None, choice
+        language_N = x_ND if choice is None else choice.index_B
         _add_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
-            x_ND, y_ND, bias_D, y_ND if term_ND is None else term_ND, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N,
-            num_rows, eps=eps, TERM=ctx.has_term, **FORWARD, **ctx.constants,
+            x_ND, y_ND, bias_D, y_ND if term_ND is None else term_ND, gain, shift, language_N, sum_ND, out_ND, mean_N,
+            scale_N, num_rows, eps=eps, TERM=ctx.has_term, BY_LANGUAGE=choice is not None, **FORWARD, **ctx.constants,
         )  # fmt: skip
-        ctx.save_for_backward(sum_ND, mean_N, scale_N, gain_D)
+        ctx.save_for_backward(sum_ND, mean_N, scale_N, gain)
         ctx.set_materialize_grads(False)
         return out_ND, out_ND.detach(), out_ND.detach()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         """The gradients of x and y are one tensor where there is no dropout."""
-        sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
+        sum_ND, mean_N, scale_N, gain = ctx.saved_tensors
         num_rows, width = sum_ND.shape
         dx_ND = torch.empty_like(sum_ND)
         dy_ND = torch.empty_like(sum_ND) if ctx.constants["DROPOUT"] else dx_ND
-        partial = _partial_sums(3, width, sum_ND.device)
         given = [grad.contiguous() for grad in grads if grad is not None]
+        if ctx.choice is None:
+            partial, of_rows = _partial_sums(3, width, sum_ND.device), (sum_ND, sum_ND)
+        else:
+            pieces = ctx.choice.pieces(PIECE)
+            partial = mean_N.new_empty((len(pieces.ends_P) * SPLIT, 3, width))
+            of_rows = ctx.choice.index_B, pieces.ends_P
         _add_backward[(len(partial),)](
-            given[0], given[len(given) // 2], given[-1], sum_ND, mean_N, scale_N, gain_D, dx_ND, dy_ND, partial,
-            num_rows, WAYS=len(given), **BACKWARD, **ctx.constants,
+            given[0], given[len(given) // 2], given[-1], sum_ND, mean_N, scale_N, gain, dx_ND, dy_ND, partial, *of_rows,
+            num_rows, WAYS=len(given), SPLIT=0 if ctx.choice is None else SPLIT, **BACKWARD, **ctx.constants,
         )  # fmt: skip
-        dgain_D, dshift_D, dbias_D = sum_of_parts(partial)
-        return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain_D, dshift_D, None, None
+        if ctx.choice is None:
+            dgain, dshift, dbias_D = sum_of_parts(partial)
+        else:
+            sums_PC = partial.view(-1, SPLIT, 3 * width).sum(dim=1)
+            sums_LC = pieces.belongs_LP.to(sums_PC.dtype) @ sums_PC
+            dgain, dshift, dbias_LD = sums_LC.view(-1, 3, width).unbind(dim=1)
+            dbias_D = dbias_LD.sum(dim=0)
+        return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain, dshift, None, None, None
 
 
 class Embed(torch.autograd.Function):
