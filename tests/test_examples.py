@@ -11,6 +11,7 @@ import pytest
 
 from manyglot import workflow
 from manyglot.config import read_experiment
+from manyglot.reports.page import write_page
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -121,6 +122,15 @@ def test_the_results_are_those_that_are_kept() -> None:
     for function, path in pages.items():
         made = made_by("results/mix60.py", function)
         assert made == path.read_text("utf-8"), "run python docs/results/mix60.py"
+
+
+def test_a_report_is_made_of_what_is_kept(tmp_path: Path) -> None:
+    runs = runpy.run_path(str(ROOT / "docs" / "results" / "mix60.py"))["runs"]()
+    assert runs[0].name == "Token_tgt", "the reference"
+    assert all(len(run.evaluation.directions) == 118 + 3290 for run in runs)
+    write_page(tmp_path / "report.html", runs)
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert all(f"<section id={name}>" in text for name in ("averages", "map", "drift", "alike"))
 
 
 def test_the_languages_of_the_results_are_drawn(tmp_path: Path, phrasebook_model: Path) -> None:

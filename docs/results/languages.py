@@ -23,6 +23,7 @@ DRAWN = {
     ("token_tgt", "token"): "Token_tgt",
     ("token_src.s2", "token"): "Token_src",
     ("lee_2_5", "lee"): "LEE_2,5",
+    ("adapter_dec", "adapter"): "Adapter_dec",
     ("laa_dec_self_lee_4_5", "laa"): "LAA_dec.self + LEE_4,5",
     ("laa_zero_dec_self_lee_4_5", "laa"): "LAA_dec.self (gain 0) + LEE_4,5",
 }

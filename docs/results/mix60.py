@@ -24,6 +24,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from manyglot.evaluation.results import DirectionResult, Evaluation
+from manyglot.reports.page_data import Run
+
 HERE = Path(__file__).parent
 KEPT, PAGE, README = HERE / "mix60", HERE / "mix60.md", HERE.parent.parent / "README.md"
 SYSTEMS = {
@@ -119,11 +122,13 @@ class Kept:
 def keep(folder: Path) -> None:
     """Keep what is needed of a system's folder."""
     rows, about = [], json.loads((folder / "mix60" / "about.json").read_text("utf-8"))
+    outputs_in: Mapping[str, Any] = {}
     for test in TESTS:
         results = json.loads((folder / test / "results.json").read_text("utf-8"))
         for each in results["directions"]:
             values = {key: each[key] if isinstance(each[key], int) else _short(each[key]) for key in FIELDS}
             rows.append({"test": test, "source": each["source"], "target": each["target"], **values})
+        outputs_in = outputs_in or results["outputs_in"]
     config = {
         key: about["config"][key] for key in ("guidance", "batches", "training", "seed") if key in about["config"]
     }
@@ -137,6 +142,8 @@ def keep(folder: Path) -> None:
         "chrf_signature": results["chrf_signature"],
         "bleu_signatures": sorted({each["bleu_signature"] for each in results["directions"]}),
         "identifier": results["identifier"],
+        "outputs_in": outputs_in,
+        "sentences": about["data"]["sentences"],
         "probe": json.loads((folder / "probe.json").read_text("utf-8")),
     }
     KEPT.mkdir(exist_ok=True)
@@ -148,6 +155,39 @@ def keep(folder: Path) -> None:
     if alike := similarities(folder, about):
         text = json.dumps({"languages": about["languages"], "similarities": alike}, separators=(",", ":"))
         (KEPT / f"{folder.name}.alike.json").write_text(text + "\n", encoding="utf-8")
+
+
+def runs() -> list[Run]:
+    """What is kept of the systems on their own test split, as a report takes it; the reference is the first."""
+    found = [system for system in systems() if "." not in system.name]
+    sentences = next(filter(None, (system.about.get("sentences") for system in found)), {})
+    return [_run(system, sentences) for system in found]
+
+
+def _run(system: Kept, sentences: Mapping[str, int]) -> Run:
+    path, kept = KEPT / f"{system.name}.alike.json", system.about
+    alike = json.loads(path.read_text("utf-8")) if path.exists() else {"languages": sorted(sentences)}
+    directions = [_result(d, scores) for d, scores in system.scores.items() if d.test == "mix60"]
+    judged = kept["identifier"], kept["chrf_signature"], "en", {}
+    about = {
+        **alike,
+        "model": system.name,
+        "num_trained_directions": sum(not each.zero_shot for each in directions),
+        "num_subwords": 32_000,
+        "num_parameters": kept["num_parameters"],
+        "parameters": {},
+        "training": kept["training"],
+        "data": {"folder": "mix60", "rows": {}, "sentences": sentences},
+    }
+    evaluation = Evaluation(directions, [], *judged, outputs_in=kept.get("outputs_in", {}))
+    return Run(label(system), evaluation, lambda _: (), about)
+
+
+def _result(direction: Direction, scores: Mapping[str, float]) -> DirectionResult:
+    unknown = {"language_accuracy": None, "reference_accuracy": None, "bleu_signature": ""}
+    known = unknown | dict(scores) | {"num_sentences": int(scores["num_sentences"])}
+    zero_shot = PARTS["Zero-shot"](direction)
+    return DirectionResult(source=direction.source, target=direction.target, zero_shot=zero_shot, **known)
 
 
 def losses(log: Path) -> dict[str, dict[str, float]]:

@@ -1,6 +1,7 @@
 """Pictures of the report's figures, for a page of results.
 
-    python docs/results/pictures.py -o docs/results/mix60 Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
+    python docs/results/pictures.py -o docs/results/mix60    # of what is kept there
+    python docs/results/pictures.py -o PICTURES Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
 
 Runs are given as to `manyglot report`, the reference first. The report is opened in chromium, one figure at a time. The
 matrices are those of the best run by zero-shot BLEU, and differences are against the reference, or the second best.
@@ -22,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from manyglot.evaluating import report
+from manyglot.reports.page import write_page
 
 WIDTH, TALLEST, MARGIN = 1080, 6000, 16
 """Pixels, as of a page of documentation; what is below and beside a figure is cut off but for the margin."""
@@ -67,8 +69,8 @@ class Figure(NamedTuple):
 
 FIGURES = {
     "averages": Figure(
-        "averages", "Averages", {}, "tr > :nth-child(n + 12)"
-    ),  # the win rate against the reference stays
+        "averages", "Averages", {}, "tr > :nth-child(10), tr > :nth-child(n + 12)"
+    ),  # empty outputs are not kept; the win rate against the reference stays
     "bleu": Figure("map", "{best}: BLEU", {"run": "best", "order": "data"}),
     "difference": Figure(
         "map", "{best} minus {reference}: BLEU", {"run": "best", "minus": "reference", "order": "data"}
@@ -89,7 +91,12 @@ def main(runs: list[str], output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        report(runs, page)
+        if runs:
+            report(runs, page)
+        else:
+            from mix60 import runs as kept
+
+            write_page(page, kept())
         text = page.read_text("utf-8")
         for name, figure in FIGURES.items():
             if f"<section id={figure.section}>" not in text:
@@ -140,7 +147,7 @@ def trimmed(picture: Image.Image) -> Image.Image:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Take pictures of a report's figures.")
-    parser.add_argument("runs", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("runs", nargs="*", metavar="NAME=FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     main(given.runs, given.output)
