@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from manyglot.errors import SettingsError
+from manyglot.errors import ManyglotError, SettingsError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -51,6 +52,22 @@ def cpu_has_half() -> bool:
         return re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", Path("/proc/cpuinfo").read_text()) is not None
     except OSError:
         return False
+
+
+FULL = "DefaultCPUAllocator", "MPS backend out of memory"
+"""In the words of PyTorch where the memory of a CPU or of an Apple GPU is full; a type of error is for CUDA only."""
+
+
+@contextmanager
+def must_fit(device: torch.device, what: str, instead: str) -> Iterator[None]:
+    """Say in a line what does not fit into memory, and what to do."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and not any(words in str(error) for words in FULL):
+            raise
+        raise ManyglotError(f"{what} does not fit into the memory of {name_of(device)}. {instead}.") from None
 
 
 PEAKS = {

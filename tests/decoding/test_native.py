@@ -5,9 +5,10 @@ import torch
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding import native, slots
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.native import NativeEngine
 from manyglot.decoding.slots import SlotSearch
+from manyglot.errors import ManyglotError
 from manyglot.export.fold import fold
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
@@ -109,3 +110,12 @@ def test_slots_are_an_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(other, "_search", lambda settings, languages: SlotSearch(other.model, settings))
     sources, languages = [*SOURCES, *SOURCES, [7] * 9], [0, 1, 2, 0, 1, 1, 1, 1, 2]
     assert ids(other.translate_ids(sources, languages)) == ids(plain.translate_ids(sources, languages))
+
+
+def test_too_little_memory_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 MiB.\nGPU 0 has …")
+
+    monkeypatch.setattr(BeamSearch, "search", fill)
+    with pytest.raises(ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.beam"):
+        engine({"method": "laa"}).translate_ids(SOURCES, [0] * len(SOURCES))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from manyglot.decoding import slots
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.belt import Belt
+from manyglot.decoding.belt import Belt, Found
 from manyglot.decoding.slots import SlotSearch
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS
@@ -160,3 +161,24 @@ def test_batches_keep_what_can_be_read_at_once(lengths: list[int], most_tokens: 
         assert len(batch) <= most
         assert sum(size + len(search.tags[0].source) + 1 for size in sizes) <= most_tokens
     assert max(map(len, batches), default=0) - min(map(len, batches), default=0) <= 1
+
+
+def test_where_another_program_takes_the_memory_there_are_new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("decoder", 0)
+    batch = random_batch(model, size=5)
+    search = SlotSearch(model, DecodingSettings(beam=2, max_length=4))
+    languages, run, full = batch.lang_B.tolist(), Belt.run, ["then", "now"]
+    expected = search.search(batch.source_BS, languages)
+    kept = list(search.belts.values())
+
+    def run_once_there_is_room(*arguments: Any) -> Found:
+        if full:
+            raise torch.OutOfMemoryError(full.pop())
+        return run(*arguments)
+
+    monkeypatch.setattr(Belt, "run", run_once_there_is_room)
+    with pytest.raises(torch.OutOfMemoryError, match="then"):
+        search.search(batch.source_BS, languages)
+    full.append("once")
+    assert search.search(batch.source_BS, languages) == expected
+    assert not any(belt in kept for belt in search.belts.values())

@@ -17,7 +17,7 @@ from manyglot.decoding.belt import Belt
 from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.sampling import Sampler
 from manyglot.decoding.slots import SlotSearch
-from manyglot.devices import Precision, cpu_has_half, in_half
+from manyglot.devices import Precision, cpu_has_half, in_half, must_fit
 from manyglot.errors import ManyglotError
 from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
@@ -29,6 +29,8 @@ MANY = 500
 """Sentences for which it pays to fold a model."""
 WIDE = 512
 """The width of a model from which on bfloat16 is faster on a CPU with instructions for it."""
+INSTEAD = "Lower decoding.beam, decoding.max_length or decoding.max_tokens, or see what else is in that memory"
+"""What to do if there is too little memory."""
 Fold = Callable[[Transformer, int], Transformer | None]
 """Makes a model for one target language that does the same with less work; or says that it cannot."""
 
@@ -88,15 +90,16 @@ class NativeEngine:
         for rows in search.batches(sources):
             targets = [languages[i] for i in rows]
             read, sentences = self._sources([sources[i] for i in rows], targets, search)
-            found = search.search(
-                read.to(self.device),
-                targets,
-                drawn[rows].to(self.device),
-                sentences=sentences,
-                prefixes=None if prefixes is None else [prefixes[i] for i in rows],
-                places=[first + i for i in rows],
-                best=best,
-            )
+            with must_fit(self.device, "A search", INSTEAD):
+                found = search.search(
+                    read.to(self.device),
+                    targets,
+                    drawn[rows].to(self.device),
+                    sentences=sentences,
+                    prefixes=None if prefixes is None else [prefixes[i] for i in rows],
+                    places=[first + i for i in rows],
+                    best=best,
+                )
             for i, hypotheses in zip(rows, found, strict=True):
                 results[i] = hypotheses
             if progress is not None:

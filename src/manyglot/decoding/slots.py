@@ -63,7 +63,6 @@ class SlotSearch:
         number = max(ceil(tokens / each), ceil(len(order) / SENTENCES))
         return [order[first::number] for first in range(number)]
 
-    @torch.inference_mode()
     def search(
         self,
         source_BS: Tensor,
@@ -79,6 +78,24 @@ class SlotSearch:
 
         It is best if the longest sentences come first. Their places change nothing, for nothing is drawn at random.
         """
+        given = source_BS, languages, drawn_B, sentences, prefixes, best
+        try:
+            return self._search(*given)
+        except torch.OutOfMemoryError:  # another program has taken what was free, so there is room for fewer slots
+            self.belts.clear()
+        torch.cuda.empty_cache()
+        return self._search(*given)
+
+    @torch.inference_mode()
+    def _search(
+        self,
+        source_BS: Tensor,
+        languages: Sequence[int],
+        drawn_B: Tensor | None,
+        sentences: Sequence[int] | None,
+        prefixes: Sequence[Sequence[int]] | None,
+        best: int | None,
+    ) -> list[list[Hypothesis]]:
         numbers = np.arange(len(languages)) if sentences is None else np.asarray(sentences)
         length_S = (source_BS != PAD).sum(dim=1).cpu().numpy()[numbers]
         job = self._job(length_S, languages, drawn_B, prefixes)

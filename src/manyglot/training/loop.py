@@ -27,7 +27,7 @@ from manyglot.training.losses import Losses
 from manyglot.training.schedule import ScheduleName, learning_rate
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
-from manyglot.training.step import Step, make_step, must_fit
+from manyglot.training.step import Step, make_step, must_fit_step
 from manyglot.training.stopping import wish_to_stop
 from manyglot.training.trackers import TrackerName, opened
 from manyglot.training.validation import Validation
@@ -120,7 +120,7 @@ def train(
         while not is_finished(state, settings) and not stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place, best=state.best)
-            with must_fit(team.device):
+            with must_fit_step(team.device):
                 losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), team))
                 step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
             stop = team.any(wish.stop)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +17,7 @@ from torch import Tensor
 
 from manyglot.batches.batch import Batch
 from manyglot.batches.packing import Packed, Sizes, apart, pack
-from manyglot.devices import Precision, autocast, in_half, name_of
-from manyglot.errors import ManyglotError
+from manyglot.devices import Precision, autocast, in_half, must_fit
 from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
 from manyglot.training.loss import batch_loss
@@ -30,8 +29,6 @@ MOST = 256
 """Recordings that are kept."""
 SPARE = 1.04
 """Batches may be so many times as large as one whose memory was measured."""
-FULL = "DefaultCPUAllocator", "MPS backend out of memory"
-"""In the words of PyTorch where the memory of a CPU or of an Apple GPU is full; a type of error is for CUDA only."""
 
 
 class Step(Protocol):
@@ -179,19 +176,10 @@ def _aside() -> Iterator[None]:
     main.wait_stream(side)
 
 
-@contextmanager
-def must_fit(device: torch.device) -> Iterator[None]:
-    """Say in a line that a step does not fit into memory."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and not any(words in str(error) for words in FULL):
-            raise
-        raise ManyglotError(
-            f"A step does not fit into the memory of {name_of(device)}. Lower batches.max_tokens and raise "
-            f"training.accumulation by as much, or share the model out (training.shard)."
-        ) from None
+def must_fit_step(device: torch.device) -> AbstractContextManager[None]:
+    """Say in a line that a step of training does not fit into memory."""
+    instead = "Lower batches.max_tokens and raise training.accumulation by as much, or share the model out"
+    return must_fit(device, "A step", f"{instead} (training.shard)")
 
 
 def make_step(model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> Step:

@@ -16,7 +16,7 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.checkpoint import RunState
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer, updates_from
-from manyglot.training.step import make_step, must_fit
+from manyglot.training.step import make_step, must_fit_step
 
 try:
     import resource
@@ -61,7 +61,7 @@ def try_out(
         return int(sum(batch.tokens_by_language().sum() for batch in batches))
 
     num_steps, start = 0, _now(device)
-    with must_fit(device):
+    with must_fit_step(device):
         for batches, _ in islice(updates_from(loader, state.place, settings.accumulation), MOST):
             take(batches)
             num_steps += 1
