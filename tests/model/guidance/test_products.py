@@ -60,8 +60,11 @@ def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkey
         )
 
 
+@pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("sizes", [[5, 0, 200, 30], [0, 0, 0, 7], [64, 64, 0, 64]])
-def test_matrices_of_languages_added_to_a_linear_layer(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrices_of_languages_added_to_a_linear_layer(
+    sizes: list[int], in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(products, "PIECE", 32)
     monkeypatch.setattr(products, "_one_kernel", lambda x, matrix: True)
     torch.manual_seed(0)
@@ -69,11 +72,13 @@ def test_matrices_of_languages_added_to_a_linear_layer(sizes: list[int], monkeyp
     x_N1D = torch.randn(sum(sizes), 1, 16, dtype=half, requires_grad=True)
     weight_ED = torch.randn(24, 16, requires_grad=True)
     matrix_LED = torch.randn(len(sizes), 24, 16, dtype=half, requires_grad=True)
-    choice = Choice.of(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes), in_order=True)
+    index_N = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    index_N = index_N if in_order else index_N[torch.randperm(len(index_N))]
+    choice = Choice.of(index_N, len(sizes), in_order=in_order)
     got = products.linear_by_language(x_N1D, weight_ED, weight_ED.detach().to(half), ByLanguage(matrix_LED, choice))
     assert got is not None
     both_LED = weight_ED + matrix_LED.float()
-    expected = torch.cat([x.float() @ m.T for x, m in zip(x_N1D.split(sizes), both_LED, strict=True)])
+    expected = x_N1D.float() @ both_LED[index_N].mT
     weight, inputs = torch.randn_like(expected), (x_N1D, weight_ED, matrix_LED)
     for mine, theirs in zip(
         (got, *torch.autograd.grad((got * weight).sum(), inputs)),
@@ -85,9 +90,21 @@ def test_matrices_of_languages_added_to_a_linear_layer(sizes: list[int], monkeyp
         )
 
 
-def test_matrices_of_sentences_in_no_order_are_not_added() -> None:
-    added = ByLanguage(torch.zeros(2, 8, 8), Choice.of(torch.tensor([1, 0]), 2))
-    assert products.linear_by_language(torch.zeros(2, 1, 8), torch.zeros(8, 8), torch.zeros(8, 8), added) is None
+@pytest.mark.parametrize("order", [[0, 1, 1, 2], [2, 1, 0, 1]])
+def test_a_table_that_is_used_often_has_one_gradient(order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts are added up where they are made, also where tokens have to be moved to be in order."""
+    monkeypatch.setattr(products, "_one_kernel", lambda x, matrix: True)
+    torch.manual_seed(0)
+    x_N1D, matrix_LDD = torch.randn(4, 1, 8, dtype=torch.bfloat16), torch.randn(3, 8, 8, dtype=torch.bfloat16)
+    matrix_LDD.requires_grad_()
+    choice, handed_on = Choice.of(torch.tensor(order), 3, in_order=order == sorted(order)), []
+    add = products.Tally.add
+    monkeypatch.setattr(products.Tally, "add", lambda *given: handed_on.append(add(*given)) or handed_on[-1])
+    uses = [grouped(x_N1D, matrix_LDD, choice) for _ in range(3)]
+    (gradient,) = torch.autograd.grad(sum(use.float().sum() for use in uses), matrix_LDD)
+    assert [each is None for each in handed_on] == [True, True, False]
+    expected = torch.zeros(3, 8).index_add_(0, torch.tensor(order), x_N1D[:, 0].float())[:, :, None].expand(3, 8, 8)
+    torch.testing.assert_close(gradient.float(), 3 * expected, rtol=0.05, atol=0.05)
 
 
 @given(index=rows)

@@ -35,6 +35,7 @@ class Choice:
     """How many of the ordered rows belong to each number and those below it."""
     _tallies: dict[tuple[int, tuple[int, ...]], Tally] = field(default_factory=dict, repr=False, compare=False)
     _pieces: dict[int, Pieces] = field(default_factory=dict, repr=False, compare=False)
+    _ordered: list[tuple[Choice, Tensor]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, index_B: Tensor, num_languages: int, *, in_order: bool = False) -> Choice:
@@ -52,10 +53,21 @@ class Choice:
         return Choice.of(self.index_B[rows_B], len(self.ends_L))
 
     def ordered(self) -> Choice:
-        """The choice of the same sentences put in order."""
-        return self if self.order_B is None else Choice(self.index_B[self.order_B], None, self.ends_L)
+        """The choice of the same sentences put in order; remembered, with all that it remembers itself."""
+        return self if self.order_B is None else self._there_and_back(self.order_B)[0]
 
-    def pieces(self, most: int = PIECE) -> Pieces:
+    def _there_and_back(self, order_B: Tensor) -> tuple[Choice, Tensor]:
+        """The choice in order, and where each row is there."""
+        if self._ordered and not torch.compiler.is_compiling():
+            return self._ordered[0]
+        place_B = torch.arange(len(order_B), dtype=order_B.dtype, device=order_B.device)
+        back_B = torch.empty_like(order_B).scatter_(0, order_B, place_B)  # to sort would take longer
+        made = Choice(self.index_B[order_B], None, self.ends_L), back_B
+        if not torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
+            self._ordered.append(made)
+        return made
+
+    def pieces(self, most: int) -> Pieces:
         """Ordered rows cut into pieces of one number, of at most so many rows; remembered, for they serve many layers.
 
         Those of a number may end earlier, and there are empty ones, so that how many there are depends on no number.
@@ -76,17 +88,11 @@ class Choice:
 
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
-        return x if self.order_B is None else _moved(x, self.order_B, _back(self.order_B))
+        return x if self.order_B is None else _moved(x, self.order_B, self._there_and_back(self.order_B)[1])
 
     def put_back(self, x: Tensor) -> Tensor:
         """Undo `put_in_order`."""
-        return x if self.order_B is None else _moved(x, _back(self.order_B), self.order_B)
-
-
-def _back(order_B: Tensor) -> Tensor:
-    """Where each row is in an order; to sort it would take longer."""
-    place_B = torch.arange(len(order_B), dtype=order_B.dtype, device=order_B.device)
-    return torch.empty_like(order_B).scatter_(0, order_B, place_B)
+        return x if self.order_B is None else _moved(x, self._there_and_back(self.order_B)[1], self.order_B)
 
 
 class Pieces(NamedTuple):
@@ -177,9 +183,13 @@ def linear_by_language(x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, added:
     The copy of W in half precision is given too.
     """
     matrix_LED, choice = added
-    if choice.order_B is not None or not _one_kernel(x_BTD, matrix_LED):
+    if not _one_kernel(x_BTD, matrix_LED):
         return None
-    x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces())
+    if choice.order_B is not None:
+        in_order = ByLanguage(matrix_LED, choice.ordered())
+        y_BTE = linear_by_language(choice.put_in_order(x_BTD), weight_ED, half_ED, in_order)
+        return None if y_BTE is None else choice.put_back(y_BTE)
+    x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces(PIECE))
     tables = half_ED, weight_ED, matrix_LED
     y_NE: Tensor = LinearByLanguage.apply(x_ND, *tables, *ends, choice.tally(matrix_LED))  # type: ignore[no-untyped-call]
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
@@ -218,7 +228,7 @@ class LinearByLanguage(torch.autograd.Function):
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
-    ends = choice.ends_L.to(torch.int32), *choice.pieces()
+    ends = choice.ends_L.to(torch.int32), *choice.pieces(PIECE)
     y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends, choice.tally(matrix_LDE))  # type: ignore[no-untyped-call]
     return y_NE
 
