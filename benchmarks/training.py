@@ -3,11 +3,12 @@
     python benchmarks/training.py --data data/mix60-prepared                 # one GPU: 65,536 target tokens a step
     python benchmarks/training.py --data data/mix60-prepared --device cpu --tokens 4096 --steps 5
 
-Tokens are target tokens that are predicted, padding not counted; source tokens come on top. Systems: `token_src` and
-`laa` (at dec.self) as `manyglot train` runs them, `plain` (token_src without kernels), and `hf`, the M2M100 of
-transformers in the same size, where it is installed, not compiled, on batches as it likes them: of like lengths, so
-that they have almost no padding, and small enough for its logits. MFU is the share of the chip's speed in a large
-matrix product, measured here, that the products of the model's equations make up.
+Tokens are target tokens that are predicted, padding not counted; source tokens come on top. Systems: `token_src`, `laa`
+(at dec.self), `lee`, `adapter`, `laln_lalt` and `random_laa` (with a token) as `manyglot train` runs them, `plain`
+(token_src without kernels), and `hf`, the M2M100 of transformers in the same size, where it is installed, not compiled,
+on batches as it likes them: of like lengths, so that they have almost no padding, and small enough for its logits. MFU
+is the share of the chip's speed in a large matrix product, measured here, that the products of the model's equations
+make up.
 
 Systems that run as `manyglot train` does are warmed up one after the other and then timed in turns, a round of steps
 each, to and fro, so that a chip that draws too much power slows all of them down alike; the others follow alone. A GPU
@@ -54,6 +55,10 @@ SYSTEMS: dict[str, list[dict[str, object]]] = {
     "token_src": [{"method": "token", "side": "source"}],
     "laa": [{"method": "laa"}],
     "plain": [{"method": "token", "side": "source"}],
+    "lee": [{"method": "lee"}],
+    "adapter": [{"method": "adapter"}],
+    "laln_lalt": [{"method": "laln"}, {"method": "lalt"}],
+    "random_laa": [{"method": "random_laa"}, {"method": "token", "side": "source"}],
 }
 PARTS = {
     "attention": ("_attend_", "flash", "fmha", "sdpa"),
@@ -347,7 +352,7 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--tokens", type=int, default=65_536, help="target tokens of a step, on average")
     parser.add_argument("--alike", choices=["longer", "both", "none"], help="none on a GPU, else longer")
-    parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "hf"])
+    parser.add_argument("--systems", nargs="+", default=["token_src", "laa", "plain", "hf"])
     parser.add_argument("--hf-tokens", type=int, default=32_768, help="those of hf, if that is less")
     parser.add_argument("--warmup", type=int, default=30, help="steps without anything new before it is timed")
     parser.add_argument("--rounds", type=int, default=5)
