@@ -33,6 +33,14 @@ def test_known_characters_come_back_as_they_were(
     assert subwords.decode(subwords.encode([text])) == [text]
 
 
+def test_equal_sentences_are_split_once(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    split, lines = [], [TEXT[1], "", TEXT[0], TEXT[1], ""]
+    expected, encode = subwords.encode(lines), subwords.encode
+    monkeypatch.setattr(subwords, "encode", lambda texts: split.extend(texts) or encode(texts))
+    assert Vocabulary(subwords, Languages(["en", "de"])).encode(lines) == expected
+    assert split == [TEXT[1], "", TEXT[0]]
+
+
 def test_text_is_not_normalised() -> None:
     forms = "ﬁ fi ｆ f ² 2 é e\u0301"
     model = train_subwords([forms] * 5 + TEXT, VocabularySettings(size=140))

@@ -43,8 +43,10 @@ class Vocabulary:
         return len(self.subwords) + language_id
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Sentences to ids, without special symbols."""
-        return self.subwords.encode(texts)
+        """Sentences to ids, without special symbols; equal ones, of several directions say, are split once."""
+        once = list(dict.fromkeys(texts))
+        ids = dict(zip(once, self.subwords.encode(once), strict=True))
+        return [ids[text] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Ids to sentences; tags and special symbols are left out."""
