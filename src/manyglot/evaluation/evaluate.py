@@ -125,9 +125,12 @@ def choose(
     rows: Sequence[Row], supervised: Sequence[Direction], zero_shot: Sequence[Direction], settings: EvaluationSettings
 ) -> Chosen:
     """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
-    directions, groups = [*supervised, *zero_shot], _by_languages(rows)
+    directions = [*supervised, *zero_shot]
+    has = {
+        code: np.array([code in row for row in rows], dtype=bool) for code in {code for d in directions for code in d}
+    }
     found = {
-        d: [rows[place] for place in _spread(_places(d, groups), most)]
+        d: [rows[place] for place in _spread(np.flatnonzero(has[d.source] & has[d.target]).tolist(), most)]
         for those, most in ((supervised, settings.max_sentences), (zero_shot, settings.most_zero_shot))
         for d in those
     }
@@ -140,19 +143,6 @@ def choose(
     chosen = Chosen({direction: test for direction, test in found.items() if test}, frozenset(zero_shot))
     settings.measure.check({direction.target for direction in chosen.rows})
     return chosen
-
-
-def _by_languages(rows: Sequence[Row]) -> dict[frozenset[str], list[int]]:
-    """The places of rows that have the same languages, so that not every direction has to look at every row."""
-    found: dict[frozenset[str], list[int]] = {}
-    for place, row in enumerate(rows):
-        found.setdefault(frozenset(row), []).append(place)
-    return found
-
-
-def _places(direction: Direction, groups: Mapping[frozenset[str], Sequence[int]]) -> list[int]:
-    """The rows that have both languages, in their order."""
-    return sorted(place for codes, places in groups.items() if codes.issuperset(direction) for place in places)
 
 
 def _spread(places: Sequence[int], most: int | None) -> Sequence[int]:
