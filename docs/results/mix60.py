@@ -137,6 +137,7 @@ def keep(folder: Path) -> None:
         "num_parameters": about["num_parameters"],
         "training": about["training"],
         **{key: about["curves"][key] for key in CURVES},
+        "dev_nll": about["curves"]["dev_nll"],
         "losses": losses(folder / "log.jsonl"),
         "draws": draws(folder),
         "config": config,

@@ -1,6 +1,6 @@
 """Pictures of the report's figures, for a page of results.
 
-    python docs/results/pictures.py -o docs/results/mix60    # of what is kept there
+    python docs/results/pictures.py -o docs/results/mix60    # of what is kept of mix60
     python docs/results/pictures.py -o PICTURES Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
 
 Runs are given as to `manyglot report`, the reference first. The report is opened in chromium, one figure at a time. The

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from manyglot.errors import ManyglotError, SettingsError
+from manyglot.errors import MemoryIsFull, SettingsError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -54,8 +54,14 @@ def cpu_has_half() -> bool:
         return False
 
 
-FULL = "DefaultCPUAllocator", "MPS backend out of memory"
-"""In the words of PyTorch where the memory of a CPU or of an Apple GPU is full; a type of error is for CUDA only."""
+FULL = "DefaultCPUAllocator", "MPS backend out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
+"""In the words of PyTorch where the memory of a device is full; there is a type of error for most of CUDA only."""
+
+
+def says_full(error: Exception) -> bool:
+    """Whether an error says that the memory of a device is full."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or any(words in str(error) for words in FULL)
 
 
 @contextmanager
@@ -64,10 +70,9 @@ def must_fit(device: torch.device, what: str, instead: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and not any(words in str(error) for words in FULL):
+        if not says_full(error):
             raise
-        raise ManyglotError(f"{what} does not fit into the memory of {name_of(device)}. {instead}.") from None
+        raise MemoryIsFull(f"{what} does not fit into the memory of {name_of(device)}. {instead}.") from None
 
 
 PEAKS = {

@@ -38,6 +38,10 @@ class FolderError(ManyglotError):
     """A folder that is missing, damaged, of another format, or in the way."""
 
 
+class MemoryIsFull(ManyglotError):
+    """Something does not fit into the memory of a device, whatever it was asked to do."""
+
+
 def suggest(wrong: str, known: Iterable[str]) -> str:
     """Name the nearest of the known words ("Did you mean 'x'?"), or all of them when none is near."""
     known = list(known)

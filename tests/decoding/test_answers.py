@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from manyglot.decoding.answers import Answering
 from manyglot.decoding.requests import Request
 from manyglot.decoding.translation import Translation
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, MemoryIsFull
 from tests.decoding.stub import stub
 
 
@@ -73,3 +75,15 @@ def test_what_the_engine_refuses_does_not_stop_the_others() -> None:
     results = Answering(["de"]).block(stub(rule), block).results
     assert [result.output for result in results] == ["de:one", "", "de:two"]
     assert results[1].problem == "line 1 of stdin: It is too long."
+
+
+def test_where_memory_is_full_nothing_is_tried_one_by_one() -> None:
+    asked = []
+
+    def fill(text: str, code: str) -> list[str]:
+        asked.append(text)
+        raise MemoryIsFull("A search does not fit into the memory of cpu.")
+
+    with pytest.raises(MemoryIsFull):
+        Answering(["de"]).block(stub(fill), [Request("one", None, 1), Request("two", None, 2)])
+    assert asked == ["one"]

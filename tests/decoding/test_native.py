@@ -117,5 +117,7 @@ def test_too_little_memory_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) ->
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 MiB.\nGPU 0 has …")
 
     monkeypatch.setattr(BeamSearch, "search", fill)
-    with pytest.raises(ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.beam"):
+    with pytest.raises(
+        ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.max_tokens"
+    ):
         engine({"method": "laa"}).translate_ids(SOURCES, [0] * len(SOURCES))

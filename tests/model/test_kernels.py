@@ -18,6 +18,7 @@ from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model import operations  # noqa: E402
 from manyglot.model.guidance import METHODS, method_name  # noqa: E402
+from manyglot.model.guidance.base import NormTerms  # noqa: E402
 from manyglot.model.guidance.products import Choice  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
@@ -26,7 +27,7 @@ from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForA
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
-from manyglot.model.operations import Dropped, Sight  # noqa: E402
+from manyglot.model.operations import Dropped, Norm, Sight  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -146,6 +147,12 @@ def test_residual_and_norm_by_language(dtype: torch.dtype, width: int, monkeypat
     inputs = [x, y, bias, gain, shift, term]
     agree(past, theirs, inputs)
     agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
+
+
+def test_tables_of_gains_lie_row_by_row() -> None:
+    """As kernels read them, whatever a method hands in."""
+    terms, target = NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T), tiny_model().target(torch.tensor([0]))
+    assert all(table.is_contiguous() for table in Norm(nn.LayerNorm(8), terms, target).tables())
 
 
 def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:

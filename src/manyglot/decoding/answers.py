@@ -10,7 +10,7 @@ from manyglot.decoding.requests import Request
 from manyglot.decoding.results import Result, answer, refusal, refusals
 from manyglot.decoding.translation import Translation
 from manyglot.decoding.translator import Translator
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, MemoryIsFull
 from manyglot.progress import Bar
 
 
@@ -41,6 +41,8 @@ class Answering:
         share = None if progress is None else _Share(progress, len(block))
         try:
             return self._answered(translator, requests, first, share)
+        except MemoryIsFull:
+            raise
         except ManyglotError:  # one of them, too long for the engine say, should not stop the others
             requests = [self._tried(translator, request) for request in requests]
             return self._answered(translator, requests, first, share)

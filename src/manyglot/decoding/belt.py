@@ -166,9 +166,10 @@ class Belt:
         for _ in range(2):
             self._step()
         torch.cuda.synchronize(self.device)
-        self._recording = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._recording):
+        recording = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recording):
             self._step()
+        self._recording = recording
 
     def _turn(self) -> None:
         """Step by step until nothing is left.

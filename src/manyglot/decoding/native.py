@@ -29,8 +29,6 @@ MANY = 500
 """Sentences for which it pays to fold a model."""
 WIDE = 512
 """The width of a model from which on bfloat16 is faster on a CPU with instructions for it."""
-INSTEAD = "Lower decoding.beam, decoding.max_length or decoding.max_tokens, or see what else is in that memory"
-"""What to do if there is too little memory."""
 Fold = Callable[[Transformer, int], Transformer | None]
 """Makes a model for one target language that does the same with less work; or says that it cannot."""
 
@@ -86,11 +84,13 @@ class NativeEngine:
                     f"{settings.limit(len(source))} (decoding.max_length, decoding.max_length_ratio)."
                 )
         search, drawn = self._search(settings, languages), self._draw(len(sources), first, settings.seed)
+        smaller = "max_length" if self._in_slots else "max_tokens"
+        instead = f"Lower decoding.{smaller} or decoding.beam, or see what else is in that memory"
         results = [[Hypothesis((), 0.0)] for _ in sources]
         for rows in search.batches(sources):
             targets = [languages[i] for i in rows]
             read, sentences = self._sources([sources[i] for i in rows], targets, search)
-            with must_fit(self.device, "A search", INSTEAD):
+            with must_fit(self.device, "A search", instead):
                 found = search.search(
                     read.to(self.device),
                     targets,

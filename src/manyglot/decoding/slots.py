@@ -16,6 +16,7 @@ from torch import Tensor
 
 from manyglot.decoding.beam import DecodingSettings, Hypothesis, longest_first
 from manyglot.decoding.belt import Belt, Found, Job, round_up
+from manyglot.devices import says_full
 from manyglot.model.attention import Memory
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD
@@ -81,10 +82,11 @@ class SlotSearch:
         given = source_BS, languages, drawn_B, sentences, prefixes, best
         try:
             return self._search(*given)
-        except torch.OutOfMemoryError:  # another program has taken what was free, so there is room for fewer slots
-            self.belts.clear()
+        except RuntimeError as error:  # another program may have taken what was free
+            if not says_full(error):
+                raise
         torch.cuda.empty_cache()
-        return self._search(*given)
+        return self._search(*given)  # with as many slots as there is room for now
 
     @torch.inference_mode()
     def _search(
@@ -99,9 +101,12 @@ class SlotSearch:
         numbers = np.arange(len(languages)) if sentences is None else np.asarray(sentences)
         length_S = (source_BS != PAD).sum(dim=1).cpu().numpy()[numbers]
         job = self._job(length_S, languages, drawn_B, prefixes)
-        belt = self._belt(job)
-        memories = self._read(source_BS, numbers, length_S, job)
-        return self._hypotheses(belt.run(job, memories), job, min(best or self.settings.beam, self.settings.beam))
+        try:
+            found = self._belt(job).run(job, self._read(source_BS, numbers, length_S, job))
+        except RuntimeError:
+            self.belts.clear()  # who knows in what state they are
+            raise
+        return self._hypotheses(found, job, min(best or self.settings.beam, self.settings.beam))
 
     def _job(
         self,

@@ -207,9 +207,11 @@ class Norm(NamedTuple):
         return y_BTD * self.target.take(gain_LD)[:, None] + self.target.take(bias_LD)[:, None]
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """Gain and bias, of each language where guidance adds to them."""
+        """Gain and bias, of each language where guidance adds to them, row by row in memory."""
         gain, bias = self.shared.weight, self.shared.bias
-        return (gain, bias) if self.terms is None else (gain + self.terms.gain_LD, bias + self.terms.bias_LD)
+        if self.terms is None:
+            return gain, bias
+        return (gain + self.terms.gain_LD).contiguous(), (bias + self.terms.bias_LD).contiguous()
 
     @property
     def choice(self) -> Choice | None:
