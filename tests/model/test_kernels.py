@@ -22,10 +22,11 @@ from manyglot.model.guidance.base import NormTerms  # noqa: E402
 from manyglot.model.guidance.products import Choice  # noqa: E402
 from manyglot.model.halves import Halves  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
+from manyglot.model.kernels.embedding import Embed  # noqa: E402
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
 from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
-from manyglot.model.kernels.norm import AddNorm, Embed  # noqa: E402
+from manyglot.model.kernels.norm import AddNorm  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
 from manyglot.model.operations import Dropped, Norm, Sight  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
@@ -343,6 +344,7 @@ def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytes
     def refuse(*_: Any) -> None:
         raise AssertionError("this is not done by a kernel")
 
+    monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()
     batch = pack(random_batch(model, size=4))
     torch.manual_seed(0)

@@ -119,7 +119,7 @@ def embed(
     if dtype is None:
         x_ND: Tensor = dropout(norm(table(sentences.ids_N) * factor + positions_PD[sentences.position_N]))
         return x_ND
-    from manyglot.model.kernels.norm import Embed
+    from manyglot.model.kernels.embedding import Embed
 
     where = sentences.ids_N, positions_PD, sentences.position_N
     constants = factor, PAD, norm.eps, _dropout(dropout), dtype

@@ -1,11 +1,9 @@
 """Residual, dropout and layer norm in one pass: LN(x + dropout(y + bias + term)).
 
-And the embedding: dropout(LN(s E[id] + position)).
-
 The sum before the norm is kept for the backward pass; its statistics are two numbers a row. Gain and shift are vectors,
 or tables from which each row takes those of its language.
 
-Shape letters: N tokens, B sentences, D model width, V vocabulary, P positions, L languages.
+Shape letters: N tokens, B sentences, D model width, L languages.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ PIECE, SPLIT = 256, 16
 
 
 @triton.jit
-def _normed(total, real, eps, WIDTH: tl.constexpr):
+def normed_rows(total, real, eps, WIDTH: tl.constexpr):
     """Centre and scale rows; the numbers beyond the width are zero."""
     mean = tl.sum(total, axis=1) / WIDTH
     centred = tl.where(real, total - mean[:, None], 0.0)
@@ -47,7 +45,7 @@ def _scaled(normed, gain_ptr, shift_ptr, row, columns, inside, WIDTH: tl.constex
 
 
 @triton.jit
-def _norm_gradient(dnormed, normed, scale, WIDTH: tl.constexpr):
+def norm_gradient(dnormed, normed, scale, WIDTH: tl.constexpr):
     """The gradient of the rows before the norm."""
     along = tl.sum(dnormed * normed, axis=1) / WIDTH
     return (dnormed - tl.sum(dnormed, axis=1)[:, None] / WIDTH - normed * along[:, None]) * scale[:, None]
@@ -92,7 +90,7 @@ def _add_forward(
     total = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32) + y
     total = tl.where(inside, total, 0.0).to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + place, total, mask=inside)
-    normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
+    normed, mean, scale = normed_rows(total.to(tl.float32), real[None, :], eps, WIDTH)
     if BY_LANGUAGE:
         language = tl.load(language_ptr + rows, mask=rows < num_rows, other=0)
         out = _scaled(normed, gain_ptr, shift_ptr, language, columns, inside, WIDTH)
@@ -118,7 +116,7 @@ def _sum_kernel(
     total += tl.load(y_ptr + place, mask=inside, other=0.0).to(tl.float32)
     if TERM:
         total += tl.load(term_ptr + place, mask=inside, other=0.0).to(tl.float32)
-    normed, _, _ = _normed(total, real[None, :], eps, WIDTH)
+    normed, _, _ = normed_rows(total, real[None, :], eps, WIDTH)
     if BY_LANGUAGE:
         language = tl.load(language_ptr + rows // each, mask=rows < num_rows, other=0)
         out = _scaled(normed, gain_ptr, shift_ptr, language, columns, inside, WIDTH)
@@ -204,7 +202,7 @@ def _add_backward(
         normed = tl.where(inside, (total - mean[:, None]) * scale[:, None], 0.0)
         dgain += grad * normed
         dshift += grad
-        dtotal = _norm_gradient(grad * gain[None, :], normed, scale, WIDTH)
+        dtotal = norm_gradient(grad * gain[None, :], normed, scale, WIDTH)
         tl.store(dx_ptr + place, dtotal.to(dx_ptr.dtype.element_ty), mask=inside)
         if DROPOUT:
             dtotal = tl.where(kept(seed_ptr, site, place, threshold), dtotal * grow, 0.0)
@@ -214,100 +212,6 @@ def _add_backward(
     tl.store(partial, tl.sum(dgain, axis=0), mask=real)
     tl.store(partial + WIDTH, tl.sum(dshift, axis=0), mask=real)
     tl.store(partial + 2 * WIDTH, tl.sum(dbias, axis=0), mask=real)
-
-
-@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
-def _embed_forward(
-    table_ptr,
-    ids_ptr,
-    positions_ptr,
-    position_ptr,
-    gain_ptr,
-    shift_ptr,
-    sum_ptr,
-    out_ptr,
-    mean_ptr,
-    scale_ptr,
-    num_rows,
-    factor,
-    seed_ptr,
-    site,
-    threshold,
-    grow,
-    eps,
-    WIDTH: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    ROWS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-):
-    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    real, there = columns < WIDTH, rows < num_rows
-    inside = there[:, None] & real[None, :]
-    place = rows[:, None] * WIDTH + columns[None, :]
-    ids = tl.load(ids_ptr + rows, mask=there, other=0).to(tl.int64)
-    position = tl.load(position_ptr + rows, mask=there, other=0)
-    embedded = tl.load(table_ptr + ids[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-    placed = tl.load(positions_ptr + position[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0)
-    total = (embedded * factor + placed.to(tl.float32)).to(sum_ptr.dtype.element_ty)
-    tl.store(sum_ptr + place, total, mask=inside)
-    normed, mean, scale = _normed(total.to(tl.float32), real[None, :], eps, WIDTH)
-    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    shift = tl.load(shift_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    out = normed * gain[None, :] + shift[None, :]
-    if DROPOUT:
-        out = tl.where(kept(seed_ptr, site, place, threshold), out * grow, 0.0)
-    tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
-    tl.store(mean_ptr + rows, mean, mask=there)
-    tl.store(scale_ptr + rows, scale, mask=there)
-
-
-@triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
-def _embed_backward(
-    grad_ptr,
-    ids_ptr,
-    sum_ptr,
-    mean_ptr,
-    scale_ptr,
-    gain_ptr,
-    dtable_ptr,
-    partial_ptr,
-    num_rows,
-    factor,
-    padding,
-    seed_ptr,
-    site,
-    threshold,
-    grow,
-    WIDTH: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    ROWS: tl.constexpr,
-    DROPOUT: tl.constexpr,
-):
-    program, programs = tl.program_id(0), tl.num_programs(0)
-    columns = tl.arange(0, COLUMNS)
-    real = columns < WIDTH
-    gain = tl.load(gain_ptr + columns, mask=real, other=0.0).to(tl.float32)
-    dgain = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    dshift = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for block in range(program, tl.cdiv(num_rows, ROWS), programs):
-        rows = block * ROWS + tl.arange(0, ROWS)
-        inside = (rows < num_rows)[:, None] & real[None, :]
-        place = rows[:, None] * WIDTH + columns[None, :]
-        ids = tl.load(ids_ptr + rows, mask=rows < num_rows, other=0).to(tl.int64)
-        grad = tl.load(grad_ptr + place, mask=inside, other=0.0).to(tl.float32)
-        if DROPOUT:
-            grad = tl.where(kept(seed_ptr, site, place, threshold), grad * grow, 0.0)
-        total = tl.load(sum_ptr + place, mask=inside, other=0.0).to(tl.float32)
-        mean = tl.load(mean_ptr + rows, mask=rows < num_rows, other=0.0)
-        scale = tl.load(scale_ptr + rows, mask=rows < num_rows, other=0.0)
-        normed = tl.where(inside, (total - mean[:, None]) * scale[:, None], 0.0)
-        dgain += grad * normed
-        dshift += grad
-        dtotal = _norm_gradient(grad * gain[None, :], normed, scale, WIDTH) * factor
-        learnt = inside & (ids != padding)[:, None]
-        tl.atomic_add(dtable_ptr + ids[:, None] * WIDTH + columns[None, :], dtotal, mask=learnt, sem="relaxed")
-    tl.store(partial_ptr + program * 2 * WIDTH + columns, tl.sum(dgain, axis=0), mask=real)
-    tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=real)
 
 
 class AddNorm(torch.autograd.Function):
@@ -330,7 +234,7 @@ class AddNorm(torch.autograd.Function):
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
-        ctx.constants = _constants(width, dropout)
+        ctx.constants = constants_of(width, dropout)
         ctx.has_term, ctx.choice = term_ND is not None, choice
         language_N = x_ND if choice is None else choice.index_B
         _add_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
@@ -350,7 +254,7 @@ class AddNorm(torch.autograd.Function):
         dy_ND = torch.empty_like(sum_ND) if ctx.constants["DROPOUT"] else dx_ND
         given = [grad.contiguous() for grad in grads if grad is not None]
         if ctx.choice is None:
-            partial, of_rows = _partial_sums(3, width, sum_ND.device), (sum_ND, sum_ND)
+            partial, of_rows = partial_sums(3, width, sum_ND.device), (sum_ND, sum_ND)
         else:
             pieces = ctx.choice.pieces(PIECE)
             partial = mean_N.new_empty((len(pieces.ends_P) * SPLIT, 3, width))
@@ -369,53 +273,8 @@ class AddNorm(torch.autograd.Function):
         return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain, dshift, None, None, None
 
 
-class Embed(torch.autograd.Function):
-    """dropout(LN(factor E[id] + position)) in the given type; the gradient of a padding symbol is zero."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        table_VD: Tensor,
-        ids_N: Tensor,
-        positions_PD: Tensor,
-        position_N: Tensor,
-        gain_D: Tensor,
-        shift_D: Tensor,
-        factor: float,
-        padding: int,
-        eps: float,
-        dropout: Dropped,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        """Keep the sum and its statistics."""
-        num_rows, width = len(ids_N), table_VD.shape[1]
-        sum_ND, out_ND = (torch.empty((num_rows, width), dtype=dtype, device=table_VD.device) for _ in range(2))
-        mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=table_VD.device)
-        ctx.constants = {"factor": factor, **_constants(width, dropout)}
-        _embed_forward[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
-            table_VD, ids_N, positions_PD, position_N, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows,
-            eps=eps, **FORWARD, **ctx.constants,
-        )  # fmt: skip
-        ctx.save_for_backward(ids_N, sum_ND, mean_N, scale_N, gain_D)
-        ctx.vocabulary, ctx.padding = len(table_VD), padding
-        return out_ND
-
-    @staticmethod
-    def backward(ctx: Any, grad_ND: Tensor) -> Any:
-        """Rows of the same symbol are added up in the table."""
-        ids_N, sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
-        num_rows, width = sum_ND.shape
-        dtable_VD = torch.zeros((ctx.vocabulary, width), dtype=torch.float32, device=sum_ND.device)
-        partial = _partial_sums(2, width, sum_ND.device)
-        _embed_backward[(len(partial),)](
-            grad_ND.contiguous(), ids_N, sum_ND, mean_N, scale_N, gain_D, dtable_VD, partial, num_rows,
-            padding=ctx.padding, **BACKWARD, **ctx.constants,
-        )  # fmt: skip
-        dgain_D, dshift_D = sum_of_parts(partial)
-        return dtable_VD, None, None, None, dgain_D, dshift_D, None, None, None, None, None
-
-
-def _constants(width: int, dropout: Dropped) -> dict[str, Any]:
+def constants_of(width: int, dropout: Dropped) -> dict[str, Any]:
+    """What kernels with dropout are told of it, and of the width."""
     return {
         "seed_ptr": dropout.seed,
         "site": dropout.site,
@@ -427,7 +286,7 @@ def _constants(width: int, dropout: Dropped) -> dict[str, Any]:
     }
 
 
-def _partial_sums(number: int, width: int, device: torch.device) -> Tensor:
+def partial_sums(number: int, width: int, device: torch.device) -> Tensor:
     """A place for the sums of as many programs as fill the device."""
     programs = 16 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
     return torch.empty((programs, number, width), dtype=torch.float32, device=device)
