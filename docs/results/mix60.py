@@ -46,6 +46,7 @@ ATTEMPTS = {
     "laa_zero_dec_self_lee_4_5": "LAA_dec.self (gain 0) + LEE_4,5",
     "laa_zero_dec_self_lee_4_5_less_english": "LAA_dec.self (gain 0) + LEE_4,5, less into English",
     "adapter_dec_less_english": "Adapter_dec, less into English",
+    "adapter_dec_dropout": "Adapter_dec, dropout 0.2",
     "laa_zero_dec_self_cross": "LAA_dec.self,cros (gain 0)",
     "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",
 }
