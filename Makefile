@@ -14,7 +14,7 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## prepare, train, translate and evaluate the built-in corpus (5 minutes on two cores)
 	$(BIN)/manyglot demo
 
-test: $(VENV)/.installed-dev  ## the tests (seven minutes on two cores)
+test: $(VENV)/.installed-dev  ## the tests (seven to nine minutes on two cores)
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too

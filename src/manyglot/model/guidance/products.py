@@ -70,7 +70,7 @@ class Choice:
     def pieces(self, most: int) -> Pieces:
         """Ordered rows cut into pieces of one number, of at most so many rows; remembered, for they serve many layers.
 
-        Those of a number may end earlier, and there are empty ones, so that how many there are depends on no number.
+        A piece ends where its number does, and some are empty: how many there are depends on the number of rows alone.
         """
         if most not in self._pieces:
             ends_L, num_rows = self.ends_L.to(torch.int32), len(self.index_B)
