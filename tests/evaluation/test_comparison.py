@@ -160,6 +160,10 @@ def test_runs_are_named_by_their_folders(tmp_path: Path) -> None:
     assert read_systems([f"x={a}", b], "x")[1] == "x"
     systems, reference = read_systems([deep, b], "b")
     assert ([system.name for system in systems], reference) == (["a", "b"], "b"), "by the name it is given here"
+    GOOD.save(tmp_path / "base, dropout 0.2" / "results.json")
+    assert [system.name for system in read_systems([str(tmp_path / "base, dropout 0.2")], None)[0]] == [
+        "base, dropout 0.2"
+    ]
     with pytest.raises(ManyglotError, match=r"'seed' is no folder .* Did you mean 'seeds'\?"):
         read_systems([f"seeds={a}", b], "seed")
     for text in ("x=", f"x={a},,{b}", f"x={a},{a}"):

@@ -123,8 +123,9 @@ def name_runs(given: Sequence[str]) -> dict[str, str]:
 
 
 def folders_of(text: str) -> list[Path]:
-    """The folders of `[NAME=]FOLDER[,FOLDER…]`, each of them once."""
-    folders = text.rpartition("=")[2].split(",")
+    """The folders of `[NAME=]FOLDER[,FOLDER…]`, each of them once; a comma may also be in the name of one."""
+    given = text.rpartition("=")[2]
+    folders = [given] if Path(given).is_dir() else given.split(",")
     if "" in folders or len(set(folders)) < len(folders):
         raise SettingsError(f"'{text}' should be a folder, or several that differ: NAME=FOLDER,FOLDER.")
     return [Path(folder) for folder in folders]
