@@ -132,7 +132,9 @@ def keep(folder: Path) -> None:
             rows.append({"test": test, "source": each["source"], "target": each["target"], **values})
         outputs_in = outputs_in or results["outputs_in"]
     config = {
-        key: about["config"][key] for key in ("guidance", "batches", "training", "seed") if key in about["config"]
+        key: about["config"][key]
+        for key in ("guidance", "model", "batches", "training", "seed")
+        if key in about["config"]
     }
     kept = {
         "num_parameters": about["num_parameters"],
