@@ -40,6 +40,9 @@ def _sections() -> Iterator[str]:
                 chosen = method.settings_type
                 yield _section(f"`guidance`, a list of methods: {chosen.model_fields['method'].default}", chosen)
         yield _section(f"`{name}`", kind)
+        for inner, field in kind.model_fields.items():
+            for part in filter(_is_settings, get_args(field.annotation)):  # or null
+                yield _section(f"`{name}.{inner}`", part)
 
 
 def _is_settings(annotation: object) -> bool:

@@ -35,19 +35,26 @@ def prepared(folder: Path, **changes: object) -> Experiment:
     return experiment
 
 
-def losses(experiment: Experiment) -> list[tuple[int, float]]:
-    return [(line["step"], line.get("loss", line.get("dev_nll"))) for line in read_log(experiment.run / "log.jsonl")]
+def losses(experiment: Experiment) -> list[tuple[int, float, float | None]]:
+    lines = read_log(experiment.run / "log.jsonl")
+    return [(line["step"], line.get("loss", line.get("dev_nll")), line.get("alignment")) for line in lines]
 
 
-@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize(("accumulation", "alignment"), [(1, None), (3, None), (3, {"every": 2})])
 @pytest.mark.parametrize("crash_at", [3, 6, 9])
 @pytest.mark.parametrize("log_every", [1, 3])
 def test_an_interrupted_run_ends_as_the_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int, accumulation: int, log_every: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    crash_at: int,
+    accumulation: int,
+    alignment: dict[str, int] | None,
+    log_every: int,
 ) -> None:
     """Bit for bit, dropout included: the weights, and every line of the log."""
-    training = {**TRAINING, "accumulation": accumulation, "log_every": log_every}
-    whole, broken = (prepared(tmp_path / name, training=training) for name in ("whole", "broken"))
+    training = {**TRAINING, "accumulation": accumulation, "alignment": alignment, "log_every": log_every}
+    guidance = [{"method": "adapter" if alignment else "token"}]
+    whole, broken = (prepared(tmp_path / name, guidance=guidance, training=training) for name in ("whole", "broken"))
     workflow.train(whole)
 
     measure = Validation.__call__

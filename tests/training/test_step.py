@@ -38,7 +38,7 @@ def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
     model = tiny_model(COMBINATIONS["token"])
     sizes = {pack(random_batch(model, size=20, seed=seed), 128).sizes for seed in range(8)}
     assert len(sizes) <= 3
-    assert all(min(each.lengths) > 0 for each in sizes), "other kernels would be needed"
+    assert all(min(each.lengths[:-1]) > 0 for each in sizes), "other kernels would be needed"
 
 
 def gradients(model: Transformer) -> dict[str, Tensor]:
@@ -51,7 +51,7 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
     model, device = tiny_model(COMBINATIONS[name]).eval(), torch.device("cpu")
     model.decoder[0].ffn.inner.weight.requires_grad = False
     batch, drawn_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
-    monkeypatch.setattr(model, "packed_hidden", partial(type(model).packed_hidden, model, drawn_B=drawn_B))
+    monkeypatch.setattr(model, "packed_states", partial(type(model).packed_states, model, drawn_B=drawn_B))
     one_by_one = PlainStep(model, 0.1, device, "float32")
     one_by_one(one_by_one.pack(batch), 0.5)
     expected = gradients(model)

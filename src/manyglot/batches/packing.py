@@ -3,7 +3,9 @@
 A packed batch is one array of numbers, so that it goes to a device in one piece. An engine that records what it does
 with a batch needs batches of a few sizes only: they can be filled up with tokens that nobody looks at.
 
-Shape letters: B sentences, N target tokens, M source tokens, G groups.
+An encoder may be asked to read some of the answers, the target sentences, too; they stand behind the sources.
+
+Shape letters: B sentences, N target tokens, M source tokens, K answers, A their tokens, G groups.
 """
 
 from __future__ import annotations
@@ -52,14 +54,16 @@ class Sizes(NamedTuple):
     lengths: tuple[int, ...]
     """Of the parts of its array."""
     num_sentences: int
-    longest_source: int
+    num_source_tokens: int
+    """Of the sources alone, without answers."""
+    longest_encoded: int
     longest_input: int
     fits: bool
     """Whether each sentence fits into a tile."""
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Of the source and of the input."""
+        """Of all that the encoder reads, and of the input."""
         return self.lengths[0], self.lengths[3]
 
 
@@ -71,13 +75,19 @@ class Packed:
         self.num_tokens = num_tokens
         """Target tokens that are predicted."""
         parts = [numbers[start:end] for start, end in pairwise([0, *accumulate(sizes.lengths)])]
-        self.source = Sentences(parts[0], parts[1], parts[2], sizes.num_sentences, sizes.longest_source)
-        self.input = Sentences(parts[3], parts[4], parts[5], sizes.num_sentences, sizes.longest_input)
         self.label_N, self.lang_B = parts[6:8]
         """What follows each token of the input, where PAD is not scored; and the target language of each sentence."""
-        groups_G4 = [part.view(-1, 4) for part in parts[8:]]
+        self.pair_K = parts[-1]
+        """The sentence that each answer is the translation of, -1 where there is none."""
+        number, encoded = sizes.num_sentences + len(self.pair_K), parts[:3]
+        self.encoded = Sentences(encoded[0], encoded[1], encoded[2], number, sizes.longest_encoded)
+        """All that the encoder reads: the sources, then the answers as sentences of their own."""
+        source = [part[: sizes.num_source_tokens] for part in encoded]
+        self.source = Sentences(source[0], source[1], source[2], sizes.num_sentences, sizes.longest_encoded)
+        self.input = Sentences(parts[3], parts[4], parts[5], sizes.num_sentences, sizes.longest_input)
+        groups_G4 = [part.view(-1, 4) for part in parts[8:-1]]
         self.encoder, self.decoder, self.cross = (Groups(*groups_G4[i : i + 2]) for i in (0, 2, 4))
-        """Source with source, input with input, input with source."""
+        """All that is encoded with itself, input with input, input with source."""
 
     def to(self, device: torch.device) -> Packed:
         """The same on a device."""
@@ -86,6 +96,15 @@ class Packed:
     def pinned(self, device: torch.device) -> Tensor:
         """The array, for a GPU where it can fetch it: from ordinary memory we would wait for all it has still to do."""
         return self.numbers.pin_memory() if device.type == "cuda" and not self.numbers.is_cuda else self.numbers
+
+
+class Answers(NamedTuple):
+    """Which target sentences the encoder reads too."""
+
+    every: int
+    """One of so many."""
+    num_tags: int
+    """At the beginning of a target sentence, which are not read."""
 
 
 class _Tokens(NamedTuple):
@@ -97,6 +116,9 @@ class _Tokens(NamedTuple):
     input_B: IntArray
     label_N: AnyInts
     lang_B: IntArray
+    answer_A: AnyInts = np.zeros(0, dtype=np.int64)
+    answer_K: IntArray = np.zeros(0, dtype=np.int64)
+    pair_K: IntArray = np.zeros(0, dtype=np.int64)
 
     @classmethod
     def of(cls, batch: Batch) -> _Tokens:
@@ -108,11 +130,21 @@ class _Tokens(NamedTuple):
         lengths = there_BS.sum(axis=1), there_BT.sum(axis=1)
         return cls(source_BS[there_BS], lengths[0], input_BT[there_BT], lengths[1], label_BT[there_BT], lang_B[order_B])
 
+    def with_answers(self, wanted: Answers) -> _Tokens:
+        """With some of the target sentences as an encoder reads them: words </s>."""
+        end_B = np.cumsum(self.input_B)
+        pair_K = np.flatnonzero(self.label_N[end_B - 1] != PAD)[:: wanted.every]
+        answer_K = self.input_B[pair_K] - wanted.num_tags
+        start_K = end_B[pair_K] - np.cumsum(answer_K)
+        answer_A = self.label_N[np.repeat(start_K, answer_K) + np.arange(answer_K.sum())]
+        return self._replace(answer_A=answer_A, answer_K=answer_K, pair_K=pair_K)
+
     def filled_up(self, multiple: int) -> _Tokens:
         """With more sentences, which have no labels, up to multiples of tokens on each side and of sentences."""
-        missing_M, missing_N = (-len(ids) % multiple for ids in (self.source_M, self.input_N))
+        missing_M, missing_N, missing_A = (-len(ids) % multiple for ids in (self.source_M, self.input_N, self.answer_A))
         number = -(-max(missing_M, missing_N) // SHORT)
         source_B, input_B = _divided(self.source_B, missing_M, number), _divided(self.input_B, missing_N, number)
+        answer_K = _divided(self.answer_K, missing_A, -(-missing_A // SHORT))
         return _Tokens(
             _filled(self.source_M, missing_M, EOS),
             source_B,
@@ -120,36 +152,51 @@ class _Tokens(NamedTuple):
             input_B,
             _filled(self.label_N, missing_N, PAD),
             np.pad(self.lang_B, (0, _up(len(source_B), 4 * multiple) - len(self.lang_B)), mode="edge"),
+            _filled(self.answer_A, missing_A, EOS),
+            answer_K,
+            _filled(self.pair_K, _up(len(answer_K), multiple) - len(self.pair_K), -1),
         )
 
     @property
+    def encoded_B(self) -> IntArray:
+        """The lengths of all that the encoder reads."""
+        return np.concatenate([self.source_B, self.answer_K])
+
+    @property
     def longest(self) -> tuple[int, int]:
-        """The most tokens of a source sentence and of an input."""
-        return int(self.source_B.max()), int(self.input_B.max())
+        """The most tokens of a sentence that the encoder reads and of an input."""
+        return int(self.encoded_B.max()), int(self.input_B.max())
+
+    def places(self) -> tuple[IntArray, IntArray]:
+        """The sentence of each token that the encoder reads and its position in it; answers follow all sentences."""
+        own, answers = _places(self.source_B), _places(self.answer_K)
+        return np.concatenate([own[0], answers[0] + len(self.lang_B)]), np.concatenate([own[1], answers[1]])
 
 
-def pack(batch: Batch, multiple: int = 1) -> Packed:
-    """Leave the padding out.
+def pack(batch: Batch, multiple: int = 1, answers: Answers | None = None) -> Packed:
+    """Leave the padding out; answers that the encoder should read too are put behind the sources.
 
     With a multiple, the parts are filled up to multiples of it, or of parts of it, by sentences without labels and by
     groups without sentences, so that batches have few sizes.
     """
     tokens = _Tokens.of(batch)
+    if answers is not None:
+        tokens = tokens.with_answers(answers)
     longest, fits = tokens.longest, max(tokens.longest) <= LONG
     num_tokens = int((tokens.label_N != PAD).sum())
     steps = (1, 1)
     if multiple > 1 and fits:
         tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG), FILLED
-    source_B, input_B = tokens.source_B, tokens.input_B
+    encoded_B, source_B, input_B = tokens.encoded_B, tokens.source_B, tokens.input_B
     groups = []
-    for query_B, key_B in ((source_B, source_B), (input_B, input_B), (input_B, source_B)):
+    for query_B, key_B in ((encoded_B, encoded_B), (input_B, input_B), (input_B, source_B)):
         for groups_G4, step in zip(_groups(query_B, key_B) if fits else (_NONE, _NONE), steps, strict=True):
             # never none of a kind, or other kernels would be needed than for the batch before
             least = step if steps == FILLED else 0
             groups.append(_filled(groups_G4.ravel(), 4 * (max(_up(len(groups_G4), step), least) - len(groups_G4)), 0))
-    sides = tokens.source_M, *_places(source_B), tokens.input_N, *_places(input_B)
-    arrays = [*sides, tokens.label_N, tokens.lang_B, *groups]
-    sizes = Sizes(tuple(map(len, arrays)), len(tokens.lang_B), *longest, fits)
+    encoded = np.concatenate([tokens.source_M, tokens.answer_A]), *tokens.places()
+    arrays = [*encoded, tokens.input_N, *_places(input_B), tokens.label_N, tokens.lang_B, *groups, tokens.pair_K]
+    sizes = Sizes(tuple(map(len, arrays)), len(tokens.lang_B), len(tokens.source_M), *longest, fits)
     return Packed(torch.from_numpy(np.concatenate(arrays).astype(np.int32)), sizes, num_tokens)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,15 @@ from manyglot.model.operations import Fork, Sight, as_states, embed, packed_pass
 from manyglot.model.slots import OfSources, Past, SlotCache, SlotLayer, Slots, Sources
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
+
+
+class States(NamedTuple):
+    """What a pass over a batch without padding makes of it."""
+
+    encoded_MD: Tensor
+    """The encoder's output, of answers too."""
+    hidden_ND: Tensor
+    """The decoder's last hidden states."""
 
 
 class Transformer(nn.Module):
@@ -95,14 +105,16 @@ class Transformer(nn.Module):
         states = Fork.of(x_BSD)
         for layer in self.encoder:
             states = layer(states, mask_B11S, self.guidance, target)
-        x_BSD = states.past
+        x_BSD = self._encoded(states)
         if sentence_B is not None:
             assert not self.guidance.in_encoder, "what is read depends on the target language"
             x_BSD, mask_B11S = x_BSD.index_select(0, sentence_B), mask_B11S.index_select(0, sentence_B)
         return self._memory(x_BSD, mask_B11S, target)
 
+    def _encoded(self, states: Fork) -> Tensor:
+        return as_states(self.encoder_final_norm(states.past), states.past)
+
     def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
-        x_BSD = as_states(self.encoder_final_norm(x_BSD), x_BSD)
         x_BSD = self.guidance.enter(Point(Site.MEMORY, 0), x_BSD, target)
         return Memory(x_BSD, mask_B11S, self.guidance.project_memory(x_BSD, target))
 
@@ -159,27 +171,33 @@ class Transformer(nn.Module):
         return choice.put_back(self.decode(input_BT, self.encode(source_BS, target), target))
 
     def packed_hidden(self, batch: Packed, drawn_B: Tensor | None = None) -> Tensor:
-        """As `hidden`, for a batch without padding: the states of all tokens of the input, one after the other.
+        """As `hidden`, for a batch without padding: the states of all tokens of the input, one after the other."""
+        return self.packed_states(batch, drawn_B).hidden_ND
+
+    def packed_states(self, batch: Packed, drawn_B: Tensor | None = None) -> States:
+        """The same, with what the encoder made of all that it read.
 
         To the hooks every token is a row, with the target language of its sentence.
         """
         readers = [projection for projections in self._memory_readers() for projection in projections]
         with packed_pass(self, batch.lang_B.device, together=readers):
-            return self._packed_hidden(batch, drawn_B)
+            return self._packed_states(batch, drawn_B)
 
     def _memory_readers(self) -> list[tuple[nn.Linear, nn.Linear]]:
         """The projections of keys and values in the cross-attention of each layer."""
         attentions = [layer.cross_attention for layer in self.decoder if isinstance(layer, DecoderLayer)]
         return [(attention.key, attention.value) for attention in attentions]
 
-    def _packed_hidden(self, batch: Packed, drawn_B: Tensor | None) -> Tensor:
-        source, read = batch.source, batch.input
+    def _packed_states(self, batch: Packed, drawn_B: Tensor | None) -> States:
+        encoded, source, read = batch.encoded, batch.source, batch.input
         target = self.target(batch.lang_B, drawn_B, in_order=True)
-        x_N1D, of_tokens = self._embed_packed(source, self.encoder_norm), target.of_tokens(source.sentence_N)
-        states = Fork.of(x_N1D)
+        x_M1D, of_tokens = self._embed_packed(encoded, self.encoder_norm), target.of_tokens(source.sentence_N)
+        assert not len(batch.pair_K) or not self.guidance.in_encoder, "answers have no target language"
+        states = Fork.of(x_M1D)
         for layer in self.encoder:
-            states = layer(states, None, self.guidance, of_tokens, Sight(source, source, batch.encoder))
-        memory = self._memory(states.past, None, of_tokens)
+            states = layer(states, None, self.guidance, of_tokens, Sight(encoded, encoded, batch.encoder))
+        encoded_M1D = self._encoded(states)
+        memory = self._memory(encoded_M1D[: len(source.ids_N)], None, of_tokens)
         if batch.sizes.fits:
             made = project_memory(memory.memory_BSD.flatten(0, 1), self._memory_readers())
             memory = replace(memory, keys_and_values=made)
@@ -188,8 +206,7 @@ class Transformer(nn.Module):
         states = Fork.of(x_N1D)
         for layer in self.decoder:
             states = layer(states, memory, self.guidance, of_tokens, None, sights)
-        hidden_ND: Tensor = self.decoder_final_norm(states.past.flatten(0, 1))
-        return hidden_ND
+        return States(encoded_M1D.flatten(0, 1), self.decoder_final_norm(states.past.flatten(0, 1)))
 
     def forward(self, source_BS: Tensor, input_BT: Tensor, lang_B: Tensor, drawn_B: Tensor | None = None) -> Tensor:
         """Logits of the next token at every target position."""

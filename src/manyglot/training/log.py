@@ -49,7 +49,9 @@ class Log:
         """Write the mean loss since the last line, and keep it for the progress bar."""
         tokens, speed = sum(sums.tokens), self.speed.lap(sums)
         mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
-        self.learnt = f"loss {sums.loss / tokens:.3f}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
+        aligned = {"alignment": sums.alignment / tokens} if sums.alignment else {}
+        too = "".join(f", {name} {value:.3f}" for name, value in aligned.items())
+        self.learnt = f"loss {sums.loss / tokens:.3f}{too}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
         self.learnt += f", lr {learning_rate:.2g}"
         by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
         self.write(
@@ -59,6 +61,7 @@ class Log:
                 "batch": state.place.batch,
                 "loss": sums.loss / tokens,
                 "nll": sum(sums.nll) / tokens,
+                **aligned,
                 "learning_rate": learning_rate,
                 **speed,
                 "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},

@@ -19,6 +19,7 @@ from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
 from manyglot.settings import Settings
+from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
@@ -51,6 +52,9 @@ class TrainingSettings(Settings):
     """Updates over which the learning rate rises."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of the probability given to all symbols alike."""
+    alignment: AlignmentSettings | None = None
+    """A second aim, for directions without training: that the encoder gives a sentence and its translation like states
+    (`{}` with the defaults below). It is not in the paper; null does without."""
     betas: tuple[Rate, Rate] = (0.9, 0.98)
     """Adam's two decay rates."""
     eps: float = Field(1e-8, gt=0)
@@ -107,7 +111,7 @@ def train(
         state = replace(state, best=validation.begin(state.best, settings.validate_every))
     team.wait()  # nobody writes before all have read
     losses = Losses(run, state.unlogged)
-    step = make_step(model, settings.label_smoothing, team.device, settings.precision)
+    step = make_step(model, settings.label_smoothing, team.device, settings.precision, settings.alignment)
     updates = updates_from(loader, state.place, settings.accumulation)
     stop = False
     with (
@@ -188,7 +192,7 @@ def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
     Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the smoothed
-    loss and, by target language, the negative log-likelihood, summed over tokens.
+    loss, that of the alignment and, by target language, the negative log-likelihood, summed over tokens.
     """
     tokens = int(sum(batch.tokens_by_language().sum() for batch in batches))
     sums = []

@@ -1,4 +1,4 @@
-"""The label-smoothed cross-entropy.
+"""What is minimised: the label-smoothed cross-entropy, and where it is wanted the alignment.
 
 Shape letters: B sentences, N target tokens, D model width, L languages.
 """
@@ -14,6 +14,7 @@ from torch import Tensor
 from manyglot.batches.packing import Packed
 from manyglot.model.operations import cross_entropy
 from manyglot.model.transformer import Transformer
+from manyglot.training.alignment import AlignmentSettings, alignment_loss
 from manyglot.vocabulary.subwords import PAD
 
 
@@ -24,6 +25,8 @@ class Loss(NamedTuple):
     """What is minimised: (1 - s) nll + s times the mean over all symbols."""
     nll_L: Tensor
     """The negative log-likelihood by target language, for people."""
+    alignment: Tensor
+    """The mean over pairs for each of the tokens; zero where nothing is aligned."""
 
 
 @dataclass
@@ -37,19 +40,26 @@ class Sums:
     """By target language."""
     source_tokens: int = 0
     """Of all source sentences."""
+    alignment: float = 0.0
 
     def __add__(self, other: Sums) -> Sums:
         nll = [a + b for a, b in zip_longest(self.nll, other.nll, fillvalue=0.0)]
         tokens = [a + b for a, b in zip_longest(self.tokens, other.tokens, fillvalue=0)]
-        return Sums(self.loss + other.loss, nll, tokens, self.source_tokens + other.source_tokens)
+        source_tokens, alignment = self.source_tokens + other.source_tokens, self.alignment + other.alignment
+        return Sums(self.loss + other.loss, nll, tokens, source_tokens, alignment)
 
 
-def batch_loss(model: Transformer, batch: Packed, label_smoothing: float) -> Loss:
+def batch_loss(
+    model: Transformer, batch: Packed, label_smoothing: float, alignment: AlignmentSettings | None = None
+) -> Loss:
     """The loss of a batch, summed over its tokens."""
-    hidden_ND = model.packed_hidden(batch)
+    encoded_MD, hidden_ND = model.packed_states(batch)
     smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
-    nll_L = nll_N.new_zeros(model.num_languages)
-    return Loss(smoothed, nll_L.index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N))
+    nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
+    aligned = smoothed.new_zeros(())
+    if alignment is not None:
+        aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
+    return Loss(smoothed, nll_L, aligned)
 
 
 def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:

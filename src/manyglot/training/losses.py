@@ -25,7 +25,7 @@ class Losses:
         self._waiting: list[tuple[int, Sequence[Planned], Tensor, torch.cuda.Event | None]] = []
 
     def add(self, step: int, batches: Sequence[Planned], losses: Tensor) -> None:
-        """Note the smoothed loss and the negative log-likelihoods of an update."""
+        """Note the smoothed loss, that of the alignment and the negative log-likelihoods of an update."""
         ready = None
         if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
             fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
@@ -44,11 +44,12 @@ class Losses:
             step, batches, losses, ready = self._waiting.pop(0)
             if ready is not None:
                 ready.synchronize()
-            loss, *nll = losses.tolist()
-            if not math.isfinite(loss):
+            loss, alignment, *nll = losses.tolist()
+            if not math.isfinite(loss + alignment):
                 raise ManyglotError(self._complaint(step, batches))
             tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
-            self.sums += Sums(loss, nll, tokens_L.tolist(), sum(batch.num_source_tokens() for batch in batches))
+            source_tokens = sum(batch.num_source_tokens() for batch in batches)
+            self.sums += Sums(loss, nll, tokens_L.tolist(), source_tokens, alignment)
 
     def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
         """Say what was in the update, and write all of it to a file."""

@@ -36,7 +36,7 @@ def _share_out(model: Transformer, team: Team) -> None:
     for layer in (*model.encoder, *model.decoder):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer needs the embeddings again
-    register_fsdp_forward_method(model, "packed_hidden")
+    register_fsdp_forward_method(model, "packed_states")
     for part in model.modules():
         if isinstance(part, FSDPModule):  # the loss is divided by all the tokens already: gradients are summed
             part.set_gradient_divide_factor(1.0)

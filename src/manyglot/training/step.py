@@ -20,6 +20,7 @@ from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half, must_fit
 from manyglot.model.kernels import have_kernels
 from manyglot.model.transformer import Transformer
+from manyglot.training.alignment import AlignmentSettings, answers_of
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
@@ -41,7 +42,8 @@ class Step(Protocol):
         """The batch in the form it is wanted, in one part or several."""
 
     def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
-        """Go forward and backward; return the smoothed loss and, by target language, the negative log-likelihood."""
+        """Go forward and backward; return the smoothed loss, that of the alignment and, by target language, the
+        negative log-likelihood."""
 
 
 class PlainStep:
@@ -49,13 +51,21 @@ class PlainStep:
 
     keeps_gradients = False
 
-    def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
-        self.model, self.label_smoothing = model, label_smoothing
+    def __init__(
+        self,
+        model: Transformer,
+        label_smoothing: float,
+        device: torch.device,
+        precision: Precision,
+        alignment: AlignmentSettings | None = None,
+    ) -> None:
+        self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
+        self.answers = None if alignment is None else answers_of(model, alignment)
         self.device, self.precision = device, precision
 
     def pack(self, batch: Batch) -> list[Packed]:
         """Without padding."""
-        return [pack(batch)]
+        return [pack(batch, answers=self.answers)]
 
     def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
         """Go forward and backward."""
@@ -66,9 +76,10 @@ class PlainStep:
 
     def _run(self, batch: Packed, factor: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
-            loss = batch_loss(self.model, batch, self.label_smoothing)
-        self._add_gradients(loss.smoothed * factor)
-        return torch.cat([loss.smoothed.detach()[None], loss.nll_L]).double()
+            loss = batch_loss(self.model, batch, self.label_smoothing, self.alignment)
+        weight = 0.0 if self.alignment is None else self.alignment.weight
+        self._add_gradients((loss.smoothed + weight * loss.alignment) * factor)
+        return torch.cat([torch.stack([loss.smoothed, loss.alignment]).detach(), loss.nll_L]).double()
 
     def _add_gradients(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
@@ -88,8 +99,15 @@ class RecordedStep(PlainStep):
 
     keeps_gradients = True
 
-    def __init__(self, model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> None:
-        super().__init__(model, label_smoothing, device, precision)
+    def __init__(
+        self,
+        model: Transformer,
+        label_smoothing: float,
+        device: torch.device,
+        precision: Precision,
+        alignment: AlignmentSettings | None = None,
+    ) -> None:
+        super().__init__(model, label_smoothing, device, precision, alignment)
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
         self.arena: torch.cuda.CUDAGraph | None = None
         for parameter in model.parameters():
@@ -98,7 +116,7 @@ class RecordedStep(PlainStep):
 
     def pack(self, batch: Batch) -> list[Packed]:
         """Without padding, but filled up; sentences that are too long for kernels are a part of their own."""
-        return [pack(part, MULTIPLE) for part in apart(batch)]
+        return [pack(part, MULTIPLE, self.answers) for part in apart(batch)]
 
     def _go(self, batch: Packed, factor: float) -> Tensor:
         """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
@@ -182,7 +200,13 @@ def must_fit_step(device: torch.device) -> AbstractContextManager[None]:
     return must_fit(device, "A step", f"{instead} (training.shard)")
 
 
-def make_step(model: Transformer, label_smoothing: float, device: torch.device, precision: Precision) -> Step:
+def make_step(
+    model: Transformer,
+    label_smoothing: float,
+    device: torch.device,
+    precision: Precision,
+    alignment: AlignmentSettings | None = None,
+) -> Step:
     """Recorded where there are kernels and the model is in one piece, plain elsewhere."""
     recorded = device.type == "cuda" and have_kernels() and in_half(device, precision) and not is_sharded(model)
-    return (RecordedStep if recorded else PlainStep)(model, label_smoothing, device, precision)
+    return (RecordedStep if recorded else PlainStep)(model, label_smoothing, device, precision, alignment)

@@ -53,7 +53,7 @@ def try_out(
     device: torch.device,
 ) -> Trial:
     """Train a few steps from a state on, twice, and time the second round: in the first one kernels are compiled."""
-    step = make_step(model, settings.label_smoothing, device, settings.precision)
+    step = make_step(model, settings.label_smoothing, device, settings.precision, settings.alignment)
 
     def take(batches: Sequence[Planned]) -> int:
         accumulate(model, step, batches, (seed, state.step + 1), Team(device))

@@ -1,0 +1,141 @@
+"""Alignment: the encoder reads some target sentences too, and finds each side of a pair again by the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from manyglot import workflow
+from manyglot.batches.batch import Batch, collate
+from manyglot.batches.packing import Answers, pack
+from manyglot.errors import SettingsError
+from manyglot.model.guidance import read_method
+from manyglot.model.transformer import Transformer
+from manyglot.training.alignment import AlignmentSettings, alignment_loss, answers_of
+from manyglot.training.log import read_log
+from manyglot.training.loss import batch_loss
+from manyglot.training.step import PlainStep, RecordedStep
+from manyglot.vocabulary.subwords import EOS, PAD
+from tests.conftest import random_batch, tiny_experiment, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_model(methods).guidance.in_encoder}
+"""Those that tell the encoder nothing."""
+
+
+def read_alone(model: Transformer, sentence: list[int]) -> Tensor:
+    """The mean of the encoder's states of one sentence, by itself."""
+    *words, end = sentence
+    assert end == EOS
+    alone = pack(collate([words], [[5]], [0], model.tags()))
+    return model.packed_states(alone, torch.tensor([0])).encoded_MD.mean(dim=0)
+
+
+def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float) -> Tensor:
+    """Sentence by sentence."""
+    order = batch.lang_B.argsort(stable=True).tolist()[::every]
+    num_tags = len(model.tags()[0].target)
+    sides = []
+    for rows_BT, first in ((batch.source_BS, 0), (batch.label_BT, num_tags)):
+        sentences = [[i for i in rows_BT[row].tolist()[first:] if i != PAD] for row in order]
+        sides.append([read_alone(model, sentence) for sentence in sentences])
+    cosine = torch.stack([torch.stack([F.cosine_similarity(a, b, dim=0) for b in sides[1]]) for a in sides[0]])
+    own = torch.arange(len(order))
+    there, back = (F.cross_entropy(scores / temperature, own) for scores in (cosine, cosine.T))
+    return (there + back) / 2
+
+
+@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.parametrize(("every", "multiple"), [(1, 1), (3, 1), (2, 16), (1, 64)])
+def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple: int) -> None:
+    """With its gradients; what batches are filled up with has no part in it, nor in the translation."""
+    model = tiny_model(QUIET[name])
+    batch = random_batch(model, size=9)
+    settings = AlignmentSettings(every=every, temperature=0.5)
+    packed = pack(batch, multiple, answers_of(model, settings))
+    drawn_B = torch.zeros_like(packed.lang_B)
+    encoded_MD, hidden_ND = model.packed_states(packed, drawn_B)
+    got, expected = alignment_loss(encoded_MD, packed, 0.5), naive_loss(model, batch, every, 0.5)
+    torch.testing.assert_close(got, expected)
+    used = [parameter for part in (model.embedding, model.encoder) for parameter in part.parameters()]
+    torch.testing.assert_close(torch.autograd.grad(got, used, retain_graph=True), torch.autograd.grad(expected, used))
+    plain = pack(batch)
+    plain_ND = model.packed_hidden(plain, torch.zeros_like(plain.lang_B))
+    torch.testing.assert_close(hidden_ND[packed.label_N != PAD], plain_ND[plain.label_N != PAD])
+
+
+def test_sentences_that_are_not_there_have_no_answer() -> None:
+    """Those that a batch of constant shape is filled up with."""
+    model = tiny_model(COMBINATIONS["adapter"])
+    batch = random_batch(model, size=4)
+    batch.label_BT[2] = PAD
+    packed = pack(batch, answers=Answers(every=1, num_tags=0))
+    missing = batch.lang_B.argsort(stable=True).tolist().index(2)
+    assert packed.pair_K.tolist() == [row for row in range(4) if row != missing]
+
+
+def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
+    model = tiny_model(COMBINATIONS["adapter"])
+    batches = (random_batch(model, size=20, seed=seed) for seed in range(8))
+    sizes = {pack(batch, 128, Answers(2, 0)).sizes for batch in batches}
+    assert len(sizes) <= 3
+    assert all(min(each.lengths) > 0 for each in sizes)
+
+
+def test_a_step_adds_it_to_the_gradients() -> None:
+    model = tiny_model(COMBINATIONS["adapter"])
+    batch, settings = random_batch(model, size=9), AlignmentSettings(every=2, weight=3.0)
+    step = PlainStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    (packed,) = step.pack(batch)
+    losses = step([packed], 0.5)
+    got = model.encoder[0].ffn.inner.weight.grad
+    loss = batch_loss(model, packed, 0.1, settings)
+    mean = naive_loss(model, batch, 2, settings.temperature)
+    torch.testing.assert_close(loss.alignment, mean * batch.num_tokens)
+    torch.testing.assert_close(losses[:2], torch.stack([loss.smoothed, loss.alignment]))
+    total = 0.5 * (batch_loss(model, pack(batch), 0.1).smoothed + 3 * mean * batch.num_tokens)
+    (expected,) = torch.autograd.grad(total, [model.encoder[0].ffn.inner.weight])
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("methods", [[{"method": "token"}], [{"method": "adapter"}, {"method": "lee", "sites": [2]}]])
+def test_an_encoder_that_knows_the_target_is_refused(methods: list[dict[str, object]]) -> None:
+    model = tiny_model([read_method(each) for each in methods])
+    with pytest.raises(SettingsError, match=r"training.alignment: .* and (token|lee) tells it. Guide the decoder"):
+        answers_of(model, AlignmentSettings())
+
+
+def test_training_aligns(tmp_path: Path) -> None:
+    """Its loss is in the log, and falls."""
+    training = {"alignment": {"every": 1}, "max_steps": 12, "warmup_steps": 2, "log_every": 1, "best_by": None}
+    experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training=training)
+    workflow.prepare(experiment)
+    workflow.train(experiment)
+    aligned = [line["alignment"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
+    assert len(aligned) == 12
+    assert aligned[-1] < aligned[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", QUIET)
+def test_a_recording_is_what_was_recorded(name: str) -> None:
+    device = torch.device("cuda")
+    model = tiny_model(QUIET[name]).float().to(device)
+    settings = AlignmentSettings(every=2)
+    plain, recorded = (kind(model, 0.1, device, "auto", settings) for kind in (PlainStep, RecordedStep))
+    for seed in range(4):
+        batch = random_batch(model, size=20, seed=seed)
+        results = []
+        for step in (plain, recorded):
+            model.zero_grad(set_to_none=False)
+            torch.manual_seed(seed)
+            losses = step(step.pack(batch), 0.5)
+            gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+            results.append((losses, gradients))
+        torch.testing.assert_close(results[0], results[1], rtol=0.03, atol=0.03)
+    assert recorded.recordings
