@@ -45,6 +45,7 @@ from manyglot.model.guidance import read_method
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
+from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
 from manyglot.training.losses import Losses
@@ -57,6 +58,7 @@ SYSTEMS: dict[str, list[dict[str, object]]] = {
     "plain": [{"method": "token", "side": "source"}],
     "lee": [{"method": "lee"}],
     "adapter": [{"method": "adapter"}],
+    "adapter_aligned": [{"method": "adapter"}],
     "laln_lalt": [{"method": "laln"}, {"method": "lalt"}],
     "random_laa": [{"method": "random_laa"}, {"method": "token", "side": "source"}],
 }
@@ -103,7 +105,8 @@ class Ours:
         self.settings = TrainingSettings(device=options.device, precision=options.precision)
         self.model.train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
-        self.run = make_step(self.model, 0.1, device, options.precision)
+        alignment = AlignmentSettings() if name.endswith("_aligned") else None
+        self.run = make_step(self.model, 0.1, device, options.precision, alignment)
         self.step, self.losses, self.team = 0, Losses(Path()), Team(device)
 
     def update(self, batch: Planned) -> None:

@@ -47,7 +47,7 @@ def alignment_loss(encoded_MD: Tensor, batch: Packed, temperature: float) -> Ten
     with torch.autocast(encoded_MD.device.type, enabled=False):
         mean_SD = F.normalize(_means(encoded_MD, batch), dim=1)
         there_K = batch.pair_K >= 0
-        source_KD, answer_KD = mean_SD[batch.pair_K.clamp(min=0)], mean_SD[batch.sizes.num_sentences :]
+        source_KD, answer_KD = mean_SD.index_select(0, batch.pair_K.clamp(min=0)), mean_SD[batch.sizes.num_sentences :]
         cosine_KK = source_KD @ answer_KD.T / temperature
         own_K = torch.arange(len(there_K), device=there_K.device).where(there_K, -100)
         both = [scores_KK.masked_fill(~there_K, -torch.inf) for scores_KK in (cosine_KK, cosine_KK.T)]
