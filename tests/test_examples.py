@@ -107,9 +107,10 @@ def test_the_readme_tree_names_every_folder() -> None:
 def made_by(script: str, function: str) -> object:
     """What a function of a script in docs/ returns."""
     path = ROOT / "docs" / script
-    namespace: dict[str, object] = {"__file__": str(path), "__name__": path.stem}
-    exec(compile(path.read_text("utf-8"), script, "exec"), namespace)
-    return namespace[function]()  # type: ignore[operator]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(path.parent)  # as when it is run
+        made: object = runpy.run_path(str(path))[function]()
+    return made
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:

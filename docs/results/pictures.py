@@ -94,9 +94,9 @@ def main(runs: list[str], output: Path) -> None:
         if runs:
             report(runs, page)
         else:
-            from mix60 import runs as kept
+            from kept import runs as kept_runs
 
-            write_page(page, kept())
+            write_page(page, kept_runs())
         text = page.read_text("utf-8")
         for name, figure in FIGURES.items():
             if f"<section id={figure.section}>" not in text:
