@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,13 +105,12 @@ def test_the_readme_tree_names_every_folder() -> None:
             assert f"{folder.name}/" in readme
 
 
-def made_by(script: str, function: str) -> object:
+def made_by(script: str, function: str) -> Any:
     """What a function of a script in docs/ returns."""
     path = ROOT / "docs" / script
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(path.parent)  # as when it is run
-        made: object = runpy.run_path(str(path))[function]()
-    return made
+        return runpy.run_path(str(path))[function]()
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
@@ -126,7 +126,7 @@ def test_the_results_are_those_that_are_kept() -> None:
 
 
 def test_a_report_is_made_of_what_is_kept(tmp_path: Path) -> None:
-    runs = runpy.run_path(str(ROOT / "docs" / "results" / "mix60.py"))["runs"]()
+    runs = made_by("results/kept.py", "runs")
     assert runs[0].name == "Token_tgt", "the reference"
     assert all(len(run.evaluation.directions) == 118 + 3290 for run in runs)
     write_page(tmp_path / "report.html", runs)
@@ -136,7 +136,7 @@ def test_a_report_is_made_of_what_is_kept(tmp_path: Path) -> None:
 
 def test_the_languages_of_the_results_are_drawn(tmp_path: Path, phrasebook_model: Path) -> None:
     languages, results = (
-        runpy.run_path(str(ROOT / "docs" / "results" / f"{name}.py")) for name in ("languages", "mix60")
+        runpy.run_path(str(ROOT / "docs" / "results" / f"{name}.py")) for name in ("languages", "kept")
     )
     languages["draw"](tmp_path / "languages.svg")
     text = (tmp_path / "languages.svg").read_text("utf-8")
