@@ -44,6 +44,13 @@ def test_overrides_are_yaml_values(tmp_path: Path) -> None:
     assert experiment.batches.temperature is None
 
 
+def test_an_override_opens_settings_that_are_null(tmp_path: Path) -> None:
+    for given in ("", "training: {alignment: null}\n"):
+        experiment = read_experiment(write(tmp_path, MINIMAL + given), ["training.alignment.weight=0.3"])
+        assert experiment.training.alignment is not None
+        assert experiment.training.alignment.weight == 0.3
+
+
 def test_a_file_extends_another_and_lists_are_replaced(tmp_path: Path) -> None:
     write(tmp_path, MINIMAL + "training: {max_steps: 5, warmup_steps: 2}\n", "base.yaml")
     experiment = read_experiment(write(tmp_path, "extends: base.yaml\ntraining: {max_steps: 9}\n"))

@@ -142,7 +142,9 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         raise SettingsError(f"--set {key}: {text!r} is not a YAML value.") from None
     *path, last = key.split(".")
     for part in path:
-        values = values.setdefault(part, {})
+        if values.get(part) is None:  # as `training.alignment` may be
+            values[part] = {}
+        values = values[part]
         if not isinstance(values, dict):
             raise SettingsError(f"--set {key}: {part} holds no settings of its own.")
     values[last] = value

@@ -77,6 +77,14 @@ def test_the_picture_names_runs_scores_and_the_worst_languages(tmp_path: Path) -
     assert {code for code in many if code in shown} == {"qt", "qs", "qr", "qq", "qp"}
 
 
+def test_what_only_some_runs_have_is_drawn_for_those(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    aligned = [each | {"alignment": 0.5} if "loss" in each else each for each in LOG]
+    for logs, number in (({"a": LOG}, 0), ({"a": LOG, "b": aligned}, 1)):
+        draw_curves({name: History(log) for name, log in logs.items()}, tmp_path / "curves.svg")
+        assert texts(tmp_path / "curves.svg").count("alignment") == number
+
+
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
 def test_the_shortest_log_can_be_drawn_as_any_kind_of_picture(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from manyglot import workflow
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.packing import Answers, pack
+from manyglot.batches.packing import LONG, Answers, pack
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
@@ -50,10 +50,12 @@ def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float)
 
 
 @pytest.mark.parametrize("name", QUIET)
-@pytest.mark.parametrize(("every", "multiple"), [(1, 1), (3, 1), (2, 16), (1, 64)])
-def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple: int) -> None:
+@pytest.mark.parametrize(
+    ("every", "multiple", "norm"), [(1, 1, "post"), (3, 1, "pre"), (2, 16, "pre"), (1, 64, "post")]
+)
+def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple: int, norm: str) -> None:
     """With its gradients; what batches are filled up with has no part in it, nor in the translation."""
-    model = tiny_model(QUIET[name])
+    model = tiny_model(QUIET[name], norm=norm)
     batch = random_batch(model, size=9)
     settings = AlignmentSettings(every=every, temperature=0.5)
     packed = pack(batch, multiple, answers_of(model, settings))
@@ -86,6 +88,24 @@ def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
     assert all(min(each.lengths) > 0 for each in sizes)
 
 
+def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
+    """As a GPU divides a batch; one that was filled up may have no pair in a part."""
+    model, settings = tiny_model(COMBINATIONS["adapter"]), AlignmentSettings(every=1)
+    step = RecordedStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    words = [[5 + n % 7] * n for n in (3, LONG + 20, 9)]
+    batch = collate(words, words, [2, 1, 0], model.tags())
+    fitting, long = step.pack(batch)
+    assert (len(fitting.pair_K) > 0, len(long.pair_K)) == (True, 0)
+    losses = [batch_loss(model, part, 0.1, settings).alignment for part in (fitting, long)]
+    assert losses[0] > 0
+    assert losses[1] == 0
+    batch.label_BT[[0, 2]] = PAD
+    empty = batch_loss(model, step.pack(batch)[0], 0.1, settings)
+    assert empty.alignment == 0
+    gradients = torch.autograd.grad(empty.smoothed + empty.alignment, [model.encoder[0].ffn.inner.weight])
+    assert gradients[0].isfinite().all()
+
+
 def test_a_step_adds_it_to_the_gradients() -> None:
     model = tiny_model(COMBINATIONS["adapter"])
     batch, settings = random_batch(model, size=9), AlignmentSettings(every=2, weight=3.0)
@@ -109,15 +129,29 @@ def test_an_encoder_that_knows_the_target_is_refused(methods: list[dict[str, obj
         answers_of(model, AlignmentSettings())
 
 
-def test_training_aligns(tmp_path: Path) -> None:
-    """Its loss is in the log, and falls."""
-    training = {"alignment": {"every": 1}, "max_steps": 12, "warmup_steps": 2, "log_every": 1, "best_by": None}
-    experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training=training)
+def test_the_run_of_a_refused_training_is_not_begun(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path, training={"alignment": {}})
     workflow.prepare(experiment)
-    workflow.train(experiment)
-    aligned = [line["alignment"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
-    assert len(aligned) == 12
-    assert aligned[-1] < aligned[0]
+    with pytest.raises(SettingsError, match="and token tells it"):
+        workflow.train(experiment)
+    assert not experiment.run.exists()
+
+
+def test_training_aligns(tmp_path: Path) -> None:
+    """Its loss is in the log, and falls where it counts."""
+    ends = []
+    for weight in (1e-9, 1.0):
+        alignment = {"every": 1, "weight": weight}
+        training = {"alignment": alignment, "max_steps": 60, "warmup_steps": 5, "learning_rate": 0.01, "log_every": 20}
+        experiment = tiny_experiment(
+            tmp_path, guidance=[{"method": "adapter"}], training=training, run=tmp_path / f"{weight}"
+        )
+        workflow.prepare(experiment)
+        workflow.train(experiment)
+        aligned = [line["alignment"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
+        assert len(aligned) == 3
+        ends.append(aligned[-1])
+    assert ends[1] < 0.8 * ends[0]
 
 
 @pytest.mark.gpu

@@ -56,15 +56,16 @@ class Sizes(NamedTuple):
     num_sentences: int
     num_source_tokens: int
     """Of the sources alone, without answers."""
+    longest_source: int
     longest_encoded: int
     longest_input: int
     fits: bool
     """Whether each sentence fits into a tile."""
 
     @property
-    def tokens(self) -> tuple[int, int]:
-        """Of all that the encoder reads, and of the input."""
-        return self.lengths[0], self.lengths[3]
+    def of_memory(self) -> tuple[int, int, int]:
+        """What its memory grows with: the tokens of all that the encoder reads, those of the input, the answers."""
+        return self.lengths[0], self.lengths[3], self.lengths[-1]
 
 
 class Packed:
@@ -83,7 +84,7 @@ class Packed:
         self.encoded = Sentences(encoded[0], encoded[1], encoded[2], number, sizes.longest_encoded)
         """All that the encoder reads: the sources, then the answers as sentences of their own."""
         source = [part[: sizes.num_source_tokens] for part in encoded]
-        self.source = Sentences(source[0], source[1], source[2], sizes.num_sentences, sizes.longest_encoded)
+        self.source = Sentences(source[0], source[1], source[2], sizes.num_sentences, sizes.longest_source)
         self.input = Sentences(parts[3], parts[4], parts[5], sizes.num_sentences, sizes.longest_input)
         groups_G4 = [part.view(-1, 4) for part in parts[8:-1]]
         self.encoder, self.decoder, self.cross = (Groups(*groups_G4[i : i + 2]) for i in (0, 2, 4))
@@ -163,9 +164,9 @@ class _Tokens(NamedTuple):
         return np.concatenate([self.source_B, self.answer_K])
 
     @property
-    def longest(self) -> tuple[int, int]:
-        """The most tokens of a sentence that the encoder reads and of an input."""
-        return int(self.encoded_B.max()), int(self.input_B.max())
+    def longest(self) -> tuple[int, int, int]:
+        """The most tokens of a source, of a sentence that the encoder reads and of an input."""
+        return int(self.source_B.max()), int(self.encoded_B.max()), int(self.input_B.max())
 
     def places(self) -> tuple[IntArray, IntArray]:
         """The sentence of each token that the encoder reads and its position in it; answers follow all sentences."""
@@ -186,7 +187,7 @@ def pack(batch: Batch, multiple: int = 1, answers: Answers | None = None) -> Pac
     num_tokens = int((tokens.label_N != PAD).sum())
     steps = (1, 1)
     if multiple > 1 and fits:
-        tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG), FILLED
+        tokens, longest, steps = tokens.filled_up(multiple), (LONG, LONG, LONG), FILLED
     encoded_B, source_B, input_B = tokens.encoded_B, tokens.source_B, tokens.input_B
     groups = []
     for query_B, key_B in ((encoded_B, encoded_B), (input_B, input_B), (input_B, source_B)):

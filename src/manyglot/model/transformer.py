@@ -112,6 +112,7 @@ class Transformer(nn.Module):
         return self._memory(x_BSD, mask_B11S, target)
 
     def _encoded(self, states: Fork) -> Tensor:
+        """What the encoder hands over."""
         return as_states(self.encoder_final_norm(states.past), states.past)
 
     def _memory(self, x_BSD: Tensor, mask_B11S: Tensor | None, target: Target) -> Memory:
@@ -197,7 +198,8 @@ class Transformer(nn.Module):
         for layer in self.encoder:
             states = layer(states, None, self.guidance, of_tokens, Sight(encoded, encoded, batch.encoder))
         encoded_M1D = self._encoded(states)
-        memory = self._memory(encoded_M1D[: len(source.ids_N)], None, of_tokens)
+        source_M1D = encoded_M1D[: len(source.ids_N)] if len(batch.pair_K) else encoded_M1D
+        memory = self._memory(source_M1D, None, of_tokens)
         if batch.sizes.fits:
             made = project_memory(memory.memory_BSD.flatten(0, 1), self._memory_readers())
             memory = replace(memory, keys_and_values=made)

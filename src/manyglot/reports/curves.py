@@ -43,7 +43,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 DEV: dict[str, Any] = {"linestyle": "--", "marker": "o", "markersize": 3, "linewidth": 1.2}
-NUMBERS = ("learning_rate", "tokens_per_second")
+NUMBERS = ("alignment", "learning_rate", "tokens_per_second")
 MOST_POINTS = 150
 """Of a curve; where a log has more lines, a point is the mean of several."""
 FEW_LINES = 40
@@ -93,7 +93,8 @@ def _draw(figure: Figure, runs: Sequence[_Run]) -> None:
     """The loss beside learning rate and speed; then a panel for each dev score, and one for each run's languages."""
     scores = list(dict.fromkeys(key for run in runs for key in run.history.metrics if key != "dev_nll"))
     into = {f"into {run.name}": run for run in runs if run.history.into}
-    parts = {1.7: [["loss"] * 4 + [key] * 2 for key in NUMBERS], 2.2: _rows(scores), 3.3: _rows([*into])}
+    numbers = [key for key in NUMBERS if any(key in run.history.training[-1] for run in runs)]
+    parts = {1.7: [["loss"] * 4 + [key] * 2 for key in numbers], 2.2: _rows(scores), 3.3: _rows([*into])}
     rows: Any = [row for part in parts.values() for row in part]
     heights = [height for height, part in parts.items() for _ in part]
     figure.set_size_inches(11, sum(heights) + 0.5)
@@ -106,12 +107,12 @@ def _draw(figure: Figure, runs: Sequence[_Run]) -> None:
     words = {"loss": _loss(panels["loss"], runs)}
     words |= {key: _scores(panels[key], runs, key) for key in scores}
     words |= {key: _languages(panels[key], run, runs) for key, run in into.items()}
-    for key in NUMBERS:
-        _numbers(panels[key], runs, key)
-    panels[NUMBERS[0]].set_xlabel("")  # the same as below it
-    figure.legend(
-        panels[NUMBERS[0]].get_lines(), [run.name for run in runs], loc="outside upper left", ncols=4, fontsize=10
-    )
+    for key in numbers:
+        _numbers(panels[key], [run for run in runs if key in run.history.training[-1]], key)
+    for key in numbers[:-1]:
+        panels[key].set_xlabel("")  # the same as below it
+    lines = panels[numbers[-1]].get_lines()
+    figure.legend(lines, [run.name for run in runs], loc="outside upper left", ncols=4, fontsize=10)
     figure.draw_without_rendering()  # from here on it is known where things are
     for key, ends in words.items():
         _write(panels[key], ends)

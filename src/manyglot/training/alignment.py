@@ -23,8 +23,9 @@ from manyglot.settings import Settings
 class AlignmentSettings(Settings):
     """That the encoder gives a sentence and its translation like states; it must not know the target language."""
 
-    weight: float = Field(1.0, gt=0)
-    """How much it counts: so many times the loss of a target token."""
+    weight: float = Field(0.1, gt=0)
+    """How much it counts: so many times the loss of a target token. The more pairs of a batch are aligned, the more it
+    may be."""
     every: int = Field(4, ge=1)
     """One of so many sentence pairs is aligned. The encoder reads its target sentence too, which takes time."""
     temperature: float = Field(0.1, gt=0)
@@ -33,12 +34,12 @@ class AlignmentSettings(Settings):
 
 def answers_of(model: Transformer, alignment: AlignmentSettings) -> Answers:
     """Which target sentences the encoder reads, if it may."""
-    telling = [name for name, method in model.guidance.items() if method.in_encoder]
-    if telling:
-        raise SettingsError(
-            f"training.alignment: the encoder must not know the target language, and {' and '.join(telling)} tells it. "
-            f"Guide the decoder alone, as with guidance=[{{method: adapter}}]."
-        )
+    for name, method in model.guidance.items():
+        if method.in_encoder:
+            raise SettingsError(
+                f"training.alignment: the encoder must not know the target language, and {name} tells it. "
+                f"Guide the decoder alone, as with guidance=[{{method: adapter}}]."
+            )
     return Answers(alignment.every, len(model.tags()[0].target))
 
 
@@ -52,7 +53,7 @@ def alignment_loss(encoded_MD: Tensor, batch: Packed, temperature: float) -> Ten
         own_K = torch.arange(len(there_K), device=there_K.device).where(there_K, -100)
         both = [scores_KK.masked_fill(~there_K, -torch.inf) for scores_KK in (cosine_KK, cosine_KK.T)]
         losses = [F.cross_entropy(scores_KK, own_K, ignore_index=-100, reduction="sum") for scores_KK in both]
-        return (losses[0] + losses[1]) / (2 * there_K.sum())
+        return (losses[0] + losses[1]) / (2 * there_K.sum()).clamp(min=1)
 
 
 def _means(encoded_MD: Tensor, batch: Packed) -> Tensor:

@@ -49,7 +49,7 @@ class Log:
         """Write the mean loss since the last line, and keep it for the progress bar."""
         tokens, speed = sum(sums.tokens), self.speed.lap(sums)
         mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
-        aligned = {"alignment": sums.alignment / tokens} if sums.alignment else {}
+        aligned = {} if sums.alignment is None else {"alignment": sums.alignment / tokens}
         too = "".join(f", {name} {value:.3f}" for name, value in aligned.items())
         self.learnt = f"loss {sums.loss / tokens:.3f}{too}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
         self.learnt += f", lr {learning_rate:.2g}"

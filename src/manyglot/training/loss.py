@@ -25,8 +25,8 @@ class Loss(NamedTuple):
     """What is minimised: (1 - s) nll + s times the mean over all symbols."""
     nll_L: Tensor
     """The negative log-likelihood by target language, for people."""
-    alignment: Tensor
-    """The mean over pairs for each of the tokens; zero where nothing is aligned."""
+    alignment: Tensor | None
+    """The mean over pairs for each of the tokens, where some are aligned."""
 
 
 @dataclass
@@ -40,13 +40,15 @@ class Sums:
     """By target language."""
     source_tokens: int = 0
     """Of all source sentences."""
-    alignment: float = 0.0
+    alignment: float | None = None
+    """None where nothing is aligned."""
 
     def __add__(self, other: Sums) -> Sums:
         nll = [a + b for a, b in zip_longest(self.nll, other.nll, fillvalue=0.0)]
         tokens = [a + b for a, b in zip_longest(self.tokens, other.tokens, fillvalue=0)]
-        source_tokens, alignment = self.source_tokens + other.source_tokens, self.alignment + other.alignment
-        return Sums(self.loss + other.loss, nll, tokens, source_tokens, alignment)
+        aligned = [each.alignment for each in (self, other) if each.alignment is not None]
+        source_tokens = self.source_tokens + other.source_tokens
+        return Sums(self.loss + other.loss, nll, tokens, source_tokens, sum(aligned) if aligned else None)
 
 
 def batch_loss(
@@ -56,10 +58,12 @@ def batch_loss(
     encoded_MD, hidden_ND = model.packed_states(batch)
     smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
     nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
-    aligned = smoothed.new_zeros(())
-    if alignment is not None:
-        aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
-    return Loss(smoothed, nll_L, aligned)
+    if alignment is None:
+        return Loss(smoothed, nll_L, None)
+    if not len(batch.pair_K):
+        return Loss(smoothed, nll_L, smoothed.new_zeros(()))
+    aligned = alignment_loss(encoded_MD, batch, alignment.temperature)
+    return Loss(smoothed, nll_L, aligned * (batch.label_N != PAD).sum())
 
 
 def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:

@@ -44,12 +44,12 @@ class Losses:
             step, batches, losses, ready = self._waiting.pop(0)
             if ready is not None:
                 ready.synchronize()
-            loss, alignment, *nll = losses.tolist()
-            if not math.isfinite(loss + alignment):
-                raise ManyglotError(self._complaint(step, batches))
             tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
+            (loss, *aligned), nll = losses[: -len(tokens_L)].tolist(), losses[-len(tokens_L) :].tolist()
+            if not all(map(math.isfinite, (loss, *aligned))):
+                raise ManyglotError(self._complaint(step, batches))
             source_tokens = sum(batch.num_source_tokens() for batch in batches)
-            self.sums += Sums(loss, nll, tokens_L.tolist(), source_tokens, alignment)
+            self.sums += Sums(loss, nll, tokens_L.tolist(), source_tokens, *aligned)
 
     def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
         """Say what was in the update, and write all of it to a file."""

@@ -42,8 +42,8 @@ class Step(Protocol):
         """The batch in the form it is wanted, in one part or several."""
 
     def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
-        """Go forward and backward; return the smoothed loss, that of the alignment and, by target language, the
-        negative log-likelihood."""
+        """Go forward and backward; return the smoothed loss, that of the alignment if there is one and, by target
+        language, the negative log-likelihood."""
 
 
 class PlainStep:
@@ -77,9 +77,13 @@ class PlainStep:
     def _run(self, batch: Packed, factor: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
             loss = batch_loss(self.model, batch, self.label_smoothing, self.alignment)
-        weight = 0.0 if self.alignment is None else self.alignment.weight
-        self._add_gradients((loss.smoothed + weight * loss.alignment) * factor)
-        return torch.cat([torch.stack([loss.smoothed, loss.alignment]).detach(), loss.nll_L]).double()
+        if self.alignment is None or loss.alignment is None:
+            total, parts = loss.smoothed, [loss.smoothed]
+        else:
+            total = loss.smoothed + self.alignment.weight * loss.alignment
+            parts = [loss.smoothed, loss.alignment]
+        self._add_gradients(total * factor)
+        return torch.cat([torch.stack(parts).detach(), loss.nll_L]).double()
 
     def _add_gradients(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
@@ -115,8 +119,12 @@ class RecordedStep(PlainStep):
                 parameter.grad = torch.zeros_like(parameter)
 
     def pack(self, batch: Batch) -> list[Packed]:
-        """Without padding, but filled up; sentences that are too long for kernels are a part of their own."""
-        return [pack(part, MULTIPLE, self.answers) for part in apart(batch)]
+        """Without padding, but filled up; sentences that are too long for kernels are a part of their own.
+
+        That part is not aligned: it has few sentences to find one among.
+        """
+        fitting, *long = apart(batch)
+        return [pack(fitting, MULTIPLE, self.answers), *(pack(part, MULTIPLE) for part in long)]
 
     def _go(self, batch: Packed, factor: float) -> Tensor:
         """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
@@ -163,7 +171,7 @@ class RecordedStep(PlainStep):
 
     def _has_room(self, sizes: Sizes) -> bool:
         """Whether a batch takes no more memory than there is."""
-        return all(new <= SPARE * old for new, old in zip(sizes.tokens, self.measured.tokens, strict=True))
+        return all(new <= SPARE * old for new, old in zip(sizes.of_memory, self.measured.of_memory, strict=True))
 
     def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
         """Take memory in one piece, which all recordings divide as they need it.
