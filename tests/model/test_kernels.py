@@ -29,6 +29,7 @@ from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
 from manyglot.model.operations import Dropped, Norm, Sight  # noqa: E402
+from manyglot.training.alignment import AlignmentSettings, answers_of  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -339,17 +340,26 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
     ],
 )
 def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model in float64 whose half precision is float32: states of any other type would go without kernels."""
+    """A model in float64 whose half precision is float32: states of any other type would go without kernels.
+
+    The encoder is aligned where it may be.
+    """
 
     def refuse(*_: Any) -> None:
         raise AssertionError("this is not done by a kernel")
 
     monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()
-    batch = pack(random_batch(model, size=4))
-    torch.manual_seed(0)
-    exact = batch_loss(model, batch, 0.1)
-    expected = torch.autograd.grad(exact.smoothed, list(model.parameters()), allow_unused=True)
+    alignment = None if model.guidance.in_encoder else AlignmentSettings(every=2)
+    batch = pack(random_batch(model, size=4), answers=alignment and answers_of(model, alignment))
+
+    def loss_and_gradients() -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        torch.manual_seed(0)
+        loss = batch_loss(model, batch, 0.1, alignment)
+        total = loss.smoothed if loss.alignment is None else loss.smoothed + loss.alignment
+        return total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
+
+    exact, expected = loss_and_gradients()
     monkeypatch.setattr(operations, "_half_type", lambda _: torch.float32)
     monkeypatch.setattr(operations, "_has_kernels", lambda x: bool(operations._passes) and x.dtype == torch.float32)
     monkeypatch.setattr(operations, "_attend", refuse)
@@ -358,10 +368,8 @@ def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytes
     else:  # as autocast does, which there is not in these types
         norm_of = F.layer_norm
         monkeypatch.setattr(F, "layer_norm", lambda x, *rest, **more: norm_of(x.double(), *rest, **more))
-    torch.manual_seed(0)
-    fast = batch_loss(model, batch, 0.1)
-    got = torch.autograd.grad(fast.smoothed, list(model.parameters()), allow_unused=True)
-    torch.testing.assert_close(fast.smoothed.double(), exact.smoothed.double(), rtol=1e-5, atol=0.0)
+    fast, got = loss_and_gradients()
+    torch.testing.assert_close(fast.double(), exact.double(), rtol=1e-5, atol=0.0)
     for (parameter, _), mine, theirs in zip(model.named_parameters(), got, expected, strict=True):
         assert (mine is None) == (theirs is None), parameter
         if theirs is not None:
