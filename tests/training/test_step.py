@@ -11,6 +11,7 @@ from torch import Tensor
 from manyglot.batches.batch import collate
 from manyglot.batches.packing import LONG, apart, pack
 from manyglot.model.transformer import Transformer
+from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.loss import batch_loss
 from manyglot.training.step import PlainStep, RecordedStep
 from tests.conftest import random_batch, tiny_model
@@ -80,10 +81,13 @@ def test_long_sentences_apart_have_the_same_gradients() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_a_recording_is_what_was_recorded(name: str) -> None:
+@pytest.mark.parametrize("alignment", [None, AlignmentSettings(every=2)])
+def test_a_recording_is_what_was_recorded(name: str, alignment: AlignmentSettings | None) -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS[name]).float().to(device)
-    plain, recorded = (kind(model, 0.1, device, "auto") for kind in (PlainStep, RecordedStep))
+    if alignment is not None and model.guidance.in_encoder:
+        pytest.skip("the encoder knows the target language")
+    plain, recorded = (kind(model, 0.1, device, "auto", alignment) for kind in (PlainStep, RecordedStep))
     for seed in range(4):
         batch = random_batch(model, size=20, seed=seed)
         results = []

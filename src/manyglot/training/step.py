@@ -62,6 +62,10 @@ class PlainStep:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
         self.answers = None if alignment is None else answers_of(model, alignment)
         self.device, self.precision = device, precision
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing is needed beforehand."""
 
     def pack(self, batch: Batch) -> list[Packed]:
         """Without padding."""
@@ -103,18 +107,11 @@ class RecordedStep(PlainStep):
 
     keeps_gradients = True
 
-    def __init__(
-        self,
-        model: Transformer,
-        label_smoothing: float,
-        device: torch.device,
-        precision: Precision,
-        alignment: AlignmentSettings | None = None,
-    ) -> None:
-        super().__init__(model, label_smoothing, device, precision, alignment)
+    def _begin(self) -> None:
+        """Give gradients their place."""
         self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
         self.arena: torch.cuda.CUDAGraph | None = None
-        for parameter in model.parameters():
+        for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
