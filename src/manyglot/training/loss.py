@@ -21,8 +21,10 @@ from manyglot.vocabulary.subwords import PAD
 class Loss(NamedTuple):
     """Sums over the target tokens of a batch."""
 
+    total: Tensor
+    """What is minimised: the smoothed loss, and the alignment times its weight."""
     smoothed: Tensor
-    """What is minimised: (1 - s) nll + s times the mean over all symbols."""
+    """(1 - s) nll + s times the mean over all symbols."""
     nll_L: Tensor
     """The negative log-likelihood by target language, for people."""
     alignment: Tensor | None
@@ -59,11 +61,11 @@ def batch_loss(
     smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
     nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
     if alignment is None:
-        return Loss(smoothed, nll_L, None)
-    if not len(batch.pair_K):
-        return Loss(smoothed, nll_L, smoothed.new_zeros(()))
-    aligned = alignment_loss(encoded_MD, batch, alignment.temperature)
-    return Loss(smoothed, nll_L, aligned * (batch.label_N != PAD).sum())
+        return Loss(smoothed, smoothed, nll_L, None)
+    aligned = smoothed.new_zeros(())
+    if len(batch.pair_K):
+        aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
+    return Loss(smoothed + alignment.weight * aligned, smoothed, nll_L, aligned)
 
 
 def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:

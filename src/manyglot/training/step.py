@@ -81,12 +81,8 @@ class PlainStep:
     def _run(self, batch: Packed, factor: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
             loss = batch_loss(self.model, batch, self.label_smoothing, self.alignment)
-        if self.alignment is None or loss.alignment is None:
-            total, parts = loss.smoothed, [loss.smoothed]
-        else:
-            total = loss.smoothed + self.alignment.weight * loss.alignment
-            parts = [loss.smoothed, loss.alignment]
-        self._add_gradients(total * factor)
+        self._add_gradients(loss.total * factor)
+        parts = [part for part in (loss.smoothed, loss.alignment) if part is not None]
         return torch.cat([torch.stack(parts).detach(), loss.nll_L]).double()
 
     def _add_gradients(self, loss: Tensor) -> None:
