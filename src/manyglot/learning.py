@@ -19,7 +19,7 @@ from manyglot.corpus.sources import open_corpus
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.errors import FolderError, ManyglotError, SettingsError, Stopped
-from manyglot.evaluation.sample import translated_measures
+from manyglot.evaluation.sample import DEV_SEED, translated_measures
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
@@ -179,8 +179,8 @@ def _measures(
     store, settings = dataset.store(Split.DEV), experiment.validation
     measures: list[Measure] = []
     if settings.pairs and any(map(PairsIndex(store).size, trained)):
-        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}})
-        loader = Loader(store, trained, batches, tags, experiment.seed)
+        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "into": {}})
+        loader = Loader(store, trained, batches, tags, DEV_SEED)
         measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
     decoding = experiment.decoding.with_beam(settings.beam).model_copy(update={"via": None})
 
@@ -188,7 +188,7 @@ def _measures(
         return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
 
     identifier = experiment.evaluation.identifier
-    measures += translated_measures(dataset, trained, settings, identifier, experiment.seed, translator)
+    measures += translated_measures(dataset, trained, settings, identifier, translator)
     if not measures and (settings.pairs or settings.sentences or settings.zero_shot_sentences):
         say("The corpus has no dev text in the directions of the training: training without validation.")
     return measures

@@ -225,6 +225,27 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
     assert not measured(without)
 
 
+def sampled(experiment: Experiment) -> list[object]:
+    """What is measured on the dev split: rows by direction, or sentence pairs by batch."""
+    dataset = Dataset(experiment.data)
+    tags = learning.new_model(experiment, dataset).tags()
+    measures = learning._measures(experiment, dataset, tags, dataset.supervised, torch.device("cpu"))
+    return [
+        [list(batch.lines()) for batch, _ in each.batches] if isinstance(each, DevLoss) else each.rows  # type: ignore[attr-defined]
+        for each in measures
+    ]
+
+
+def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
+    """With another seed, and if they draw their training text in other proportions."""
+    validation = {"pairs": 10, "sentences": 10, "zero_shot_sentences": 10}
+    experiment = prepared(tmp_path, validation=validation, batches={"max_tokens": 50})
+    batches = experiment.batches.model_copy(update={"into": {"qaa": 0.1}, "temperature": 1.0})
+    other = experiment.model_copy(update={"seed": 2, "batches": batches})
+    assert len(sampled(experiment)) == 3
+    assert sampled(experiment) == sampled(other)
+
+
 def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     dataset = Dataset(experiment.data)

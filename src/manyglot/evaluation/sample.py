@@ -22,6 +22,8 @@ from manyglot.settings import Settings
 
 NAMED = 5
 """Directions that a message names."""
+DEV_SEED = 1
+"""Of what is drawn from the dev split, whatever the seed of a run, so that runs with different ones can be compared."""
 LEAST = 10
 """Zero-shot sentences of a direction: the share of fewer says nothing about it."""
 
@@ -32,7 +34,7 @@ Scores = tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]
 
 
 class ValidationSettings(Settings):
-    """What is measured on the dev split while the model learns: a sample, the same each time."""
+    """What is measured on the dev split while the model learns: a sample, the same each time and with every seed."""
 
     pairs: int = Field(10_000, ge=0)
     """Sentence pairs whose loss is measured (dev_nll); 0 measures none."""
@@ -41,7 +43,7 @@ class ValidationSettings(Settings):
     directions; 0 translates none."""
     zero_shot_sentences: int = Field(200, ge=0)
     """Sentences that are translated in directions without training (zero_shot_language_accuracy), at least ten in each;
-    of more directions than that some are drawn by the seed. 0 translates none."""
+    of more directions than that some are drawn. 0 translates none."""
     beam: int = Field(1, ge=1)
     """Hypotheses kept per sentence; 1 is greedy search."""
 
@@ -52,8 +54,8 @@ class DevTranslations:
     names: Sequence[str] = ("dev_bleu", "dev_chrf")
     setting = "validation.sentences"
 
-    def __init__(self, rows: Rows, settings: ValidationSettings, seed: int, translator: MakeTranslator) -> None:
-        self.rows, self.translator = draw(rows, settings.sentences, seed), translator
+    def __init__(self, rows: Rows, settings: ValidationSettings, translator: MakeTranslator) -> None:
+        self.rows, self.translator = draw(rows, settings.sentences), translator
         self.sample = _in_words(self.rows, rows, settings)
 
     def __call__(self, model: Transformer) -> Scores:
@@ -71,12 +73,12 @@ class ZeroShotTranslations:
     setting = "validation.zero_shot_sentences"
 
     def __init__(
-        self, rows: Rows, settings: ValidationSettings, seed: int, translator: MakeTranslator, identifier: Identifier
+        self, rows: Rows, settings: ValidationSettings, translator: MakeTranslator, identifier: Identifier
     ) -> None:
         rows = {direction: those for direction, those in rows.items() if identifier.label(direction.target)}
         if not rows:
             raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
-        self.rows, self.translator = draw(rows, settings.zero_shot_sentences, seed, LEAST), translator
+        self.rows, self.translator = draw(rows, settings.zero_shot_sentences, LEAST), translator
         self.sample, self.identifier = f"{_in_words(self.rows, rows, settings)} by {identifier.name}", identifier
 
     def __call__(self, model: Transformer) -> Scores:
@@ -94,21 +96,20 @@ def translated_measures(
     trained: Sequence[Direction],
     settings: ValidationSettings,
     identifier_name: IdentifierName,
-    seed: int,
     translator: MakeTranslator,
 ) -> list[DevTranslations | ZeroShotTranslations]:
     """What can be measured on the dev split of a dataset by translating."""
     measures: list[DevTranslations | ZeroShotTranslations] = []
     rows = dataset.rows(Split.DEV) if settings.sentences or settings.zero_shot_sentences else []
     if settings.sentences and (judged := _with_references(rows, trained)):
-        measures.append(DevTranslations(judged, settings, seed, translator))
+        measures.append(DevTranslations(judged, settings, translator))
         if missing := [str(direction) for direction in trained if direction not in judged]:
             named = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if missing[NAMED:] else "")
             say(f"{len(missing)} of {len(trained)} trained directions are not judged, for want of dev text: {named}.")
     if settings.zero_shot_sentences and (unseen := _without_training(rows, trained)):
         try:
             identifier = make_identifier(identifier_name, dataset)
-            measures.append(ZeroShotTranslations(unseen, settings, seed, translator, identifier))
+            measures.append(ZeroShotTranslations(unseen, settings, translator, identifier))
         except ManyglotError as error:
             say(f"zero_shot_language_accuracy is not measured. {error}")
     return measures
@@ -137,9 +138,9 @@ def _without_training(rows: Sequence[Row], trained: Sequence[Direction]) -> dict
     }
 
 
-def draw(rows: Rows, number: int, seed: int, least: int = 1) -> dict[Direction, list[Row]]:
+def draw(rows: Rows, number: int, least: int = 1) -> dict[Direction, list[Row]]:
     """So many rows, spread evenly over the directions; where that would be fewer than `least` each, over some."""
-    rng = random.Random(seed)
+    rng = random.Random(DEV_SEED)
     directions = sorted(rng.sample(sorted(rows), min(len(rows), max(number // least, 1))))
     drawn, left = {}, number
     for i, direction in enumerate(sorted(directions, key=lambda d: len(rows[d]))):  # the others share what one lacks
