@@ -38,12 +38,9 @@ SYSTEMS = {
 """In the order of the tables, with their names in the paper."""
 ATTEMPTS = {
     "laa_zero_dec_self_lee_4_5": "LAA_dec.self (gain 0) + LEE_4,5",
-    "laa_zero_dec_self_lee_4_5_less_english": "LAA_dec.self (gain 0) + LEE_4,5, less into English",
     "adapter_dec_aligned": "Adapter_dec, aligned",
-    "laa_zero_dec_self_lee_4_5_aligned": "LAA_dec.self (gain 0) + LEE_4,5, aligned",
-    "adapter_dec_less_english": "Adapter_dec, less into English",
+    "adapter_dec_aligned_strongly": "Adapter_dec, aligned, weight 0.3",
     "adapter_dec_dropout": "Adapter_dec, dropout 0.2",
-    "laa_zero_dec_self_cross": "LAA_dec.self,cros (gain 0)",
     "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",
 }
 """What goes beyond it."""

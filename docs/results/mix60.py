@@ -16,7 +16,7 @@ from kept import CURVES, PARTS, SYSTEMS, TESTS, Kept, keep, label, systems
 
 HERE = Path(__file__).parent
 PAGE, README = HERE / "mix60.md", HERE.parent.parent / "README.md"
-BEST = "laa_zero_dec_self_lee_4_5"
+BEST = "adapter_dec_aligned"
 PAPER = {
     "token_tgt": (20.74, 24.08, 2.42),
     "token_src": (21.24, 23.77, 10.50),

@@ -23,9 +23,9 @@ from manyglot.settings import Settings
 class AlignmentSettings(Settings):
     """That the encoder gives a sentence and its translation like states; it must not know the target language."""
 
-    weight: float = Field(0.3, gt=0)
-    """How much it counts: so many times the loss of a target token. The more pairs of a batch are aligned, the more it
-    may be."""
+    weight: float = Field(0.05, gt=0)
+    """How much it counts: so many times the loss of a target token. Too much is at the cost of directions with
+    training."""
     every: int = Field(4, ge=1)
     """One of so many sentence pairs is aligned. The encoder reads its target sentence too, which takes time."""
     temperature: float = Field(0.1, gt=0)
