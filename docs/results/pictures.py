@@ -1,10 +1,11 @@
 """Pictures of the report's figures, for a page of results.
 
-    python docs/results/pictures.py -o docs/results/mix60    # of what is kept of mix60
+    python docs/results/pictures.py -o docs/results/mix60 --minus Adapter_dec    # of what is kept of mix60
     python docs/results/pictures.py -o PICTURES Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
 
 Runs are given as to `manyglot report`, the reference first. The report is opened in chromium, one figure at a time. The
-matrices are those of the best run by zero-shot BLEU, and differences are against the reference, or the second best.
+matrices are those of the best run by zero-shot BLEU, and differences are against the run that --minus names, the
+reference, or the second best.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ ALONE = """<script>
   const means = runs.map(({ bleu }) => bleu.reduce((sum, value, i) => sum + unseen[i] * value, 0));
   const order = means.map((_, i) => i).sort((a, b) => means[b] - means[a]), best = order[0];
   const own = places.findIndex(({ run }) => run === runs[best].name);
-  const known = { best, reference: best ? 0 : order[1] ?? -1, own: Math.max(own, 0) };
+  const named = runs.findIndex(({ name }) => name === MINUS);
+  const known = { best, reference: named >= 0 ? named : best ? 0 : order[1] ?? -1, own: Math.max(own, 0) };
   const names = { best: runs[best].name, reference: runs[known.reference]?.name };
   const place = places[known.own];
   if (place) names.own = `${place.run}, ${place.method}`;
@@ -83,7 +85,7 @@ FIGURES = {
 """By the name of the picture."""
 
 
-def main(runs: list[str], output: Path) -> None:
+def main(runs: list[str], output: Path, minus: str) -> None:
     """Write the report and take its pictures."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
@@ -102,17 +104,18 @@ def main(runs: list[str], output: Path) -> None:
             if f"<section id={figure.section}>" not in text:
                 print(f"{name}: the report has none", file=sys.stderr)
                 continue
-            page.write_text(alone(text, figure), encoding="utf-8")
+            page.write_text(alone(text, figure, minus), encoding="utf-8")
             path = output / f"{name}.png"
             take(browser, page, path)
             print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 
-def alone(page: str, figure: Figure) -> str:
+def alone(page: str, figure: Figure, minus: str) -> str:
     """The page with one figure to be seen."""
     style = WIDE.replace("WIDTH", str(WIDTH)).replace("MARGIN", str(MARGIN))
     script = ALONE.replace("CHOICES", json.dumps(list(figure.choices.items()))).replace("SECTION", figure.section)
     script = script.replace("TITLE", json.dumps(figure.title)).replace("HIDDEN", figure.hidden)
+    script = script.replace("MINUS", json.dumps(minus))
     return script.join(style.join(page.split("</head>", 1)).rsplit("</body>", 1))
 
 
@@ -149,5 +152,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Take pictures of a report's figures.")
     parser.add_argument("runs", nargs="*", metavar="NAME=FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--minus", default="", metavar="NAME", help="the run that differences are against")
     given = parser.parse_args()
-    main(given.runs, given.output)
+    main(given.runs, given.output, given.minus)
