@@ -221,9 +221,10 @@ def _short(value: float | None) -> str:
 
 
 def systems() -> list[Kept]:
-    """Those that are kept, in the order of the tables."""
-    others = sorted(path.stem for path in KEPT.glob("*.csv") if path.stem not in NAMES)
-    return [Kept(name) for name in [*NAMES, *others] if (KEPT / f"{name}.csv").exists()]
+    """Those that are kept, in the order of the tables, each with its other seeds after it."""
+    order = list(NAMES)
+    names = sorted(path.stem for path in KEPT.glob("*.csv"))
+    return sorted((Kept(name) for name in names), key=lambda system: order.index(system.name.partition(".s")[0]))
 
 
 def label(system: Kept) -> str:
