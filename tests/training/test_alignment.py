@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,17 @@ def test_the_run_of_a_refused_training_is_not_begun(tmp_path: Path) -> None:
     assert not experiment.run.exists()
 
 
-def test_training_aligns(tmp_path: Path) -> None:
+def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
+    """Before the run is begun; a pair alone has no loss, which would look perfect."""
+    alignment = {"every": 1000}
+    experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training={"alignment": alignment})
+    workflow.prepare(experiment)
+    with pytest.raises(SettingsError, match=r"every: one of 1000 .* a batch has about \d+, but .* raise batches.max_"):
+        workflow.train(experiment)
+    assert not experiment.run.exists()
+
+
+def test_training_aligns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its loss is in the log, and falls where it counts."""
     ends = []
     for weight in (1e-9, 1.0):
@@ -152,3 +163,8 @@ def test_training_aligns(tmp_path: Path) -> None:
         assert len(aligned) == 3
         ends.append(aligned[-1])
     assert ends[1] < 0.8 * ends[0]
+    told = re.search(
+        r"aligned by about (\d+) of the (\d+) sentence pairs of a batch, with weight 1\.", capsys.readouterr().err
+    )
+    assert told is not None
+    assert told[1] == told[2] != "0", "every pair"

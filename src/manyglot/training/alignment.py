@@ -19,6 +19,9 @@ from manyglot.errors import SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
 
+FEWEST = 2
+"""Pairs of a batch, on average. One alone is found whatever the encoder does."""
+
 
 class AlignmentSettings(Settings):
     """That the encoder gives a sentence and its translation like states; it must not know the target language."""
@@ -41,6 +44,20 @@ def answers_of(model: Transformer, alignment: AlignmentSettings) -> Answers:
                 f"Guide the decoder alone, as with guidance=[{{method: adapter}}]."
             )
     return Answers(alignment.every, len(model.tags()[0].target))
+
+
+def pairs_in_words(alignment: AlignmentSettings, pairs: float) -> str:
+    """How many of so many sentence pairs of a batch are aligned; too few are refused."""
+    aligned = pairs / alignment.every
+    if aligned < FEWEST:
+        raise SettingsError(
+            f"training.alignment.every: one of {alignment.every} sentence pairs is aligned, and a batch has about "
+            f"{pairs:.0f}, but a pair must be told from others. Lower it, or raise batches.max_tokens."
+        )
+    return (
+        f"The encoder is aligned by about {aligned:,.0f} of the {pairs:,.0f} sentence pairs of a batch, "
+        f"with weight {alignment.weight:g}."
+    )
 
 
 def alignment_loss(encoded_MD: Tensor, batch: Packed, temperature: float) -> Tensor:
