@@ -78,6 +78,11 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
         ("", "is empty"),
         (MINIMAL + "training: {warmup_step: 3}", "training.warmup_step is not a setting. Did you mean 'warmup_steps'?"),
         (MINIMAL + "trainin: {}", "trainin is not a setting. Did you mean 'training'?"),
+        (MINIMAL + "alignment: {}", "alignment is not a setting. Did you mean 'training.alignment'?"),
+        (
+            MINIMAL + "training: {alignment: true}",
+            "training.alignment should hold settings (weight, every, temperature), got True.",
+        ),
         (MINIMAL + "guidance: [{method: tokn}]", "guidance.method: 'tokn' is not known. Did you mean 'token'?"),
         (MINIMAL + "guidance: [token]", "each entry needs a method"),
         (
@@ -97,7 +102,7 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
             MINIMAL + "guidance: null",
             "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got",
         ),
-        (MINIMAL + "training: null", "training should hold settings, got None."),
+        (MINIMAL + "training: null", "training should hold settings (max_steps, "),
     ],
 )
 def test_mistakes_in_a_file_are_explained(tmp_path: Path, text: str, message: str) -> None:

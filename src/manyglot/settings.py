@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manyglot.errors import SettingsError, suggest
 
+NAMED = 3
+"""Settings that a message names."""
+
 
 class Settings(BaseModel):
     """Base of all settings; the string under a field is its documentation."""
@@ -47,8 +50,10 @@ def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
     given = _shown(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            known = _fields_at(kind, location[:-1])
-            return f"{name} is not a setting. {suggest(str(location[-1]), known)}"
+            known, wrong = _fields_at(kind, location[:-1]), str(location[-1])
+            below = [part for part in known if wrong in _fields_at(kind, (*location[:-1], part))]
+            hint = f"Did you mean '{below[0]}.{wrong}'?" if len(below) == 1 else suggest(wrong, known)
+            return f"{name} is not a setting. {hint}"
         case "missing":
             return f"{name} is required and not given."
         case "union_tag_invalid":
@@ -63,7 +68,9 @@ def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
         case "tuple_type" | "list_type":
             return f"{name} should be a list, such as [a, b], got {given}."
         case "model_type" | "dict_type" | "model_attributes_type":
-            return f"{name} should hold settings, got {given}."
+            known = _fields_at(kind, location)
+            some = f" ({', '.join(known[:NAMED])}{' …' * (len(known) > NAMED)})" if name and known else ""
+            return f"{name} should hold settings{some}, got {given}."
         case "path_type":
             return f"{name} should be a file or folder, got {given}."
         case _:
