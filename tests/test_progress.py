@@ -51,9 +51,13 @@ def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     with bar("training", 2) as display:
         display.advance(note="loss 3.2")
+    with bar("training", 2, done=1) as display:
+        display.advance(note="loss 3.1")
     assert capsys.readouterr().err.splitlines() == [
         "training 1/2 0 s left, loss 3.2",
-        "training 1/2 done in 0 s, loss 3.2",
+        "training 1/2 ended after 0 s, loss 3.2",
+        "training 2/2 0 s left, loss 3.1",
+        "training 2/2 done in 0 s, loss 3.1",
     ]
 
 

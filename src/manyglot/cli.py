@@ -37,7 +37,7 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""
-TRAINING = "A training goes on from its last checkpoint when the command is run again."
+TRAINING = "A training goes on from its last checkpoint, if it has one, when the command is run again."
 RESUMED = {
     **dict.fromkeys(("demo", "prepare", "train"), TRAINING),
     "evaluate": "With --output, what is translated is kept and used when the command is run again.",

@@ -204,7 +204,8 @@ class _PlainBar:
             self._say(f"{duration(left)} left")
 
     def finish(self) -> None:
-        self._say(f"done in {duration(time.monotonic() - self.start)}")
+        how = "done in" if self.done >= self.total else "ended after"
+        self._say(f"{how} {duration(time.monotonic() - self.start)}")
 
     def _say(self, when: str) -> None:
         say(", ".join(part for part in (f"{self.title} {self.done:,}/{self.total:,} {when}", self.note) if part))
