@@ -47,7 +47,7 @@ def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsy
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
     told = json.loads(run(capsys, "train", config, "--json")[0])
     assert (told["steps"], told["best_by"]) == (6, "dev_bleu")
-    assert told["dev"].keys() == {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy"}
+    assert told["dev"].keys() == {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
     assert len(told["worst"]) == 3
     model = told["model"]
     scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])

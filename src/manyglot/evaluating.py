@@ -41,7 +41,7 @@ from manyglot.training.log import read_log
 
 _Judged = tuple[Evaluation, Mapping[str, Any]]
 
-CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy")
+CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
 """What of the log is drawn in a report."""
 MOST_POINTS = 200
 """Of a curve in a report."""

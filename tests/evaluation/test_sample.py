@@ -70,8 +70,34 @@ def test_language_accuracy_is_that_of_directions_without_training() -> None:
     profile = Profile({code: [row[code] for row in ROWS] for code in CODES})
     measure = ZeroShotTranslations(dict.fromkeys(UNSEEN, ROWS), FORTY, lambda _: Drifting(), profile)  # type: ignore[arg-type,return-value]
     scores, directions = measure(None)  # type: ignore[arg-type]
-    assert directions == {UNSEEN[0]: {"language_accuracy": 50}, UNSEEN[1]: {"language_accuracy": 100}}
-    assert scores == {"zero_shot_language_accuracy": 75}
+    chrf = directions[UNSEEN[0]]["chrf"]
+    assert 50 < chrf < 80, "half of it is English"
+    assert directions == {
+        UNSEEN[0]: {"language_accuracy": 50, "chrf": chrf},
+        UNSEEN[1]: {"language_accuracy": 100, "chrf": pytest.approx(100)},
+    }
+    assert scores == {"zero_shot_language_accuracy": 75, "zero_shot_chrf": pytest.approx((100 + chrf) / 2)}
+    assert tuple(scores) == measure.names
+
+
+def test_without_references_languages_are_told_all_the_same() -> None:
+    profile = Profile({code: [row[code] for row in ROWS] for code in CODES})
+    alone = [{"de": row["de"]} for row in ROWS]
+    measure = ZeroShotTranslations({UNSEEN[0]: alone, UNSEEN[1]: ROWS}, FORTY, lambda _: Drifting(), profile)  # type: ignore[arg-type,return-value]
+    scores, directions = measure(None)  # type: ignore[arg-type]
+    assert directions[UNSEEN[0]] == {"language_accuracy": 50}
+    assert scores["zero_shot_chrf"] == pytest.approx(100), "of the other direction"
+    measure = ZeroShotTranslations({UNSEEN[0]: alone}, FORTY, lambda _: Drifting(), profile)  # type: ignore[arg-type,return-value]
+    assert measure(None)[0] == {"zero_shot_language_accuracy": 50}  # type: ignore[arg-type]
+    assert measure.names == ("zero_shot_language_accuracy",)
+
+
+@pytest.mark.parametrize(("number", "chosen"), [(20, 20), (10, 10), (9, 30), (0, 30)])
+def test_sentences_with_references_are_preferred_if_there_are_enough(number: int, chosen: int) -> None:
+    rows = [row if i < number else {"de": row["de"]} for i, row in enumerate(ROWS)]
+    found = sample._without_training(rows, TRAINED)
+    assert len(found[UNSEEN[0]]) == chosen
+    assert set(found) == ({*UNSEEN} if number else {UNSEEN[0]}), "a language without dev text is not translated"
 
 
 def measures(dataset: Dataset, trained: list[Direction], identifier: str, **settings: int) -> dict[str, set[Direction]]:

@@ -191,7 +191,7 @@ def measured(experiment: Experiment) -> list[dict[str, Any]]:
 def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = prepared(tmp_path, training={"validate_every": 4})
     workflow.train(experiment)
-    names = {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy"}
+    names = {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
     supervised = {direction.as_setting() for direction in Dataset(experiment.data).supervised}
     for line, step in zip(measured(experiment), (4, 8), strict=True):
         assert line.keys() == {"step", "seconds", "validation", "directions", *names}
@@ -201,11 +201,15 @@ def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: p
         assert all(directions[name].keys() == {"nll", "bleu", "chrf"} for name in supervised)
         accuracies = [directions[name]["language_accuracy"] for name in ("qab>qac", "qac>qab")]
         assert line["zero_shot_language_accuracy"] == sum(accuracies) / 2
+        assert line["zero_shot_chrf"] == sum(directions[name]["chrf"] for name in ("qab>qac", "qac>qab")) / 2
         assert line["validation"]["seconds"] > 0
         assert 0 < line["validation"]["share"] < 1
     told = capsys.readouterr().err
     assert "dev_bleu, dev_chrf of 32 of 32 sentences in 4 of 4 directions (beam 1)" in told
-    assert "zero_shot_language_accuracy of 16 of 16 sentences in 2 of 2 directions (beam 1) by character" in told
+    assert (
+        "zero_shot_language_accuracy, zero_shot_chrf of 16 of 16 sentences in 2 of 2 directions (beam 1) by character"
+        in told
+    )
     assert "Best by dev_bleu." in told
     assert "Validation took " in told
     for name in ("BLEU", "chrF++", "zero-shot LangAcc", "best"):

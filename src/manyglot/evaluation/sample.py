@@ -14,7 +14,7 @@ from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
-from manyglot.evaluation.scores import check_tokenizers, score
+from manyglot.evaluation.scores import Measure, check_tokenizers, score
 from manyglot.evaluation.translate import sources_of, translate_directions
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
@@ -24,6 +24,8 @@ NAMED = 5
 """Directions that a message names."""
 DEV_SEED = 1
 """Of what is drawn from the dev split, whatever the seed of a run, so that runs with different ones can be compared."""
+ANY = Measure("13a")
+"""To compute chrF++, which needs no tokenizer."""
 LEAST = 10
 """Zero-shot sentences of a direction: the share of fewer says nothing about it."""
 
@@ -42,8 +44,9 @@ class ValidationSettings(Settings):
     """Sentences that are translated for BLEU and chrF++ (dev_bleu, dev_chrf), spread evenly over the supervised
     directions; 0 translates none."""
     zero_shot_sentences: int = Field(200, ge=0)
-    """Sentences that are translated in directions without training (zero_shot_language_accuracy), at least ten in each;
-    of more directions than that some are drawn. 0 translates none."""
+    """Sentences that are translated in directions without training (zero_shot_language_accuracy, and zero_shot_chrf
+    where the dev text has references), at least ten in each; of more directions than that some are drawn. 0 translates
+    none."""
     beam: int = Field(1, ge=1)
     """Hypotheses kept per sentence; 1 is greedy search."""
 
@@ -67,9 +70,8 @@ class DevTranslations:
 
 
 class ZeroShotTranslations:
-    """Language accuracy in directions without training; this needs no references."""
+    """Language accuracy in directions without training, which needs no references, and chrF++ where there are some."""
 
-    names: Sequence[str] = ("zero_shot_language_accuracy",)
     setting = "validation.zero_shot_sentences"
 
     def __init__(
@@ -80,15 +82,28 @@ class ZeroShotTranslations:
             raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
         self.rows, self.translator = draw(rows, settings.zero_shot_sentences, LEAST), translator
         self.sample, self.identifier = f"{_in_words(self.rows, rows, settings)} by {identifier.name}", identifier
+        judged = any(map(self._references, self.rows))
+        self.names: Sequence[str] = ("zero_shot_language_accuracy", *(("zero_shot_chrf",) if judged else ()))
 
     def __call__(self, model: Transformer) -> Scores:
-        """Translate and tell the languages."""
-        found = {}
-        for direction, outputs in translate_directions(self.translator(model), sources_of(self.rows)).items():
-            share = accuracy(labels_of(self.identifier, outputs), self.identifier.label(direction.target))
-            assert share is not None, "only directions whose target language can be told are drawn"
-            found[direction] = share
-        return {self.names[0]: fmean(found.values())}, {d: {"language_accuracy": share} for d, share in found.items()}
+        """Translate, tell the languages and compare with the references that there are."""
+        outputs = translate_directions(self.translator(model), sources_of(self.rows))
+        found = {direction: self._judge(direction, texts) for direction, texts in outputs.items()}
+        keys = [name.removeprefix("zero_shot_") for name in self.names]
+        means = [fmean(values[key] for values in found.values() if key in values) for key in keys]
+        return dict(zip(self.names, means, strict=True)), found
+
+    def _judge(self, direction: Direction, outputs: Sequence[str]) -> dict[str, float]:
+        share = accuracy(labels_of(self.identifier, outputs), self.identifier.label(direction.target))
+        assert share is not None, "only directions whose target language can be told are drawn"
+        if not (references := self._references(direction)):
+            return {"language_accuracy": share}
+        return {"language_accuracy": share, "chrf": score(outputs, references, direction.target, ANY).chrf}
+
+    def _references(self, direction: Direction) -> list[str]:
+        """Those of all its sentences, or none."""
+        found = [row[direction.target] for row in self.rows[direction] if direction.target in row]
+        return found if len(found) == len(self.rows[direction]) else []
 
 
 def translated_measures(
@@ -129,13 +144,18 @@ def _with_references(rows: Sequence[Row], directions: Iterable[Direction]) -> di
 
 
 def _without_training(rows: Sequence[Row], trained: Sequence[Direction]) -> dict[Direction, list[Row]]:
-    """What can be translated from a language that is learnt to be read into another that is learnt to be written."""
-    sources = {direction.source: [row for row in rows if direction.source in row] for direction in trained}
-    targets = {direction.target for direction in trained}
+    """What can be translated from a language that is learnt to be read into another that is learnt to be written.
+
+    Of a direction that has references, in sentences enough, those.
+    """
+    sources, targets = {direction.source for direction in trained}, {direction.target for direction in trained}
+    has = {code: {number for number, row in enumerate(rows) if code in row} for code in sources | targets}
     every = {Direction(source, target) for source in sources for target in targets if source != target}
-    return {
-        direction: sources[direction.source] for direction in every.difference(trained) if sources[direction.source]
-    }
+    chosen = {}
+    for direction in every.difference(trained):
+        both = has[direction.source] & has[direction.target]
+        chosen[direction] = sorted(both if len(both) >= LEAST else has[direction.source])
+    return {direction: [rows[number] for number in numbers] for direction, numbers in chosen.items() if numbers}
 
 
 def draw(rows: Rows, number: int, least: int = 1) -> dict[Direction, list[Row]]:

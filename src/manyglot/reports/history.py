@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
-NAMES = {"dev_nll": "dev loss", "dev_bleu": "dev BLEU", "dev_chrf": "dev chrF++", "tokens_per_second": "tokens/s"}
+NAMES = {
+    "dev_nll": "dev loss",
+    "dev_bleu": "dev BLEU",
+    "dev_chrf": "dev chrF++",
+    "zero_shot_chrf": "zero-shot chrF++",
+    "tokens_per_second": "tokens/s",
+}
 
 
 class Curve(NamedTuple):

@@ -22,6 +22,7 @@ PANELS = (
     _Panel("negative log-likelihood of a target token", {"nll": "", "dev_nll": " dashed"}, False),
     _Panel("dev BLEU", {"dev_bleu": ""}, True),
     _Panel("zero-shot LangAcc on the dev text, %", {"zero_shot_language_accuracy": ""}, True),
+    _Panel("zero-shot chrF++ on the dev text", {"zero_shot_chrf": ""}, True),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from manyglot.errors import SettingsError
 
-BestBy = Literal["auto", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy"]
+BestBy = Literal["auto", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"]
 BY_ITSELF = ("dev_bleu", "dev_nll")
 """What `auto` takes: the first of these that is measured."""
 LOWER_IS_BETTER = ("dev_nll",)
@@ -20,6 +20,7 @@ NEEDS: dict[str, str] = {
     "dev_bleu": "dev text of trained directions and validation.sentences above 0",
     "dev_chrf": "dev text of trained directions and validation.sentences above 0",
     "zero_shot_language_accuracy": "dev text, directions without training and validation.zero_shot_sentences above 0",
+    "zero_shot_chrf": "dev references in directions without training and validation.zero_shot_sentences above 0",
 }
 """For who asks for what is not measured."""
 

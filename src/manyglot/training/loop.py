@@ -73,8 +73,8 @@ class TrainingSettings(Settings):
     """Updates between two measurements on the dev split; `validation` says what is measured."""
     best_by: BestBy | None = "auto"
     """What tells the best step, whose weights the model gets in the end: dev_bleu (the mean over the directions, as in
-    the paper), dev_chrf, dev_nll or zero_shot_language_accuracy. auto takes dev_bleu, or dev_nll where nothing is
-    translated; null takes the last step."""
+    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto takes dev_bleu, or dev_nll where
+    nothing is translated; null takes the last step."""
     patience: int | None = Field(None, ge=1)
     """Stop when so many measurements in a row have not been better than the best; null never does."""
     checkpoint_every: int = Field(1000, ge=1)

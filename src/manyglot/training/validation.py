@@ -31,6 +31,7 @@ SHORT_NAMES = {
     "dev_bleu": "BLEU",
     "dev_chrf": "chrF++",
     "zero_shot_language_accuracy": "zero-shot LangAcc",
+    "zero_shot_chrf": "zero-shot chrF++",
 }
 """For the progress bar."""
 
