@@ -42,7 +42,7 @@ def blocks() -> dict[str, str]:
         "paper": _table(_paper(found)),
         "training": _table(_training(found)),
         "losses": _table(_losses(found)),
-        "noise": _table(rows) if len(rows := list(_noise(found))) > 1 else "*Still to be measured.*",
+        "noise": _table(_noise(found)),
         "probe": _table(_probe(found)),
         "mantel": _table(_mantel(found)),
     }

@@ -100,6 +100,8 @@ def main(runs: list[str], output: Path, minus: str) -> None:
 
             write_page(page, kept_runs())
         text = page.read_text("utf-8")
+        if minus and json.dumps(minus) not in text:
+            raise SystemExit(f"--minus: there is no run {minus}.")
         for name, figure in FIGURES.items():
             if f"<section id={figure.section}>" not in text:
                 print(f"{name}: the report has none", file=sys.stderr)
