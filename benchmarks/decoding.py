@@ -39,7 +39,7 @@ from manyglot.devices import find_device
 from manyglot.export.fold import fold
 from manyglot.model.folder import load_model
 from manyglot.model.guidance import read_method
-from manyglot.model.layers import ModelSettings
+from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 

@@ -1,6 +1,6 @@
 """What guidance costs in training: one step of the same batch without it and with each method, in one run.
 
-    python benchmarks/guidance.py             # LAA dec.self in its implementations: 65,536 tokens, compiled, bfloat16
+    python benchmarks/guidance.py             # LAA dec.self with both products: 65,536 tokens, compiled, bfloat16
     python benchmarks/guidance.py --others    # the other methods
     python benchmarks/guidance.py --systems "laa, grouped"    # one of them
     python benchmarks/guidance.py --device cpu --tokens 2048 --vocabulary 8000 --no-compile
@@ -26,16 +26,15 @@ from torch import Tensor
 
 from manyglot.devices import autocast, find_device
 from manyglot.model.guidance import read_method
-from manyglot.model.layers import ModelSettings
+from manyglot.model.guidance.laa import LAA
+from manyglot.model.guidance.products import gathered, grouped
+from manyglot.model.padded import PaddedLayout
+from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 
-LAA: dict[str, list[dict[str, object]]] = {
-    "none": [],
-    "laa, grouped": [{"method": "laa", "implementation": "grouped"}],
-    "laa, gathered": [{"method": "laa", "implementation": "gathered"}],
-    "laa, reference": [{"method": "laa", "implementation": "reference"}],
-}
+LAA_PRODUCTS = {"laa, grouped": grouped, "laa, gathered": gathered}
+LAA_SYSTEMS: dict[str, list[dict[str, object]]] = {"none": [], **{name: [{"method": "laa"}] for name in LAA_PRODUCTS}}
 OTHERS: dict[str, list[dict[str, object]]] = {
     "none": [],
     "lee dec.cross, dec.self": [{"method": "lee"}],
@@ -44,8 +43,6 @@ OTHERS: dict[str, list[dict[str, object]]] = {
     "adapter dec.ffn": [{"method": "adapter"}],
     "laln + lalt": [{"method": "laln"}, {"method": "lalt"}],
 }
-SLOW = "laa, reference"
-"""Sentence by sentence and head by head: no graph to compile, and one step is enough."""
 
 
 @dataclass
@@ -73,12 +70,15 @@ class Candidate:
         guidance = [read_method(each) for each in methods]
         self.model = Transformer(settings, guidance, options.vocabulary, options.languages).to(device).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-        compiled = options.compile and name != SLOW
-        self.loss: Callable[..., Tensor] = torch.compile(self._loss) if compiled else self._loss
+        for module in self.model.modules():
+            if isinstance(module, LAA) and name in LAA_PRODUCTS:
+                module.product = LAA_PRODUCTS[name]
+        self.loss: Callable[..., Tensor] = torch.compile(self._loss) if options.compile else self._loss
         self.rounds: list[float] = []
 
     def _loss(self, source_BS: Tensor, input_BT: Tensor, label_BT: Tensor, lang_B: Tensor) -> Tensor:
-        logits_BTV = self.model(source_BS, input_BT, lang_B)
+        layout = PaddedLayout(source_BS, sorted_by_language=True)
+        logits_BTV = self.model.logits(self.model(source_BS, input_BT, lang_B, layout).decoder)
         return F.cross_entropy(logits_BTV.flatten(0, 1), label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD)
 
     def step(self, batch: tuple[Tensor, ...]) -> None:
@@ -100,12 +100,12 @@ class Candidate:
 
 
 def make_batch(options: argparse.Namespace, device: torch.device) -> tuple[Tensor, ...]:
-    """Random sentences of one length into random languages, not in order."""
+    """Random sentences of one length, sorted by their random languages as a training batch is."""
     rng = torch.Generator().manual_seed(1)
     size, length = options.tokens // options.length, options.length
     source_BS, label_BT = (torch.randint(3, options.vocabulary, (size, length), generator=rng) for _ in range(2))
     start_B1 = torch.full((size, 1), EOS)
-    lang_B = torch.randint(options.languages, (size,), generator=rng)
+    lang_B = torch.randint(options.languages, (size,), generator=rng).sort().values
     return tuple(t.to(device) for t in (source_BS, torch.cat([start_B1, label_BT[:, :-1]], dim=1), label_BT, lang_B))
 
 
@@ -114,12 +114,12 @@ def measure(options: argparse.Namespace) -> list[Measured]:
     device = find_device(options.device)
     batch = make_batch(options, device)
     candidates, memory = [], []
-    for name, methods in (OTHERS if options.others else LAA).items():
+    for name, methods in (OTHERS if options.others else LAA_SYSTEMS).items():
         if name != "none" and options.systems and name not in options.systems:
             continue
         before = torch.cuda.memory_allocated() if device.type == "cuda" else 0
         candidate = Candidate(name, methods, options, device)
-        for _ in range(options.warmup if name != SLOW else 1):
+        for _ in range(options.warmup):
             candidate.step(batch)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -129,10 +129,7 @@ def measure(options: argparse.Namespace) -> list[Measured]:
         print(f"{name}: ready", file=sys.stderr, flush=True)
     for _ in range(options.rounds):
         for candidate in candidates:
-            if candidate.name != SLOW:
-                candidate.round(batch, options.steps)
-            elif not candidate.rounds:  # too slow for more than one
-                candidate.round(batch, 1)
+            candidate.round(batch, options.steps)
     seconds = [statistics.median(candidate.rounds) for candidate in candidates]
     return [
         Measured(
@@ -162,7 +159,7 @@ def main() -> None:
     parser.add_argument("--languages", type=int, default=59)
     parser.add_argument("--vocabulary", type=int, default=64_000)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--others", action="store_true", help="the other methods instead of LAA's implementations")
+    parser.add_argument("--others", action="store_true", help="the other methods instead of LAA's products")
     parser.add_argument("--systems", nargs="+", help="some of these only, beside none")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--warmup", type=int, default=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manyglot.batches.dataset import Dataset
-from manyglot.model.layers import ModelSettings
+from manyglot.model.settings import ModelSettings
 from manyglot.vocabulary.subwords import EOS, PAD
 
 

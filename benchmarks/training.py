@@ -42,14 +42,14 @@ from manyglot.devices import autocast, find_device
 from manyglot.model import operations
 from manyglot.model.cost import training_operations
 from manyglot.model.guidance import read_method
-from manyglot.model.layers import ModelSettings
+from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
 from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
-from manyglot.training.losses import Losses
-from manyglot.training.step import RecordedStep, make_step
+from manyglot.training.loss_meter import LossMeter
+from manyglot.training.step import CudaGraphStep, make_step
 from manyglot.vocabulary.subwords import PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
@@ -107,7 +107,7 @@ class Ours:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
         alignment = AlignmentSettings() if name.endswith("_aligned") else None
         self.run = make_step(self.model, 0.1, device, options.precision, alignment)
-        self.step, self.losses, self.team = 0, Losses(Path()), Team(device)
+        self.step, self.losses, self.team = 0, LossMeter(Path()), Team(device)
 
     def update(self, batch: Planned) -> None:
         """One step."""
@@ -188,7 +188,7 @@ class Running:
 
     def _warm_up(self, steps: int) -> float:
         """Until batches of all usual sizes have been seen; returns the seconds of the first step."""
-        steps = steps if isinstance(getattr(self.system, "run", None), RecordedStep) else min(steps, 5)
+        steps = steps if isinstance(getattr(self.system, "run", None), CudaGraphStep) else min(steps, 5)
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
@@ -204,7 +204,7 @@ class Running:
 
     def _sizes(self) -> int:
         """Of batches that have been recorded."""
-        return len(getattr(getattr(self.system, "run", None), "recordings", ()))
+        return len(getattr(getattr(self.system, "run", None), "graphs", ()))
 
     def update(self, batch: Planned) -> None:
         """One step."""

@@ -20,11 +20,15 @@ if not torch.cuda.is_available():
 from manyglot import workflow
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.dataset import Dataset
+from manyglot.batches.packing import Packed
 from manyglot.config import Experiment
 from manyglot.model.guidance.base import MethodSettings
-from manyglot.model.layers import ModelSettings
+from manyglot.model.packed import packed_forward
+from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import parse
+from manyglot.training.alignment import AlignmentSettings
+from manyglot.training.loss import Loss, batch_loss
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job, and its children, ignore
 settings.register_profile("manyglot", deadline=None, derandomize=True)
@@ -115,3 +119,10 @@ def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
 
     languages = torch.randint(0, NUM_LANGUAGES, (size,), generator=rng).tolist()
     return collate(sentences(), sentences(), languages, model.tags())
+
+
+def packed_loss(
+    model: Transformer, batch: Packed, label_smoothing: float, alignment: AlignmentSettings | None = None
+) -> Loss:
+    """The loss of a packed batch, from a forward pass of its own."""
+    return batch_loss(model, batch, packed_forward(model, batch), label_smoothing, alignment)

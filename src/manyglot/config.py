@@ -20,7 +20,7 @@ from manyglot.evaluation.evaluate import EvaluationSettings
 from manyglot.evaluation.sample import ValidationSettings
 from manyglot.model.guidance import GuidanceList, check_tells_target
 from manyglot.model.guidance.token import TokenSettings
-from manyglot.model.layers import ModelSettings
+from manyglot.model.settings import ModelSettings
 from manyglot.settings import Settings, parse
 from manyglot.training.loop import TrainingSettings
 from manyglot.vocabulary.subwords import VocabularySettings

@@ -26,12 +26,13 @@ def plain_beam(
 
     def next_words(ids: tuple[int, ...]) -> list[float]:
         input_BT = torch.tensor([[EOS, *tag.target, *ids]])
-        return model.log_probabilities(model.hidden(source_S[None], input_BT, lang_B, drawn_B))[0, -1].tolist()
+        hidden = model(source_S[None], input_BT, lang_B, random_lang_B=drawn_B)
+        return model.log_probabilities(hidden.decoder)[0, -1].tolist()
 
     start = 0.0
     if scored_tags:
         logprob_TV = model.log_probabilities(
-            model.hidden(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, drawn_B)
+            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=drawn_B).decoder
         )[0]
         start = sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
     live, finished = [((), start)], []

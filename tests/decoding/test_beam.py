@@ -61,8 +61,9 @@ def log_probability(model: Transformer, source_S: torch.Tensor, language: int, w
     """The log-probability of a whole output, by one pass over it."""
     tag = model.tags()[language]
     ids = [EOS, *tag.target, *words]
-    hidden = model.hidden(source_S[None], torch.tensor([ids]), torch.tensor([language]), drawn(source_S[None]))
-    logprob_TV = model.log_probabilities(hidden)[0]
+    batch = source_S[None], torch.tensor([ids]), torch.tensor([language])
+    hidden = model(*batch, random_lang_B=drawn(source_S[None]))
+    logprob_TV = model.log_probabilities(hidden.decoder)[0]
     labels = [*tag.target, *words, EOS]
     scored = range(0 if tag.predicted else len(tag.target), len(labels))
     return float(sum(logprob_TV[i, labels[i]] for i in scored))

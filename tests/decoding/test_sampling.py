@@ -60,7 +60,7 @@ def _first_words(model: Transformer, source_BS: torch.Tensor, temperature: float
     """What the first words should come to."""
     prefix = torch.tensor([[EOS, *model.tags()[1].target]])
     with torch.no_grad():
-        logprob_V = model.log_probabilities(model.hidden(source_BS, prefix, torch.tensor([1])))[0, -1]
+        logprob_V = model.log_probabilities(model(source_BS, prefix, torch.tensor([1])).decoder)[0, -1]
     logprob_V[[PAD, UNK, *range(model.dimensions.first_tag, len(logprob_V))]] = -torch.inf
     p_V = (logprob_V / temperature).softmax(0)
     order = p_V.argsort(descending=True)

@@ -25,7 +25,8 @@ from manyglot.export.fold import FoldingError
 from manyglot.export.manifest import MANIFEST
 from manyglot.model.folder import TrainedModel
 from manyglot.model.guidance.base import MethodSettings
-from manyglot.model.layers import DecoderLayer, ModelSettings
+from manyglot.model.layers import DecoderLayer
+from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import parse
 from manyglot.vocabulary.subwords import EOS, PAD, UNK, Subwords, VocabularySettings, train_subwords
@@ -90,7 +91,8 @@ def ends_at_once(trained: TrainedModel, source: list[int], language: int, settin
         return False
     input_BT = torch.tensor([[EOS, *tags[language].target]])
     with torch.inference_mode():
-        hidden_BTD = trained.model.hidden(tag_sources([source], [language], tags), input_BT, torch.tensor([language]))
+        source_BS = tag_sources([source], [language], tags)
+        hidden_BTD = trained.model(source_BS, input_BT, torch.tensor([language])).decoder
         first = trained.model.log_probabilities(hidden_BTD)[0, -1].topk(2 * settings.beam).indices
     return EOS in first.tolist()
 

@@ -54,10 +54,9 @@ def test_a_folded_model_is_the_guided_one_or_the_reason_is_given(name: str, norm
         assert not list(plain.guidance.items())
         assert not [name for name in plain.state_dict() if name.startswith("guidance")]
         lang_B = torch.full_like(batch.lang_B, language)
-        expected = model(batch.source_BS, batch.input_BT, lang_B)
-        torch.testing.assert_close(
-            plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)), expected, rtol=1e-10, atol=1e-10
-        )
+        expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
+        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoder
+        torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["token", "Token_tgt", "LAA + Token_tgt"])
@@ -67,8 +66,8 @@ def test_where_sequences_keep_their_tags_the_rest_is_folded(name: str) -> None:
     for language in range(NUM_LANGUAGES):
         lang_B = torch.full_like(batch.lang_B, language)
         plain = fold(model, language, tagged=True)
-        expected = model(batch.source_BS, batch.input_BT, lang_B)
-        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B))
+        expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
+        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoder
         torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 
@@ -132,8 +131,9 @@ def test_a_new_method_folds_by_its_hooks_alone(norm: str, monkeypatch: pytest.Mo
     model = tiny_model([EverywhereSettings(), read_method({"method": "laln"})], norm=norm)
     batch = random_batch(model)
     lang_B = torch.full_like(batch.lang_B, 1)
-    folded = fold(model, 1)(batch.source_BS, batch.input_BT, lang_B)
-    torch.testing.assert_close(folded, model(batch.source_BS, batch.input_BT, lang_B), rtol=1e-10, atol=1e-10)
+    folded = fold(model, 1)(batch.source_BS, batch.input_BT, lang_B).decoder
+    expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
+    torch.testing.assert_close(folded, expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(FoldingError, match="new cannot be folded: it is not an affine function"):
         fold(tiny_model([NewSettings(), *COMBINATIONS["lee"]], norm=norm), 0)
     monkeypatch.setattr(guidance, "METHODS", (*METHODS, Mixing))

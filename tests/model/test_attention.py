@@ -8,17 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from manyglot.model.attention import Attention, Memory
+from manyglot.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from manyglot.model.executor import Executor, Memory
 from manyglot.model.guidance.base import Combined, Point, Site, Target
 from manyglot.model.guidance.products import Choice
-from manyglot.model.operations import Fork
+from manyglot.model.padded import PaddedDecoder, PaddedEncoder
+from manyglot.model.sublayer import SublayerInput
 from manyglot.vocabulary.subwords import PAD
 
 NONE = Combined({})
 WIDTH, HEADS = 12, 3
 
 
-def reference(attention: Attention, x_TD: Tensor, memory_SD: Tensor, causal: bool) -> Tensor:
+def reference(attention: MultiHeadAttention, x_TD: Tensor, memory_SD: Tensor, causal: bool) -> Tensor:
     """softmax(q k / sqrt(K)) v, written out."""
     width = WIDTH // HEADS
     rows = []
@@ -39,7 +41,8 @@ def reference(attention: Attention, x_TD: Tensor, memory_SD: Tensor, causal: boo
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     torch.manual_seed(0)
-    attention = Attention(Point(Site.ENC_SELF, 0), WIDTH, HEADS).double()
+    attention_type = CrossAttention if kind == "cross" else SelfAttention
+    attention = attention_type(Point(Site.ENC_SELF, 0), WIDTH, HEADS).double()
     x_BTD = torch.randn(3, 5, WIDTH, dtype=torch.float64, requires_grad=True)
     memory_BSD = torch.randn(3, 4, WIDTH, dtype=torch.float64, requires_grad=True) if kind == "cross" else None
     lengths = [2, 4, 3] if kind == "cross" else [5, 3, 4]
@@ -50,10 +53,10 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     target = Target(Choice.of(torch.zeros(3, dtype=torch.long), 1), torch.zeros(3, WIDTH))
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
-    if memory_BSD is not None:
-        fast_BTD = attention(Fork.of(x_BTD), NONE, target, memory=Memory(memory_BSD, mask, None)).total()
-    else:
-        fast_BTD = attention(Fork.of(x_BTD), NONE, target, mask=mask, causal=kind == "decoder").total()
+    executor: Executor = PaddedEncoder(NONE, target, mask)
+    if kind != "encoder":
+        executor = PaddedDecoder(NONE, target, Memory(x_BTD if memory_BSD is None else memory_BSD, None, mask))
+    fast_BTD = attention(SublayerInput.from_states(x_BTD), executor).total()
     plain, fast = [], []
     for row, length in enumerate(lengths):
         own_TD = x_BTD[row] if kind == "cross" else x_BTD[row, :length]

@@ -9,9 +9,8 @@ from manyglot.batches.packing import pack
 from manyglot.model.cost import kept_numbers, training_operations
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.transformer import Transformer
-from manyglot.training.loss import batch_loss
 from manyglot.vocabulary.subwords import PAD
-from tests.conftest import random_batch, tiny_model
+from tests.conftest import packed_loss, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
 
@@ -19,7 +18,7 @@ def test_the_formula_counts_what_torch_counts() -> None:
     model = tiny_model().train()
     batch = random_batch(model)
     with FlopCounterMode(display=False) as counter:
-        batch_loss(model, pack(batch), 0.1).smoothed.backward()  # type: ignore[no-untyped-call]
+        packed_loss(model, pack(batch), 0.1).smoothed.backward()  # type: ignore[no-untyped-call]
     products = {str(operation): number for operation, number in counter.get_flop_counts()["Global"].items()}
     source = int((batch.source_BS != PAD).sum())
     counted = training_operations(model.settings, model.embedding.num_embeddings, source, batch.num_tokens)
@@ -38,7 +37,7 @@ def kept_and_counted(model: Transformer) -> tuple[int, int]:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = batch_loss(model, pack(batch), 0.1)
+        loss = packed_loss(model, pack(batch), 0.1)
     assert loss.smoothed.requires_grad
     source, target = (Extent(int((side != PAD).sum()), side.numel()) for side in (batch.source_BS, batch.input_BT))
     return sum(kept.values()), kept_numbers(model.settings, model.embedding.num_embeddings, source, target)

@@ -16,11 +16,12 @@ pytest.importorskip("triton")
 
 from manyglot.batches.batch import collate  # noqa: E402
 from manyglot.batches.packing import pack  # noqa: E402
-from manyglot.model import operations  # noqa: E402
+from manyglot.model import kernels, packed  # noqa: E402
 from manyglot.model.guidance import METHODS, method_name  # noqa: E402
 from manyglot.model.guidance.base import NormTerms  # noqa: E402
 from manyglot.model.guidance.products import Choice  # noqa: E402
-from manyglot.model.halves import Halves  # noqa: E402
+from manyglot.model.half_precision import HalfPrecisionWeights  # noqa: E402
+from manyglot.model.kernels.arguments import DropoutMask, PackedMask  # noqa: E402
 from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
 from manyglot.model.kernels.embedding import Embed  # noqa: E402
 from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
@@ -28,7 +29,8 @@ from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForA
 from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
-from manyglot.model.operations import Dropped, Norm, Sight  # noqa: E402
+from manyglot.model.packed import packed_forward  # noqa: E402
+from manyglot.model.sublayer import GuidedNorm, SublayerOutput  # noqa: E402
 from manyglot.training.alignment import AlignmentSettings, answers_of  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
@@ -40,8 +42,8 @@ DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
 HEADS = 2
 
 
-def dropped(share: float, seed: int = 0, site: int = 1) -> Dropped:
-    return Dropped(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
+def dropped(share: float, seed: int = 0, site: int = 1) -> DropoutMask:
+    return DropoutMask(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -59,13 +61,13 @@ def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float =
         torch.testing.assert_close(a.float(), b.float(), rtol=tolerance, atol=tolerance * float(b.detach().abs().max()))
 
 
-def sight(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> Sight:
+def sight(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> PackedMask:
     """The sight of sentences of these lengths, as a batch of theirs has it."""
     words = [[[5] * (n - 1) for n in lengths] for lengths in (key, query)]
     batch = pack(collate(words[0], words[1], [0] * len(query), [Tags()]), multiple).to(DEVICE)
     if query == key:
-        return Sight(batch.input, batch.input, batch.decoder, causal)
-    return Sight(batch.input, batch.source, batch.cross, causal)
+        return PackedMask(batch.input, batch.input, batch.decoder, causal)
+    return PackedMask(batch.input, batch.source, batch.cross, causal)
 
 
 def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int], causal: bool) -> Tensor:
@@ -154,7 +156,7 @@ def test_residual_and_norm_by_language(dtype: torch.dtype, width: int, monkeypat
 def test_tables_of_gains_lie_row_by_row() -> None:
     """As kernels read them, whatever a method hands in."""
     terms, target = NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T), tiny_model().target(torch.tensor([0]))
-    assert all(table.is_contiguous() for table in Norm(nn.LayerNorm(8), terms, target).tables())
+    assert all(table.is_contiguous() for table in GuidedNorm(nn.LayerNorm(8), terms, target).gain_and_bias())
 
 
 def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
@@ -240,8 +242,8 @@ def test_linear(dtype: torch.dtype, biased: bool) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(16, size, device=DEVICE) for size in (40, 24)]
     x, weights, biases = random(77, 16, dtype=dtype), [a.weight for a in layers], [a.bias for a in layers]
-    halves = Halves(layers, dtype)
-    mine = Linear.apply(x, halves.of(*weights), halves.of(*biases) if biased else None, *weights)
+    halves = HalfPrecisionWeights(layers, dtype)
+    mine = Linear.apply(x, halves.stacked(*weights), halves.stacked(*biases) if biased else None, *weights)
     bias = torch.cat(biases).detach().to(dtype).float() if biased else None
     agree(mine, F.linear(x.float(), torch.cat([rounded(w, dtype) for w in weights]), bias), [x, *weights])
 
@@ -251,8 +253,8 @@ def test_linear_layers_in_one_product(in_place: bool) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(16, 24, device=DEVICE) for _ in range(4)]
     x, weights, biases = random(77, 16), [a.weight for a in layers], [a.bias for a in layers]
-    halves, block = Halves(layers, torch.float32), Block(2)
-    mine = LinearForAll.apply(x, halves.of(*weights), halves.of(*biases), block, *weights)
+    halves, block = HalfPrecisionWeights(layers, torch.float32), Block(2)
+    mine = LinearForAll.apply(x, halves.stacked(*weights), halves.stacked(*biases), block, *weights)
     if in_place:
         mine = [_InPlace.apply(y, partial(block.part, i)) for i, y in enumerate(mine)]
     theirs = [
@@ -311,12 +313,12 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
     model = tiny_model(COMBINATIONS[name], norm=norm).float().to(DEVICE)
     batch = pack(random_batch(model, size=40)).to(DEVICE)
     results = []
-    for half, kernels in ((False, False), (True, False), (True, True)):
-        monkeypatch.setattr("manyglot.model.operations.have_kernels", lambda kernels=kernels: kernels)
+    for half, have in ((False, False), (True, False), (True, True)):
+        monkeypatch.setattr(kernels, "have_kernels", lambda have=have: have)
         model.zero_grad()
         torch.manual_seed(0)
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
-            loss = batch_loss(model, batch, 0.1)
+            loss = batch_loss(model, batch, packed_forward(model, batch), 0.1)
         loss.smoothed.backward()
         results.append((loss, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
     (exact, expected), (_, plain), (fast, got) = results
@@ -355,15 +357,15 @@ def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytes
 
     def loss_and_gradients() -> tuple[Tensor, tuple[Tensor | None, ...]]:
         torch.manual_seed(0)
-        total = batch_loss(model, batch, 0.1, alignment).total
+        total = batch_loss(model, batch, packed_forward(model, batch), 0.1, alignment).total
         return total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
 
     exact, expected = loss_and_gradients()
-    monkeypatch.setattr(operations, "_half_type", lambda _: torch.float32)
-    monkeypatch.setattr(operations, "_has_kernels", lambda x: bool(operations._passes) and x.dtype == torch.float32)
-    monkeypatch.setattr(operations, "_attend", refuse)
+    monkeypatch.setattr(kernels, "kernel_dtype", lambda _: torch.float32)
+    monkeypatch.setattr(kernels, "accepts", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(packed, "_attend_padded", refuse)
     if norm == "post":
-        monkeypatch.setattr(operations.Branch, "total", refuse)
+        monkeypatch.setattr(SublayerOutput, "total", refuse)
     else:  # as autocast does, which there is not in these types
         norm_of = F.layer_norm
         monkeypatch.setattr(F, "layer_norm", lambda x, *rest, **more: norm_of(x.double(), *rest, **more))

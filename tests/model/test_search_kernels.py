@@ -18,8 +18,8 @@ pytest.importorskip("triton")
 from manyglot.model.kernels import best  # noqa: E402
 from manyglot.model.kernels.norm import sum_norm  # noqa: E402
 from manyglot.model.kernels.slots import attend_past, attend_sources  # noqa: E402
-from manyglot.model.operations import Branch  # noqa: E402
-from manyglot.model.slots import OfSources, Past, Slots, Sources  # noqa: E402
+from manyglot.model.static_cache import Slots, SourceSpans, StaticCrossKV, StaticSelfKV  # noqa: E402
+from manyglot.model.sublayer import SublayerOutput  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
@@ -77,19 +77,19 @@ def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: in
     num_slots, room, tokens, tolerance = 3, 25, 60, 1e-5 if dtype == torch.float32 else 0.1
     close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
     lengths = torch.tensor([4, 33, 1, 22])
-    sources = Sources((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
-    slots = Slots.empty(num_slots, beam, room, DEVICE)
+    sources = SourceSpans((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
+    slots = Slots.allocate(num_slots, beam, room, DEVICE)
     slots.sentence_B.copy_(torch.tensor([3, 1, 0]))
-    read = OfSources(slots, sources, *(random(tokens, width, dtype=dtype) for _ in range(2)))
+    read = StaticCrossKV(slots, sources, *(random(tokens, width, dtype=dtype) for _ in range(2)))
     unused = torch.empty(0), torch.empty(0)
-    past = Past(slots, unused, *(random(num_slots, beam, room, width, dtype=dtype) for _ in range(2)))
+    past = StaticSelfKV(slots, *unused, *(random(num_slots, beam, room, width, dtype=dtype) for _ in range(2)))
     other = replace(past, key_BKTD=past.key_BKTD.clone(), value_BKTD=past.value_BKTD.clone())
     for step in range(room - 1):
         qkv, term = (random(num_slots * beam, n * width, dtype=dtype) for n in (3, 1))
         added = term if step % 2 else None
         slots.order_B.copy_(torch.randperm(num_slots))
         mine = attend_past(
-            qkv, added, (past.key_BKTD, past.value_BKTD), slots.ancestor_BKT, slots.age_B, slots.order_B, heads
+            qkv, added, (past.key_BKTD, past.value_BKTD), slots.ancestor_BKT, slots.num_decoded_B, slots.order_B, heads
         )
         close(mine, plainly(other.attend)(qkv, added, heads))
         where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
@@ -97,10 +97,10 @@ def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: in
         close(mine, plainly(read.attend)(term, added, heads))
         parent = torch.randint(beam, (num_slots, beam), device=DEVICE)
         slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, room)))
-        slots.ancestor_BKT[torch.arange(num_slots), :, slots.age_B] = parent.short()
-        slots.age_B += 1
+        slots.ancestor_BKT[torch.arange(num_slots), :, slots.num_decoded_B] = parent.short()
+        slots.num_decoded_B += 1
         if step == 5:
-            slots.age_B[0], slots.sentence_B[0] = 0, 2
+            slots.num_decoded_B[0], slots.sentence_B[0] = 0, 2
 
 
 def plainly(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -108,7 +108,7 @@ def plainly(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def called(*arguments: Any) -> Tensor:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("manyglot.model.slots.have_kernels", lambda: False)
+            patch.setattr("manyglot.model.static_cache.have_kernels", lambda: False)
             return function(*arguments)
 
     return called
@@ -120,14 +120,14 @@ def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
     norm = nn.LayerNorm(24, device=DEVICE, dtype=dtype)
     nn.init.normal_(norm.weight)
     x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))
-    branch, tables = Branch(y, None, term if with_term else None), (norm.weight.detach(), norm.bias.detach())
-    mine = sum_norm(x, branch, *tables, norm.eps)
+    output, tables = SublayerOutput(y, None, term if with_term else None), (norm.weight.detach(), norm.bias.detach())
+    mine = sum_norm(x, output, *tables, norm.eps)
     theirs = norm(x + y + (term if with_term else 0))
     tolerance = 1e-5 if dtype == torch.float32 else 0.05
     torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
     language = torch.tensor([1, 0, 0, 3, 2], device=DEVICE)
     gain, shift = torch.randn(2, 4, 24, device=DEVICE).to(dtype)
-    mine = sum_norm(x, branch, gain, shift, norm.eps, language)
+    mine = sum_norm(x, output, gain, shift, norm.eps, language)
     theirs = F.layer_norm(x + y + (term if with_term else 0), (24,), eps=norm.eps)
     theirs = theirs * gain[language][:, None] + shift[language][:, None]
     torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
-from manyglot.model.layers import ModelSettings
-from manyglot.model.operations import Branch, Fork
+from manyglot.model.padded import PaddedEncoder
+from manyglot.model.settings import ModelSettings
+from manyglot.model.sublayer import SublayerInput, SublayerOutput
 from manyglot.model.transformer import Transformer
-from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
+from tests.conftest import random_batch, tiny_model
 
 
 def count(num_languages: int, **sizes: int) -> float:
@@ -36,12 +37,13 @@ def test_the_embedding_is_the_paper_s() -> None:
     position = torch.tensor(
         [
             [math.sin(p / 10_000 ** (i / 7)) for i in range(8)] + [math.cos(p / 10_000 ** (i / 7)) for i in range(8)]
-            for p in (3, 4)
+            for p in (0, 1)
         ],
         dtype=torch.float64,
     )
     expected = model.encoder_norm(4 * model.embedding(ids) + position)
-    torch.testing.assert_close(model._embed(ids, model.encoder_norm, model.positions(5)[3:5]), expected)
+    executor = PaddedEncoder(model.guidance, model.target(torch.tensor([0])), None)
+    torch.testing.assert_close(executor.embed(ids, model._embeddings(model.encoder_norm)), expected)
 
 
 def test_one_table_serves_encoder_decoder_and_output() -> None:
@@ -58,31 +60,32 @@ def test_post_and_pre_norm_are_what_they_say() -> None:
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
         x = torch.randn(1, 2, 16, dtype=torch.float64)
-        got = sublayer(Fork.of(x), lambda y: Branch(2 * y.through), model.guidance, model.target(torch.tensor([0])))
+        executor = PaddedEncoder(model.guidance, model.target(torch.tensor([0])), None)
+        got = sublayer(SublayerInput.from_states(x), lambda y, _: SublayerOutput(2 * y.states), executor)
         expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
-        torch.testing.assert_close(got, Fork.of(expected))
+        torch.testing.assert_close(got, SublayerInput.from_states(expected))
 
 
 def test_the_future_is_not_seen() -> None:
     model = tiny_model()
     batch = random_batch(model, size=3)
-    before = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    before = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
     changed = batch.input_BT.clone()
     changed[:, 2:] = 7
-    after = model(batch.source_BS, changed, batch.lang_B)
+    after = model(batch.source_BS, changed, batch.lang_B).decoder
     torch.testing.assert_close(before[:, :2], after[:, :2])
 
 
 def test_sentences_longer_than_any_table_work() -> None:
     model = tiny_model()
     source = torch.full((1, 700), 5)
-    assert model(source, torch.tensor([[1, 6]]), torch.tensor([0])).isfinite().all()
+    assert model(source, torch.tensor([[1, 6]]), torch.tensor([0])).decoder.isfinite().all()
 
 
 def test_float32_and_bfloat16_give_log_probabilities_in_float32() -> None:
     model = tiny_model().float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        hidden = model.hidden(torch.tensor([[5, 1]]), torch.tensor([[1]]), torch.tensor([0]))
+        hidden = model(torch.tensor([[5, 1]]), torch.tensor([[1]]), torch.tensor([0])).decoder
         assert model.log_probabilities(hidden).dtype == torch.float32
     assert tiny_model().log_probabilities(torch.randn(2, 16, dtype=torch.float64)).dtype == torch.float64
 
@@ -92,28 +95,8 @@ def test_float32_and_bfloat16_give_log_probabilities_in_float32() -> None:
 def test_a_gpu_computes_the_same() -> None:
     model = tiny_model()
     batch = random_batch(model)
-    expected = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    expected = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
     device = torch.device("cuda")
     batch = batch.to(device)
-    torch.testing.assert_close(model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B).cpu(), expected)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_free_layer_forgets_what_its_attention_does_not_hand_on(norm: str) -> None:
-    """Attention that hands on nothing leaves nothing of the source; with the residual, all of it is left."""
-    for free, forgets in ((2, True), (None, False)):
-        model = tiny_model(norm=norm)
-        changed = model.settings.model_copy(update={"free_layer": free})
-        other = Transformer(changed, [], NUM_SUBWORDS, NUM_LANGUAGES).double().eval()
-        other.load_state_dict(model.state_dict())
-        for parameter in other.encoder[1].attention.output.parameters():
-            torch.nn.init.zeros_(parameter)
-        batch = random_batch(other)
-        memory = other.encode(batch.source_BS, other.target(batch.lang_B))
-        states_ND = memory.memory_BSD[batch.source_BS != 0]
-        assert torch.allclose(states_ND, states_ND[:1].expand_as(states_ND)) is forgets
-
-
-def test_a_free_layer_is_one_of_the_encoder() -> None:
-    with pytest.raises(ValueError, match="free_layer 7 must be one of the encoder's 6"):
-        ModelSettings(free_layer=7)
+    hidden = model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B)
+    torch.testing.assert_close(hidden.decoder.cpu(), expected)

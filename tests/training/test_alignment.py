@@ -15,13 +15,13 @@ from manyglot.batches.batch import Batch, collate
 from manyglot.batches.packing import LONG, Answers, pack
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import read_method
+from manyglot.model.packed import packed_forward
 from manyglot.model.transformer import Transformer
 from manyglot.training.alignment import AlignmentSettings, alignment_loss, answers_of
 from manyglot.training.log import read_log
-from manyglot.training.loss import batch_loss
-from manyglot.training.step import PlainStep, RecordedStep
+from manyglot.training.step import CudaGraphStep, EagerStep
 from manyglot.vocabulary.subwords import EOS, PAD
-from tests.conftest import random_batch, tiny_experiment, tiny_model
+from tests.conftest import packed_loss, random_batch, tiny_experiment, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
 QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_model(methods).guidance.in_encoder}
@@ -33,7 +33,7 @@ def read_alone(model: Transformer, sentence: list[int]) -> Tensor:
     *words, end = sentence
     assert end == EOS
     alone = pack(collate([words], [[5]], [0], model.tags()))
-    return model.packed_states(alone, torch.tensor([0])).encoded_MD.mean(dim=0)
+    return packed_forward(model, alone, torch.tensor([0])).encoder[:, 0].mean(dim=0)
 
 
 def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float) -> Tensor:
@@ -61,13 +61,13 @@ def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple:
     settings = AlignmentSettings(every=every, temperature=0.5)
     packed = pack(batch, multiple, answers_of(model, settings))
     drawn_B = torch.zeros_like(packed.lang_B)
-    encoded_MD, hidden_ND = model.packed_states(packed, drawn_B)
+    encoded_MD, hidden_ND = (states_N1D[:, 0] for states_N1D in packed_forward(model, packed, drawn_B))
     got, expected = alignment_loss(encoded_MD, packed, 0.5), naive_loss(model, batch, every, 0.5)
     torch.testing.assert_close(got, expected)
     used = [parameter for part in (model.embedding, model.encoder) for parameter in part.parameters()]
     torch.testing.assert_close(torch.autograd.grad(got, used, retain_graph=True), torch.autograd.grad(expected, used))
     plain = pack(batch)
-    plain_ND = model.packed_hidden(plain, torch.zeros_like(plain.lang_B))
+    plain_ND = packed_forward(model, plain, torch.zeros_like(plain.lang_B)).decoder[:, 0]
     torch.testing.assert_close(hidden_ND[packed.label_N != PAD], plain_ND[plain.label_N != PAD])
 
 
@@ -92,16 +92,16 @@ def test_batches_of_about_the_same_size_have_the_same_sizes_filled_up() -> None:
 def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
     """As a GPU divides a batch; one that was filled up may have no pair in a part."""
     model, settings = tiny_model(COMBINATIONS["adapter"]), AlignmentSettings(every=1)
-    step = RecordedStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    step = CudaGraphStep(model, 0.1, torch.device("cpu"), "float32", settings)
     words = [[5 + n % 7] * n for n in (3, LONG + 20, 9)]
     batch = collate(words, words, [2, 1, 0], model.tags())
     fitting, long = step.pack(batch)
     assert (len(fitting.pair_K) > 0, len(long.pair_K)) == (True, 0)
-    losses = [batch_loss(model, part, 0.1, settings).alignment for part in (fitting, long)]
+    losses = [packed_loss(model, part, 0.1, settings).alignment for part in (fitting, long)]
     assert losses[0] > 0
     assert losses[1] == 0
     batch.label_BT[[0, 2]] = PAD
-    empty = batch_loss(model, step.pack(batch)[0], 0.1, settings)
+    empty = packed_loss(model, step.pack(batch)[0], 0.1, settings)
     assert empty.alignment == 0
     gradients = torch.autograd.grad(empty.total, [model.encoder[0].ffn.inner.weight])
     assert gradients[0].isfinite().all()
@@ -110,15 +110,15 @@ def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
 def test_a_step_adds_it_to_the_gradients() -> None:
     model = tiny_model(COMBINATIONS["adapter"])
     batch, settings = random_batch(model, size=9), AlignmentSettings(every=2, weight=3.0)
-    step = PlainStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    step = EagerStep(model, 0.1, torch.device("cpu"), "float32", settings)
     (packed,) = step.pack(batch)
-    losses = step([packed], 0.5)
+    losses = step(packed, 0.5)
     got = model.encoder[0].ffn.inner.weight.grad
-    loss = batch_loss(model, packed, 0.1, settings)
+    loss = packed_loss(model, packed, 0.1, settings)
     mean = naive_loss(model, batch, 2, settings.temperature)
     torch.testing.assert_close(loss.alignment, mean * batch.num_tokens)
-    torch.testing.assert_close(losses[:2], torch.stack([loss.smoothed, loss.alignment]))
-    total = 0.5 * (batch_loss(model, pack(batch), 0.1).smoothed + 3 * mean * batch.num_tokens)
+    torch.testing.assert_close(losses[[0, -1]], torch.stack([loss.smoothed, loss.alignment]))
+    total = 0.5 * (packed_loss(model, pack(batch), 0.1).smoothed + 3 * mean * batch.num_tokens)
     (expected,) = torch.autograd.grad(total, [model.encoder[0].ffn.inner.weight])
     torch.testing.assert_close(got, expected)
 

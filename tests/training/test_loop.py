@@ -19,11 +19,10 @@ from manyglot.errors import ManyglotError
 from manyglot.training import loop
 from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
-from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import learning_rate
-from manyglot.training.step import PlainStep
+from manyglot.training.step import EagerStep
 from manyglot.training.validation import Validation
-from tests.conftest import tiny_experiment, tiny_model
+from tests.conftest import packed_loss, tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
 TRAINING = {"max_steps": 9, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 3, "log_every": 1}
@@ -174,10 +173,10 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     one, two = (batch.load() for batch in planned)
     assert [batch.tokens_by_language().sum() for batch in planned] == [one.num_tokens, two.num_tokens]
     settings, device = experiment.training, torch.device("cpu")
-    loop.accumulate(model, PlainStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
+    loop.accumulate(model, EagerStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    total = sum(batch_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))
+    total = sum(packed_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))
     (total / (one.num_tokens + two.num_tokens)).backward()  # type: ignore[union-attr]
     assert got.keys() == {name for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():

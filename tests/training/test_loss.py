@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from manyglot.batches.packing import pack
 from manyglot.model import cross_entropy
 from manyglot.model.guidance import read_method
-from manyglot.training.loss import batch_loss
 from manyglot.vocabulary.subwords import PAD
-from tests.conftest import random_batch, tiny_model
+from tests.conftest import packed_loss, random_batch, tiny_model
 
 
 def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +33,8 @@ def test_it_is_torch_s_cross_entropy_with_its_gradients(
     monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
     model = tiny_model([read_method({"method": "token", "side": "target", "mode": "clean"})])
     batch = random_batch(model)
-    ours = batch_loss(model, pack(batch), smoothing)
-    logits = model(batch.source_BS, batch.input_BT, batch.lang_B)
+    ours = packed_loss(model, pack(batch), smoothing)
+    logits = model.logits(model(batch.source_BS, batch.input_BT, batch.lang_B).decoder)
     plain = F.cross_entropy(
         logits.flatten(0, 1), batch.label_BT.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from manyglot.batches.batch import collate
 from manyglot.batches.packing import LONG, apart, pack
+from manyglot.model.packed import packed_forward
 from manyglot.model.transformer import Transformer
 from manyglot.training.alignment import AlignmentSettings
-from manyglot.training.loss import batch_loss
-from manyglot.training.step import PlainStep, RecordedStep
-from tests.conftest import random_batch, tiny_model
+from manyglot.training.step import CudaGraphStep, EagerStep
+from tests.conftest import packed_loss, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
 
@@ -28,7 +28,7 @@ def test_filling_up_changes_nothing(name: str, multiple: int) -> None:
     for filled in (pack(batch), pack(batch, multiple)):
         model.zero_grad()
         drawn_B = torch.zeros_like(filled.lang_B)
-        hidden_ND = model.packed_hidden(filled, drawn_B)[filled.label_N != 0]
+        hidden_ND = packed_forward(model, filled, drawn_B).decoder[:, 0][filled.label_N != 0]
         (hidden_ND * torch.arange(len(hidden_ND))[:, None].sin()).sum().backward()
         results.append((hidden_ND, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
     assert len(filled.input.ids_N) % multiple == 0
@@ -52,15 +52,14 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
     model, device = tiny_model(COMBINATIONS[name]).eval(), torch.device("cpu")
     model.decoder[0].ffn.inner.weight.requires_grad = False
     batch, drawn_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
-    monkeypatch.setattr(model, "packed_states", partial(type(model).packed_states, model, drawn_B=drawn_B))
-    one_by_one = PlainStep(model, 0.1, device, "float32")
-    one_by_one(one_by_one.pack(batch), 0.5)
+    monkeypatch.setattr(model, "forward", partial(type(model).forward, model, random_lang_B=drawn_B))
+    one_by_one = EagerStep(model, 0.1, device, "float32")
+    one_by_one(*one_by_one.pack(batch), 0.5)
     expected = gradients(model)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    at_once = RecordedStep.__new__(RecordedStep)
-    PlainStep.__init__(at_once, model, 0.1, device, "float32")
-    PlainStep._go(at_once, *one_by_one.pack(batch), 0.5)
+    at_once = CudaGraphStep(model, 0.1, device, "float32")
+    EagerStep.__call__(at_once, *one_by_one.pack(batch), 0.5)
     torch.testing.assert_close({n: g - 1 for n, g in gradients(model).items() if n in expected}, expected)
 
 
@@ -71,10 +70,10 @@ def test_long_sentences_apart_have_the_same_gradients() -> None:
     parts = apart(batch)
     assert [len(part) for part in parts] == [2, 2]
     assert len(apart(parts[0])) == 1
-    step, results = PlainStep(model, 0.1, torch.device("cpu"), "float32"), []
+    step, results = EagerStep(model, 0.1, torch.device("cpu"), "float32"), []
     for packed in ([pack(batch)], [pack(part) for part in parts]):
         model.zero_grad()
-        results.append((step(packed, 0.5), gradients(model)))
+        results.append((sum(step(part, 0.5) for part in packed), gradients(model)))
     torch.testing.assert_close(results[0], results[1])
 
 
@@ -87,16 +86,16 @@ def test_a_recording_is_what_was_recorded(name: str, alignment: AlignmentSetting
     model = tiny_model(COMBINATIONS[name]).float().to(device)
     if alignment is not None and model.guidance.in_encoder:
         pytest.skip("the encoder knows the target language")
-    plain, recorded = (kind(model, 0.1, device, "auto", alignment) for kind in (PlainStep, RecordedStep))
+    plain, recorded = (kind(model, 0.1, device, "auto", alignment) for kind in (EagerStep, CudaGraphStep))
     for seed in range(4):
         batch = random_batch(model, size=20, seed=seed)
         results = []
         for step in (plain, recorded):
             model.zero_grad(set_to_none=False)
             torch.manual_seed(seed)
-            results.append((step(step.pack(batch), 0.5), gradients(model)))
+            results.append((sum(step(part, 0.5) for part in step.pack(batch)), gradients(model)))
         torch.testing.assert_close(results[0], results[1], rtol=0.03, atol=0.03)
-    assert recorded.recordings
+    assert recorded.graphs
 
 
 @pytest.mark.gpu
@@ -105,17 +104,17 @@ def test_recordings_share_their_memory() -> None:
     """Batches of ever new sizes need about as much as one; a larger one needs more, and the others go."""
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["laa"]).float().to(device)
-    step = RecordedStep(model, 0.1, device, "auto")
+    step = CudaGraphStep(model, 0.1, device, "auto")
     reserved = []
     for size in range(9000, 8000, -100):
         for _ in range(2):
-            step(step.pack(random_batch(model, size=size)), 1.0)
+            step(*step.pack(random_batch(model, size=size)), 1.0)
         reserved.append(torch.cuda.memory_reserved(device))
-    assert len(step.recordings) > 5
+    assert len(step.graphs) > 5
     assert reserved[-1] < 1.5 * reserved[0]
     for _ in range(2):
-        step(step.pack(random_batch(model, size=12000)), 1.0)
-    assert len(step.recordings) == 1
+        step(*step.pack(random_batch(model, size=12000)), 1.0)
+    assert len(step.graphs) == 1
     assert torch.cuda.memory_reserved(device) < 2 * reserved[0]
 
 
@@ -124,8 +123,8 @@ def test_recordings_share_their_memory() -> None:
 def test_a_recording_drops_by_the_seed_of_the_step() -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["token"]).float().to(device).train()
-    step = RecordedStep(model, 0.1, device, "auto")
-    packed = step.pack(random_batch(model, size=20))
+    step = CudaGraphStep(model, 0.1, device, "auto")
+    (packed,) = step.pack(random_batch(model, size=20))
     step(packed, 1.0)
     losses = []
     for seed in (1, 2, 1):
@@ -135,4 +134,4 @@ def test_a_recording_drops_by_the_seed_of_the_step() -> None:
     assert losses[0] != pytest.approx(losses[1])
     with torch.no_grad():
         model.eval()
-        assert losses[0][0] != pytest.approx(float(batch_loss(model, packed[0].to(device), 0.1).smoothed))
+        assert losses[0][0] != pytest.approx(float(packed_loss(model, packed.to(device), 0.1).smoothed))

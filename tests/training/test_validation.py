@@ -22,9 +22,8 @@ from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 from manyglot.model.transformer import Transformer
 from manyglot.training.log import read_log
-from manyglot.training.loss import batch_loss
 from manyglot.training.validation import DevLoss, Validation
-from tests.conftest import tiny_experiment
+from tests.conftest import packed_loss, tiny_experiment
 
 TRAINING = {"max_steps": 8, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 1, "log_every": 4}
 BLEU = [10.0, 30.0, 20.0, 40.0, 35.0, 34.0, 33.0, 32.0]
@@ -258,7 +257,7 @@ def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path:
     loader = Loader(dataset.store(Split.DEV), dataset.supervised, batches, model.tags(), 1)
     scores, directions = DevLoss(loader, 10_000, torch.device("cpu"), "float32")(model)
     every = [batch for batch, _ in zip(loader.epoch(), range(1000), strict=False)]
-    total = sum(batch_loss(model, pack(batch), 0.0).nll_L.sum().item() for batch in every)
+    total = sum(packed_loss(model, pack(batch), 0.0).nll_L.sum().item() for batch in every)
     assert scores["dev_nll"] == pytest.approx(total / sum(batch.num_tokens for batch in every))
     assert set(directions) == set(dataset.supervised)
     assert DevLoss(loader, 10_000, torch.device("cpu"), "float32").sample == "32 sentence pairs"

@@ -21,9 +21,7 @@ from torch import Tensor
 
 from manyglot.decoding.next_words import NextWords
 from manyglot.devices import Precision
-from manyglot.model.attention import Memory
-from manyglot.model.cache import DecoderCache
-from manyglot.model.guidance.base import Target
+from manyglot.model.cached import CachedDecoder, encode_sources
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD
@@ -151,14 +149,13 @@ class BeamSearch:
         device, beam, number = source_BS.device, self.settings.beam, len(languages)
         target = self.model.target(torch.tensor(languages, device=device), drawn_B)
         sentence_B = None if sentences is None else torch.tensor(sentences, device=device)
-        memory = self.model.encode(source_BS, target, sentence_B)
+        decoder = CachedDecoder(self.model, target, encode_sources(self.model, source_BS, target, sentence_B))
         tags = [self.tags[language] for language in languages]
         prefix_BT = torch.tensor([[EOS, *tag.target] for tag in tags], device=device)
-        cache = self.model.new_cache()
-        hidden_BTD = self.model.decode(prefix_BT, memory, target, cache)
+        hidden_BTD = self.model.decode(prefix_BT, decoder)
         score_BK = self._first_scores(self._tag_scores(hidden_BTD, prefix_BT, tags))
         rows_N = torch.arange(number, device=device).repeat_interleave(beam)
-        cache.fork(rows_N)
+        decoder.fork(rows_N)
         self.next_words.follow(hidden_BTD[:, -1].index_select(0, rows_N))
         lengths = (source_BS != PAD).sum(dim=1).tolist()
         return State(
@@ -172,9 +169,7 @@ class BeamSearch:
             ],
             ids_BKT=torch.zeros(number, beam, 0, dtype=torch.long, device=device),
             score_BK=score_BK,
-            target=target,
-            memory=memory,
-            cache=cache,
+            decoder=decoder,
         )
 
     def _first_scores(self, score_B: Tensor) -> Tensor:
@@ -249,10 +244,8 @@ class BeamSearch:
         word_BK = candidates.word_BC[keep_B].gather(1, live_BK)
         past_BKT = state.ids_BKT[keep_B[:, None], parent_BK]
         state.ids_BKT = torch.cat([past_BKT, word_BK[..., None]], dim=2)
-        state.cache.select((keep_B[:, None] * beam + parent_BK).flatten(), keep_B if fewer else None)
-        if fewer:
-            state.target, state.memory = state.target.select(keep_B), state.memory.select(keep_B)
-        hidden_BKD = self.model.decode(word_BK, state.memory, state.target, state.cache)
+        state.decoder.select((keep_B[:, None] * beam + parent_BK).flatten(), keep_B if fewer else None)
+        hidden_BKD = self.model.decode(word_BK, state.decoder)
         self.next_words.follow(hidden_BKD.flatten(0, 1))
 
 
@@ -291,9 +284,7 @@ class State:
     sentences: list[Sentence]
     ids_BKT: Tensor
     score_BK: Tensor
-    target: Target
-    memory: Memory
-    cache: DecoderCache
+    decoder: CachedDecoder
 
 
 @dataclass

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from manyglot.decoding.beam import Candidates
 from manyglot.decoding.continuations import Continuations
-from manyglot.model.attention import Memory
-from manyglot.model.slots import Sources
+from manyglot.model.executor import Memory
+from manyglot.model.static_cache import Slots, SourceSpans, StaticCacheDecoder, StaticKVCache
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS
 
@@ -109,8 +109,9 @@ class Belt:
             beam_SC=numbers(none + 1, 2 * beam + 1),
             score_SC=numbers(none + 1, 2 * beam + 1, of=dtype),
         )
-        sources = Sources(self.job.start_S, self.job.length_S)
-        self.cache = model.new_slots(room.slots, beam, room.positions, sources, room.tokens)
+        sources = SourceSpans(self.job.start_S, self.job.length_S)
+        slots = Slots.allocate(room.slots, beam, room.positions, self.device)
+        self.cache = StaticKVCache.allocate(model, slots, sources, room.tokens)
         self.continuations = Continuations(model, exact_VD, room.slots * beam)
         self.slot_N = torch.arange(room.slots, device=self.device).repeat_interleave(beam)
         self.word_BK, self.score_BK = numbers(room.slots, beam), numbers(room.slots, beam, of=dtype)
@@ -143,7 +144,7 @@ class Belt:
         self.job.forced_SP[self._none], self.job.length_S[self._none] = -1, 1
         end = 0
         for memory in memories:
-            end = self.model.remember(memory, self.cache, end)
+            end = self.cache.write_sources(self.model, memory, end)
 
     def _set_up(self, num_sentences: int) -> None:
         """The first sentences in the slots."""
@@ -152,7 +153,7 @@ class Belt:
         self.next.fill_(min(self.room.slots, num_sentences))
         self.left.fill_(min(self.room.slots, num_sentences))
         self.cache.slots.sentence_B.copy_(torch.where(first_B < num_sentences, first_B, self._none))
-        self.cache.slots.age_B.zero_()
+        self.cache.slots.num_decoded_B.zero_()
         self.num_ended_B.zero_()
         self.word_BK.fill_(EOS)
         self.score_BK.copy_(self.fresh_K.expand_as(self.score_BK))
@@ -190,7 +191,7 @@ class Belt:
     def _step(self) -> None:
         """Read a word in each beam, choose the next ones, note what has ended, and put new sentences in."""
         slots, job = self.cache.slots, self.job
-        sentence_B, age_B = slots.sentence_B, slots.age_B
+        sentence_B, age_B = slots.sentence_B, slots.num_decoded_B
         hidden_BKD = self._decode()
         at_end_B = age_B == job.last_S[sentence_B]
         forced_B = job.forced_SP[sentence_B, age_B.clamp_max(self.room.forced - 1)]
@@ -211,7 +212,8 @@ class Belt:
             target = target.in_order_of(choice)
             slots.order_B.copy_(choice.order_B)
         in_order_BK = self.word_BK[slots.order_B]
-        hidden_N1D = self.model.decode(in_order_BK.view(-1, 1), None, target.of_tokens(self.slot_N), self.cache)
+        decoder = StaticCacheDecoder(self.model.guidance, target.of_tokens(self.slot_N), self.cache)
+        hidden_N1D = self.model.decode(in_order_BK.view(-1, 1), decoder)
         hidden_BKD = hidden_N1D.view(*self.word_BK.shape, -1)
         return hidden_BKD if choice is None else choice.put_back(hidden_BKD)
 
@@ -222,7 +224,7 @@ class Belt:
         ends_BK = (candidates.word_BC[:, :beam] == EOS) & score_BK.isfinite()
         place_BK = torch.where(ends_BK, self.num_ended_B[:, None] + ends_BK.cumsum(dim=1) - 1, 2 * beam)
         where = slots.sentence_B[:, None].expand_as(place_BK), place_BK
-        found.ended_SC[where] = torch.where(ends_BK, slots.age_B[:, None], -1)
+        found.ended_SC[where] = torch.where(ends_BK, slots.num_decoded_B[:, None], -1)
         found.beam_SC[where], found.score_SC[where] = parent_BK, score_BK
         self.num_ended_B += ends_BK.sum(dim=1)
 
@@ -235,13 +237,13 @@ class Belt:
         parent_BK = candidates.parent_BC.gather(1, live_BK)
         self.word_BK.copy_(candidates.word_BC.gather(1, live_BK))
         self.score_BK.copy_(candidates.score_BC.gather(1, live_BK))
-        found.word_STK[slots.sentence_B, slots.age_B] = self.word_BK.int()
-        found.parent_STK[slots.sentence_B, slots.age_B] = parent_BK.short()
+        found.word_STK[slots.sentence_B, slots.num_decoded_B] = self.word_BK.int()
+        found.parent_STK[slots.sentence_B, slots.num_decoded_B] = parent_BK.short()
         index_BKT = parent_BK[..., None].expand_as(slots.ancestor_BKT)
         slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, index_BKT))
-        now_BK1 = slots.age_B[:, None, None].expand(-1, beam, 1)
+        now_BK1 = slots.num_decoded_B[:, None, None].expand(-1, beam, 1)
         slots.ancestor_BKT.scatter_(2, now_BK1, parent_BK[..., None].short())
-        slots.age_B += 1
+        slots.num_decoded_B += 1
 
     def _replace(self, done_B: Tensor) -> None:
         """Sentences that are done by the next ones; where there are no more, by none."""
@@ -253,7 +255,7 @@ class Belt:
         slots.sentence_B.copy_(torch.where(done_B, new_B, slots.sentence_B))
         self.next += done_B.sum()
         fresh_B = done_B | empty_B
-        slots.age_B.masked_fill_(fresh_B, 0)
+        slots.num_decoded_B.masked_fill_(fresh_B, 0)
         self.num_ended_B.masked_fill_(fresh_B, 0)
         self.word_BK.masked_fill_(fresh_B[:, None], EOS)
         self.score_BK.copy_(torch.where(fresh_B[:, None], self.fresh_K, self.score_BK))

@@ -23,7 +23,7 @@ def greedy(
     limit = len(prefix) + settings.limit(len(source_S))
     while True:
         input_BT = torch.tensor([ids], device=source_S.device)
-        logprob_TV = model.log_probabilities(model.hidden(source_S[None], input_BT, lang_B, drawn_B))[0]
+        logprob_TV = model.log_probabilities(model(source_S[None], input_BT, lang_B, random_lang_B=drawn_B).decoder)[0]
         if ids == prefix and tag.predicted:
             score += sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
         logprob_V = logprob_TV[-1]

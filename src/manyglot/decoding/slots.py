@@ -17,7 +17,8 @@ from torch import Tensor
 from manyglot.decoding.beam import DecodingSettings, Hypothesis, longest_first
 from manyglot.decoding.belt import Belt, Found, Job, round_up
 from manyglot.devices import says_full
-from manyglot.model.attention import Memory
+from manyglot.model.cached import encode_sources
+from manyglot.model.executor import Memory
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
@@ -183,7 +184,8 @@ class SlotSearch:
             lang_B, drawn_B = job.lang_S[rows].to(device), job.drawn_S[rows].to(device)
             target = self.model.target(lang_B, drawn_B if self.model.guidance.draws else None)
             alike = len(number_B) == len(place_B) and (np.diff(place_B) > 0).all()
-            yield self.model.encode(source_BS_, target, None if alike else torch.from_numpy(place_B).to(device))
+            sentence_B = None if alike else torch.from_numpy(place_B).to(device)
+            yield encode_sources(self.model, source_BS_, target, sentence_B)
 
     def _hypotheses(self, found: Found, job: Job, best: int) -> list[list[Hypothesis]]:
         """The best K that ended, in words: those of a beam are found by going back from parent to parent."""

@@ -22,7 +22,7 @@ from manyglot.errors import LanguageError, ManyglotError, SettingsError, suggest
 from manyglot.export.fold import fold, serves_all_languages
 from manyglot.export.manifest import FILES, Manifest, TagNames, digest
 from manyglot.folders import written_whole
-from manyglot.model.attention import Attention
+from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.folder import TrainedModel
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.transformer import Transformer
@@ -118,8 +118,6 @@ def _tag_names(tags: Tags, names: Sequence[str]) -> TagNames:
 def _spec(model: Transformer, names: list[str]) -> Any:
     """A plain model as CTranslate2 describes it."""
     specs, settings = import_ctranslate2().specs, model.settings
-    if settings.free_layer is not None:
-        raise SettingsError("model.free_layer: CTranslate2 has a residual connection in every layer.")
     spec = specs.TransformerSpec.from_config(
         (settings.num_encoder_layers, settings.num_decoder_layers),
         settings.num_heads,
@@ -173,7 +171,7 @@ def _set_decoder_layer(spec: Any, layer: nn.Module) -> None:
     _set_norm(spec.ffn.layer_norm, layer.ffn_sublayer.norm)
 
 
-def _set_self_attention(spec: Any, attention: Attention) -> None:
+def _set_self_attention(spec: Any, attention: MultiHeadAttention) -> None:
     _set_linear(spec.linear[0], [attention.query, attention.key, attention.value])
     _set_linear(spec.linear[1], [attention.output])
 

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from manyglot.errors import LanguageError, ManyglotError
-from manyglot.model.attention import Attention
+from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.guidance.base import Guidance, Point, Site, Target
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
@@ -103,7 +103,7 @@ def _compare(guided: Transformer, plain: Transformer, language: int) -> None:
     source_BS, input_BT = (torch.randint(1, guided.dimensions.first_tag, (4, 6), generator=rng) for _ in range(2))
     device = guided.embedding.weight.device
     batch = source_BS.to(device), input_BT.to(device), torch.full((4,), language, device=device)
-    expected, got = guided.hidden(*batch), plain.hidden(*batch)
+    expected, got = guided(*batch).decoder, plain(*batch).decoder
     if not torch.allclose(got, expected, rtol=1e-6, atol=1e-6 * float(expected.abs().max())):
         names = " and ".join(name for name, _ in guided.guidance.items())
         raise FoldingError(f"{names} cannot be folded: the hooks are not functions of one token's states alone.")
@@ -183,7 +183,7 @@ class _Folding:
             before = self._sublayer(layer.cross_sublayer, layer.cross_attention, before)
             before = self._sublayer(layer.ffn_sublayer, layer.ffn, before)
 
-    def _sublayer(self, part: SubLayer, function: Attention | FeedForward, before: nn.Module) -> nn.Module:
+    def _sublayer(self, part: SubLayer, function: MultiHeadAttention | FeedForward, before: nn.Module) -> nn.Module:
         """Fold what surrounds a sub-layer, and return the module whose output the next one takes."""
         self._states(before, "enter", part.point)
         for method in self.probe.methods.values():
@@ -191,7 +191,7 @@ class _Folding:
             if terms is not None:
                 part.norm.weight.add_(terms.gain_LD[self.probe.language])
                 part.norm.bias.add_(terms.bias_LD[self.probe.language])
-        last = function.output if isinstance(function, Attention) else function.outer
+        last = function.output if isinstance(function, MultiHeadAttention) else function.outer
         after = part.norm if self.post_norm else last
         self._states(after, "leave", part.point)
         return after
@@ -211,14 +211,14 @@ class _Folding:
             before.bias.mul_(change.a_DD.diagonal())
         before.bias.add_(change.b_D)
 
-    def _attention(self, part: Attention) -> None:
+    def _attention(self, part: MultiHeadAttention) -> None:
         """Add the terms of the projections and of the output to the weights."""
         inside = self.probe.term("project", part.point)
         own = [part.query] if part.point.site == Site.DEC_CROSS else [part.query, part.key, part.value]
         _add(own, inside)
         _add([part.output], self.probe.term("merge", part.point))
 
-    def _memory(self, part: Attention) -> None:
+    def _memory(self, part: MultiHeadAttention) -> None:
         """What guidance does to the encoder's output, taken up by the keys and values that are made of it."""
         _add([part.key, part.value], self.probe.term("project_memory"))
         _, change = self.probe.change("enter", Point(Site.MEMORY, 0))

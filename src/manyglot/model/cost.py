@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manyglot.batches.batch import Extent
-from manyglot.model.layers import ModelSettings
+from manyglot.model.settings import ModelSettings
 
 
 def training_operations(settings: ModelSettings, num_symbols: int, source: int, target: int) -> int:

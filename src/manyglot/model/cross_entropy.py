@@ -1,7 +1,7 @@
-"""Output layer and label-smoothed cross-entropy together, a chunk of tokens at a time, in plain PyTorch.
+"""The output layer and label-smoothed cross-entropy in one operation, chunk by chunk.
 
-The logits of a chunk become their gradients in place and are multiplied out at once, so no more than one chunk of them
-ever exists. `kernels/loss.py` does the same on a GPU.
+The logits of a chunk of tokens become their gradients in place and are multiplied at once, so that only one chunk of
+logits exists at a time. A GPU in half precision uses `kernels/loss.py` instead of the plain PyTorch below.
 
 Shape letters: N tokens, n of a chunk, D model width, V vocabulary.
 """
@@ -13,7 +13,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from manyglot.model import kernels
+from manyglot.model.guidance.products import product_dtype
+from manyglot.vocabulary.subwords import PAD
+
 CHUNK = 512
+
+
+def cross_entropy(
+    hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, label_smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The label-smoothed loss of an output layer, summed over tokens, and the negative log-likelihood of each token.
+
+    Tokens whose label is PAD do not count.
+    """
+    dtype, constants = kernels.kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
+    weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # or its gradient is computed in vain
+    if dtype is not None:
+        from manyglot.model.kernels.loss import LinearCrossEntropy
+
+        smoothed, nll_N = LinearCrossEntropy.apply(hidden_ND.to(dtype), weight_VD, *constants)  # type: ignore[no-untyped-call]
+    else:
+        dtype = product_dtype(hidden_ND)
+        inputs = hidden_ND.to(dtype), weight_VD.to(dtype)
+        smoothed, nll_N = ChunkedCrossEntropy.apply(*inputs, *constants)  # type: ignore[no-untyped-call]
+    return smoothed, nll_N
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):

@@ -50,9 +50,8 @@ def print_examples(examples: Iterable[Example]) -> None:
 def print_description(description: Mapping[str, Any]) -> None:
     """A model: its shape, its languages, its parameters by part."""
     shape, languages = description["model"], description["languages"]
-    free = f", no residual at self-attention {shape['free_layer']} of the encoder" if shape.get("free_layer") else ""
     lines = {
-        "layers": f"{shape['num_encoder_layers']} + {shape['num_decoder_layers']}, {shape['norm']}-norm{free}",
+        "layers": f"{shape['num_encoder_layers']} + {shape['num_decoder_layers']}, {shape['norm']}-norm",
         "width": f"{shape['width']}, feed-forward {shape['ffn_width']}, {shape['num_heads']} heads",
         "guidance": ", ".join(_method(each) for each in description["guidance"]) or "none",
         "vocabulary": f"{description['num_subwords']:,} subwords + {len(languages)} language tags",

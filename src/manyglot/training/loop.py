@@ -24,7 +24,7 @@ from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
-from manyglot.training.losses import Losses
+from manyglot.training.loss_meter import LossMeter
 from manyglot.training.schedule import ScheduleName, learning_rate
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
@@ -110,7 +110,7 @@ def train(
     if state.step < settings.max_steps:
         state = replace(state, best=validation.begin(state.best, settings.validate_every))
     team.wait()  # nobody writes before all have read
-    losses = Losses(run, state.unlogged)
+    losses = LossMeter(run, state.unlogged)
     step = make_step(model, settings.label_smoothing, team.device, settings.precision, settings.alignment)
     updates = updates_from(loader, state.place, settings.accumulation)
     stop = False
@@ -131,14 +131,14 @@ def train(
             logged = _due(state.step, settings.log_every, settings)
             if logged:
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
-                losses = Losses(run)
+                losses = LossMeter(run)
             if _due(state.step, settings.validate_every, settings) and validation.measures:
                 check_finite(model, state.step, team)
                 with log.paused():
                     state = _validate(model, state, settings.keep_best, validation, log, team)
             if is_finished(state, settings) and not logged:  # it stops early
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
-                losses = Losses(run)
+                losses = LossMeter(run)
             kept = stop or is_finished(state, settings) or state.step in state.best.steps
             if kept or _due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged=losses.settle())
@@ -191,15 +191,15 @@ def check_finite(model: Transformer, step: int, team: Team) -> None:
 def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], team: Team) -> Tensor:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
-    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the smoothed
-    loss, that of the alignment and, by target language, the negative log-likelihood, summed over tokens.
+    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the loss
+    vector (`Loss.to_vector`), summed over all batches.
     """
     tokens = int(sum(batch.tokens_by_language().sum() for batch in batches))
-    sums = []
+    vectors: list[Tensor] = []
     for number, batch in team.share(batches):
         torch.manual_seed((seed[0] * 1_000_003 + seed[1]) * 1_009 + number)
-        sums.append(step(step.pack(batch.load()), 1 / tokens))
-    total = torch.stack(sums).sum(dim=0)
+        vectors += [step(part, 1 / tokens) for part in step.pack(batch.load())]
+    total = torch.stack(vectors).sum(dim=0)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     team.add_up([total] if is_sharded(model) else [total, *gradients])  # parts are added up as they come
     return total

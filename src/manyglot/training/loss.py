@@ -1,4 +1,4 @@
-"""What is minimised: the label-smoothed cross-entropy, and where it is wanted the alignment.
+"""The training loss: label-smoothed cross-entropy, and optionally the alignment of the encoder.
 
 Shape letters: B sentences, N target tokens, D model width, L languages.
 """
@@ -9,26 +9,49 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from manyglot.batches.packing import Packed
-from manyglot.model.operations import cross_entropy
-from manyglot.model.transformer import Transformer
+from manyglot.model.cross_entropy import cross_entropy
+from manyglot.model.packed import packed_forward
+from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.training.alignment import AlignmentSettings, alignment_loss
 from manyglot.vocabulary.subwords import PAD
 
 
 class Loss(NamedTuple):
-    """Sums over the target tokens of a batch."""
+    """Losses of a batch, summed over its target tokens."""
 
     total: Tensor
-    """What is minimised: the smoothed loss, and the alignment times its weight."""
+    """What is minimised: the smoothed loss plus the weighted alignment loss."""
     smoothed: Tensor
     """(1 - s) nll + s times the mean over all symbols."""
     nll_L: Tensor
-    """The negative log-likelihood by target language, for people."""
+    """The negative log-likelihood by target language, for the log."""
     alignment: Tensor | None
-    """The mean over pairs for each of the tokens, where some are aligned."""
+    """The mean alignment loss of the pairs times the number of tokens; None without alignment."""
+
+    def to_vector(self) -> Tensor:
+        """The parts as one float64 vector, to be summed over batches and processes; `LossParts` reads it."""
+        alignment = [] if self.alignment is None else [self.alignment.detach()[None].to(self.nll_L.dtype)]
+        return torch.cat([self.smoothed.detach()[None].to(self.nll_L.dtype), self.nll_L, *alignment]).double()
+
+
+class LossParts(NamedTuple):
+    """The parts of a loss vector."""
+
+    smoothed: float
+    nll: list[float]
+    """By target language."""
+    alignment: float | None
+
+    @classmethod
+    def from_vector(cls, vector: Tensor, num_languages: int) -> LossParts:
+        """Read what `Loss.to_vector` wrote."""
+        smoothed, *rest = vector.tolist()
+        nll, alignment = rest[:num_languages], rest[num_languages:]
+        return cls(smoothed, nll, alignment[0] if alignment else None)
 
 
 @dataclass
@@ -54,23 +77,30 @@ class Sums:
 
 
 def batch_loss(
-    model: Transformer, batch: Packed, label_smoothing: float, alignment: AlignmentSettings | None = None
+    model: Transformer,
+    batch: Packed,
+    hidden: HiddenStates,
+    label_smoothing: float,
+    alignment: AlignmentSettings | None = None,
 ) -> Loss:
-    """The loss of a batch, summed over its tokens."""
-    encoded_MD, hidden_ND = model.packed_states(batch)
-    smoothed, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, label_smoothing)
+    """The loss of a packed batch from the hidden states of its forward pass."""
+    smoothed, nll_N = cross_entropy(
+        hidden.decoder.flatten(0, 1), model.embedding.weight, batch.label_N, label_smoothing
+    )
     nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
     if alignment is None:
         return Loss(smoothed, smoothed, nll_L, None)
     aligned = smoothed.new_zeros(())
     if len(batch.pair_K):
-        aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
+        aligned = (
+            alignment_loss(hidden.encoder.flatten(0, 1), batch, alignment.temperature) * (batch.label_N != PAD).sum()
+        )
     return Loss(smoothed + alignment.weight * aligned, smoothed, nll_L, aligned)
 
 
 def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:
-    """The negative log-likelihood of each sentence, and the number of its tokens that it is the sum of."""
-    hidden_ND = model.packed_hidden(batch)
+    """The negative log-likelihood of each sentence, summed over its tokens, and the number of these tokens."""
+    hidden_ND = packed_forward(model, batch).decoder.flatten(0, 1)
     _, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, 0.0)
     zeros_B = nll_N.new_zeros(batch.input.number)
     scored_N = (batch.label_N != PAD).to(nll_N.dtype)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from manyglot.model.transformer import Transformer
@@ -36,7 +36,6 @@ def _share_out(model: Transformer, team: Team) -> None:
     for layer in (*model.encoder, *model.decoder):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer needs the embeddings again
-    register_fsdp_forward_method(model, "packed_states")
     for part in model.modules():
         if isinstance(part, FSDPModule):  # the loss is divided by all the tokens already: gradients are summed
             part.set_gradient_divide_factor(1.0)
@@ -75,7 +74,7 @@ def whole_model(model: Transformer, team: Team) -> Transformer:
     """A model that the process that leads can use alone: a copy if it is shared out; all must ask together."""
     if not is_sharded(model):
         return model
-    weights, copy = gathered(model.state_dict(), team), model.blank()
+    weights, copy = gathered(model.state_dict(), team), model.without_weights()
     if team.leads:
         copy.load_state_dict(weights, assign=True)
         copy.to(team.device)

@@ -1,13 +1,13 @@
-"""One batch forward and backward: as it comes, or on a GPU as a recording that is played again.
+"""One batch forward and backward: eagerly, or on a GPU as a CUDA graph.
 
-Starting two thousand kernels one by one takes a processor about as long as a GPU needs to run them. A CUDA graph
-records them once for each size of a batch; batches are filled up a little, so that there are few sizes.
+Launching two thousand kernels one by one takes a CPU about as long as a GPU needs to run them. A CUDA graph captures
+them once for each batch size; batches are padded a little, so that there are few sizes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,35 +19,35 @@ from manyglot.batches.batch import Batch
 from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half, must_fit
 from manyglot.model.kernels import have_kernels
+from manyglot.model.packed import PackedLayout
 from manyglot.model.transformer import Transformer
 from manyglot.training.alignment import AlignmentSettings, answers_of
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
 MULTIPLE = 1024
-"""Batches are filled up to a multiple of so many tokens to be played: one size in a hundred or so of a large batch."""
-MOST = 256
-"""Recordings that are kept."""
-SPARE = 1.04
-"""Batches may be so many times as large as one whose memory was measured."""
+"""Batches are padded to a multiple of this many tokens before a graph is captured: about 1% of a large batch."""
+MAX_GRAPHS = 256
+"""Captured graphs to keep."""
+HEADROOM = 1.04
+"""A graph may be this many times as large as the batch whose memory was measured."""
 
 
 class Step(Protocol):
-    """Adds the gradients of a batch's loss, times a factor, to those that are there."""
+    """Computes the loss of a batch and adds its gradients, times a factor, to the parameters' gradients."""
 
     keeps_gradients: bool
-    """Whether gradients must stay in their place, to be set to zero and not to nothing."""
+    """Whether gradients must stay allocated, to be zeroed in place rather than set to None."""
 
     def pack(self, batch: Batch) -> list[Packed]:
-        """The batch in the form it is wanted, in one part or several."""
+        """Pack a batch, in one part or several."""
 
-    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
-        """Go forward and backward; return the smoothed loss, that of the alignment if there is one and, by target
-        language, the negative log-likelihood."""
+    def __call__(self, batch: Packed, factor: float) -> Tensor:
+        """Run forward and backward; return the loss vector (`Loss.to_vector`), summed over tokens."""
 
 
-class PlainStep:
-    """Forward and backward as it comes."""
+class EagerStep:
+    """Forward and backward, kernel by kernel."""
 
     keeps_gradients = False
 
@@ -62,132 +62,131 @@ class PlainStep:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
         self.answers = None if alignment is None else answers_of(model, alignment)
         self.device, self.precision = device, precision
-        self._begin()
-
-    def _begin(self) -> None:
-        """Nothing is needed beforehand."""
 
     def pack(self, batch: Batch) -> list[Packed]:
-        """Without padding."""
+        """Pack all sentences together."""
         return [pack(batch, answers=self.answers)]
 
-    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
-        """Go forward and backward."""
-        return torch.stack([self._go(part, factor) for part in parts]).sum(dim=0)
-
-    def _go(self, batch: Packed, factor: float) -> Tensor:
-        return self._run(batch.to(self.device), torch.tensor(factor, dtype=torch.float32).to(self.device))
-
-    def _run(self, batch: Packed, factor: Tensor) -> Tensor:
+    def __call__(self, batch: Packed, factor: float | Tensor) -> Tensor:
+        """Run forward and backward; return the loss vector."""
+        batch, factor = batch.to(self.device), torch.as_tensor(factor, dtype=torch.float32).to(self.device)
         with autocast(self.device, self.precision):
-            loss = batch_loss(self.model, batch, self.label_smoothing, self.alignment)
+            layout = PackedLayout(self.model, batch)
+            hidden = self.model(batch.encoded.ids_N, batch.input.ids_N, batch.lang_B, layout)
+            loss = batch_loss(self.model, batch, hidden, self.label_smoothing, self.alignment)
         self._add_gradients(loss.total * factor)
-        parts = [part for part in (loss.smoothed, loss.alignment) if part is not None]
-        return torch.cat([torch.stack(parts).detach(), loss.nll_L]).double()
+        return loss.to_vector()
 
     def _add_gradients(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
 
 
 @dataclass
-class _Recording:
+class _Graph:
     graph: torch.cuda.CUDAGraph
     batch: Packed
-    """The batch that is read; another is written over it."""
+    """The batch that the graph reads; another one is copied over it."""
     factor: Tensor
-    sums: Tensor
+    loss_vector: Tensor
 
 
-class RecordedStep(PlainStep):
-    """The same from recordings."""
+class CudaGraphStep(EagerStep):
+    """Forward and backward replayed from CUDA graphs, one for each batch size."""
 
     keeps_gradients = True
 
-    def _begin(self) -> None:
-        """Give gradients their place."""
-        self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
+    def __init__(
+        self,
+        model: Transformer,
+        label_smoothing: float,
+        device: torch.device,
+        precision: Precision,
+        alignment: AlignmentSettings | None = None,
+    ) -> None:
+        super().__init__(model, label_smoothing, device, precision, alignment)
+        self.graphs: OrderedDict[Sizes, _Graph] = OrderedDict()
         self.arena: torch.cuda.CUDAGraph | None = None
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
     def pack(self, batch: Batch) -> list[Packed]:
-        """Without padding, but filled up; sentences that are too long for kernels are a part of their own.
+        """Pack and pad; sentences too long for the kernels form a part of their own.
 
-        That part is not aligned: it has few sentences to find one among.
+        That part is not aligned: it has too few sentences to contrast.
         """
         fitting, *long = apart(batch)
         return [pack(fitting, MULTIPLE, self.answers), *(pack(part, MULTIPLE) for part in long)]
 
-    def _go(self, batch: Packed, factor: float) -> Tensor:
-        """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
+    def __call__(self, batch: Packed, factor: float | Tensor) -> Tensor:
+        """Replay the graph of the batch's size; the first batch runs eagerly, which also compiles the kernels."""
         if not batch.sizes.fits:
-            return super()._go(batch, factor)
-        if self.arena is None or not self._has_room(batch.sizes):
-            return self._first(batch, factor)
-        if batch.sizes not in self.recordings:
-            if len(self.recordings) == MOST:
-                self.recordings.popitem(last=False)
-            self.recordings[batch.sizes] = self._record(batch)
-        self.recordings.move_to_end(batch.sizes)
-        recording = self.recordings[batch.sizes]
-        recording.batch.numbers.copy_(batch.pinned(self.device), non_blocking=True)
-        recording.factor.fill_(factor)
-        recording.graph.replay()
-        return recording.sums.clone()
+            return super().__call__(batch, factor)
+        if self.arena is None or not self._fits_arena(batch.sizes):
+            return self._measure(batch, factor)
+        if batch.sizes not in self.graphs:
+            if len(self.graphs) == MAX_GRAPHS:
+                self.graphs.popitem(last=False)
+            self.graphs[batch.sizes] = self._capture(batch)
+        self.graphs.move_to_end(batch.sizes)
+        graph = self.graphs[batch.sizes]
+        graph.batch.numbers.copy_(batch.pinned(self.device), non_blocking=True)
+        graph.factor.fill_(factor)
+        graph.graph.replay()
+        return graph.loss_vector.clone()
 
     def _add_gradients(self, loss: Tensor) -> None:
-        """All at once in the end: there are hundreds."""
+        """Add the gradients of all parameters in one operation: there are hundreds."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         new = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
         pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _first(self, batch: Packed, factor: float) -> Tensor:
-        """See how much memory it takes, and give that back to be divided by recordings.
+    def _measure(self, batch: Packed, factor: float | Tensor) -> Tensor:
+        """Run eagerly, measure the peak memory, and reserve as much for graphs.
 
-        Those of smaller batches are made again: beside them there would be no room.
+        Graphs of smaller batches are captured again: there would be no memory beside them.
         """
-        self.recordings.clear()
+        self.graphs.clear()
         self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.sizes
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
-        with _aside():
-            sums = super()._go(batch, factor)
+        with _side_stream():
+            loss_vector = super().__call__(batch, factor)
         needed = torch.cuda.max_memory_allocated(self.device) - before
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
-        self.arena = self._reserve(int(SPARE * needed))
-        return sums
+        self.arena = self._reserve(int(HEADROOM * needed))
+        return loss_vector
 
-    def _has_room(self, sizes: Sizes) -> bool:
-        """Whether a batch takes no more memory than there is."""
-        return all(new <= SPARE * old for new, old in zip(sizes.of_memory, self.measured.of_memory, strict=True))
+    def _fits_arena(self, sizes: Sizes) -> bool:
+        """Whether a batch needs no more memory than is reserved."""
+        return all(new <= HEADROOM * old for new, old in zip(sizes.of_memory, self.measured.of_memory, strict=True))
 
     def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
-        """Take memory in one piece, which all recordings divide as they need it.
+        """Reserve one block of memory that all graphs share.
 
-        Otherwise each would take many pieces of sizes of its own, which no other could use, and in the end they would
-        hold several times the memory of one.
+        Without it, each graph would reserve many blocks of its own sizes, which no other graph could use, and together
+        they would hold several times the memory of one.
         """
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
             torch.empty(size, dtype=torch.uint8, device=self.device)[:1].zero_()
         return graph
 
-    def _record(self, batch: Packed) -> _Recording:
+    def _capture(self, batch: Packed) -> _Graph:
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
-            sums = self._run(copy, factor)
-        return _Recording(graph, copy, factor, sums)
+            loss_vector = super().__call__(copy, factor)
+        return _Graph(graph, copy, factor, loss_vector)
 
 
 @contextmanager
-def _aside() -> Iterator[None]:
-    """On a stream of its own, as a recording is made: what is set up there does not depend on the main one."""
+def _side_stream() -> Iterator[None]:
+    """A stream of its own, as graph capture uses: what is set up there does not depend on the main stream."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(main)
     with torch.cuda.stream(side):
@@ -196,7 +195,7 @@ def _aside() -> Iterator[None]:
 
 
 def must_fit_step(device: torch.device) -> AbstractContextManager[None]:
-    """Say in a line that a step of training does not fit into memory."""
+    """Report in one line that a training step does not fit into memory."""
     instead = "Lower batches.max_tokens and raise training.accumulation by as much, or share the model out"
     return must_fit(device, "A step", f"{instead} (training.shard)")
 
@@ -208,6 +207,6 @@ def make_step(
     precision: Precision,
     alignment: AlignmentSettings | None = None,
 ) -> Step:
-    """Recorded where there are kernels and the model is in one piece, plain elsewhere."""
-    recorded = device.type == "cuda" and have_kernels() and in_half(device, precision) and not is_sharded(model)
-    return (RecordedStep if recorded else PlainStep)(model, label_smoothing, device, precision, alignment)
+    """CUDA graphs where kernels apply and the model is not sharded, eager execution elsewhere."""
+    captured = device.type == "cuda" and have_kernels() and in_half(device, precision) and not is_sharded(model)
+    return (CudaGraphStep if captured else EagerStep)(model, label_smoothing, device, precision, alignment)

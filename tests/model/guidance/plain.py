@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot.model.attention import Attention
+from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.guidance.base import Site
 from manyglot.model.layers import FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
@@ -98,7 +98,7 @@ class Plain:
 
         return feed
 
-    def attention(self, part: Attention, memory_SD: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def attention(self, part: MultiHeadAttention, memory_SD: Tensor | None) -> Callable[[Tensor], Tensor]:
         """Eqs. 3-5: each head has its columns of W^Q, W^K, W^V and W^lang, and its rows of W^O and W^lang^T."""
         width = self.model.settings.width // part.num_heads
         guided = part.point.site in self.laa_sites

@@ -15,9 +15,11 @@ from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
+from manyglot.model.cached import CachedDecoder, encode_sources
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.guidance import METHODS
 from manyglot.model.guidance.base import Method, MethodSettings, Point, Site
+from manyglot.model.packed import packed_forward
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -49,8 +51,8 @@ def drawn(batch: Batch) -> torch.Tensor:
 
 
 def logits(model: Transformer, batch: Batch) -> torch.Tensor:
-    result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B, drawn(batch))
-    return result
+    hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=drawn(batch))
+    return model.logits(hidden.decoder)
 
 
 def one(batch: Batch, row: int) -> Batch:
@@ -79,8 +81,9 @@ def test_packing_changes_nothing(model: Transformer) -> None:
     batch = random_batch(model, size=7)
     order_B, packed = batch.lang_B.argsort(stable=True), pack(batch)
     there_BT = batch.input_BT[order_B] != PAD
-    expected = model.hidden(batch.source_BS, batch.input_BT, batch.lang_B, drawn(batch))[order_B][there_BT]
-    got = model.packed_hidden(packed, drawn(batch)[order_B])
+    padded = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=drawn(batch))
+    expected = padded.decoder[order_B][there_BT]
+    got = packed_forward(model, packed, drawn(batch)[order_B]).decoder[:, 0]
     torch.testing.assert_close(got, expected)
     weight = torch.randn_like(got)
     parameters = list(model.parameters())
@@ -108,11 +111,11 @@ def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> 
 def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
     batch = random_batch(model)
     target = model.target(batch.lang_B, drawn(batch))
-    memory, cache = model.encode(batch.source_BS, target), model.new_cache()
+    decoder = CachedDecoder(model, target, encode_sources(model, batch.source_BS, target))
     first = 2  # the start and a tag are read together, the words one by one
-    steps = [model.decode(batch.input_BT[:, :first], memory, target, cache)]
+    steps = [model.decode(batch.input_BT[:, :first], decoder)]
     for i in range(first, batch.input_BT.shape[1]):
-        steps.append(model.decode(batch.input_BT[:, i : i + 1], memory, target, cache))
+        steps.append(model.decode(batch.input_BT[:, i : i + 1], decoder))
     torch.testing.assert_close(model.logits(torch.cat(steps, dim=1)), logits(model, batch))
 
 
@@ -122,15 +125,13 @@ def test_beams_side_by_side_are_sentences_below_one_another(model: Transformer) 
     target = model.target(batch.lang_B, drawn(batch))
     rows_N = torch.arange(len(batch)).repeat_interleave(beams)
     words_NT = torch.randint(3, NUM_SUBWORDS, (len(rows_N), 4), generator=torch.Generator().manual_seed(0))
-    memory, cache = model.encode(batch.source_BS, target), model.new_cache()
-    model.decode(batch.input_BT[:, :1], memory, target, cache)
-    cache.fork(rows_N)
-    steps = [
-        model.decode(words_NT[:, i].view(len(batch), beams), memory, target, cache).flatten(0, 1) for i in range(4)
-    ]
+    decoder = CachedDecoder(model, target, encode_sources(model, batch.source_BS, target))
+    model.decode(batch.input_BT[:, :1], decoder)
+    decoder.fork(rows_N)
+    steps = [model.decode(words_NT[:, i].view(len(batch), beams), decoder).flatten(0, 1) for i in range(4)]
     input_NT = torch.cat([batch.input_BT[rows_N, :1], words_NT], dim=1)
-    alone_NTD = model.hidden(batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], drawn(batch)[rows_N])
-    torch.testing.assert_close(torch.stack(steps, dim=1), alone_NTD[:, 1:])
+    alone = model(batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], random_lang_B=drawn(batch)[rows_N])
+    torch.testing.assert_close(torch.stack(steps, dim=1), alone.decoder[:, 1:])
 
 
 def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> None:
@@ -142,13 +143,12 @@ def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> 
     sentence_B, lang_B = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 2, 1])
     drawn_B = drawn(batch)[sentence_B]
     target = model.target(lang_B, drawn_B)
-    once = model.encode(batch.source_BS, target, sentence_B)
-    for mine, theirs in zip(
-        (once.memory_BSD, once.term_BSD),
-        ((each := model.encode(batch.source_BS[sentence_B], target)).memory_BSD, each.term_BSD),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, theirs)
+    once = encode_sources(model, batch.source_BS, target, sentence_B)
+    each = encode_sources(model, batch.source_BS[sentence_B], target)
+    torch.testing.assert_close((once.states_BSD, once.mask_B11S), (each.states_BSD, each.mask_B11S))
+    assert (once.term_BSD is None) == (each.term_BSD is None)
+    if each.term_BSD is not None:
+        torch.testing.assert_close(once.term_BSD, each.term_BSD)
 
 
 def test_matrices_that_merge_are_a_linear_layer(model: Transformer) -> None:
@@ -182,7 +182,8 @@ def test_the_target_language_is_told(model: Transformer) -> None:
         tag = model.tags()[language]
         source = torch.tensor([[*tag.source, 5, 6, 7, 1]])
         target = torch.tensor([[1, *tag.target, 8]])
-        outputs.append(model(source, target, torch.tensor([language]), torch.tensor([0]))[0, -1])
+        hidden = model(source, target, torch.tensor([language]), random_lang_B=torch.tensor([0]))
+        outputs.append(hidden.decoder[0, -1])
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[1], outputs[2])
 
@@ -198,7 +199,8 @@ def test_gradients_reach_every_language_of_the_batch_and_no_other(model: Transfo
     batch = random_batch(model)
     batch = Batch(*(getattr(batch, field.name)[batch.lang_B != 1] for field in fields(batch)))
     assert set(batch.lang_B.tolist()) == {0, 2}
-    model(batch.source_BS, batch.input_BT, batch.lang_B, batch.lang_B)[:, -1, 5].sum().backward()
+    hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=batch.lang_B)
+    model.logits(hidden.decoder)[:, -1, 5].sum().backward()
     for name, parameter in model.guidance.named_parameters():
         assert parameter.grad is not None
         languages = name.rpartition("_")[2].find("L")  # the shape letters say it: _LDD, _PLD

@@ -7,15 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from manyglot.model.guidance import read_method
+from manyglot.model.guidance.laa import LAA
+from manyglot.model.guidance.products import gathered, grouped, times
 from manyglot.vocabulary.subwords import PAD
 from tests.conftest import random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.guidance.plain import Plain
 
 DRAWN = torch.tensor([2, 0, 0, 1, 2, 1, 0])
-LAA = {
-    f"{how}, {' '.join(sites)}": [read_method({"method": "laa", "implementation": how, "sites": sites})]
-    for how in ("reference", "gathered", "grouped")
+LAA_PRODUCTS = {
+    f"{product.__name__}, {' '.join(sites)}": (product, [read_method({"method": "laa", "sites": sites})])
+    for product in (gathered, grouped)
     for sites in (["enc.self"], ["dec.self"], ["dec.cross"], ["enc.self", "dec.self", "dec.cross"])
 }
 
@@ -33,14 +35,19 @@ class FixedDropout(nn.Dropout):
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("name", [*COMBINATIONS, *LAA])
+@pytest.mark.parametrize("name", [*COMBINATIONS, *LAA_PRODUCTS])
 def test_it_is_what_its_equations_say(name: str, norm: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nn.Dropout, "forward", FixedDropout.forward)
-    model = tiny_model({**COMBINATIONS, **LAA}[name], norm=norm).train(train)
+    product, settings = LAA_PRODUCTS[name] if name in LAA_PRODUCTS else (times, COMBINATIONS[name])
+    model = tiny_model(settings, norm=norm).train(train)
+    for _, method in model.guidance.items():
+        if isinstance(method, LAA):
+            method.product = product
     batch = random_batch(model, size=len(DRAWN))
     assert len(set(batch.lang_B.tolist())) > 1
     scored_BT = batch.label_BT != PAD
-    fast_NV = model(batch.source_BS, batch.input_BT, batch.lang_B, DRAWN)[scored_BT]
+    hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=DRAWN)
+    fast_NV = model.logits(hidden.decoder)[scored_BT]
     plain = []
     for row, (language, drawn) in enumerate(zip(batch.lang_B.tolist(), DRAWN.tolist(), strict=True)):
         source_S, input_T = (ids[row][ids[row] != PAD] for ids in (batch.source_BS, batch.input_BT))

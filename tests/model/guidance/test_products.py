@@ -97,12 +97,12 @@ def test_a_table_that_is_used_often_has_one_gradient(order: list[int], monkeypat
     torch.manual_seed(0)
     x_N1D, matrix_LDD = torch.randn(4, 1, 8, dtype=torch.bfloat16), torch.randn(3, 8, 8, dtype=torch.bfloat16)
     matrix_LDD.requires_grad_()
-    choice, handed_on = Choice.of(torch.tensor(order), 3, in_order=order == sorted(order)), []
-    add = products.Tally.add
-    monkeypatch.setattr(products.Tally, "add", lambda *given: handed_on.append(add(*given)) or handed_on[-1])
+    choice, taken = Choice.of(torch.tensor(order), 3, in_order=order == sorted(order)), []
+    take = products.GradientAccumulator.take
+    monkeypatch.setattr(products.GradientAccumulator, "take", lambda self: taken.append(take(self)) or taken[-1])
     uses = [grouped(x_N1D, matrix_LDD, choice) for _ in range(3)]
     (gradient,) = torch.autograd.grad(sum(use.float().sum() for use in uses), matrix_LDD)
-    assert [each is None for each in handed_on] == [True, True, False]
+    assert len(taken) == 1, "one gradient for all uses"
     expected = torch.zeros(3, 8).index_add_(0, torch.tensor(order), x_N1D[:, 0].float())[:, :, None].expand(3, 8, 8)
     torch.testing.assert_close(gradient.float(), 3 * expected, rtol=0.05, atol=0.05)
 
@@ -138,24 +138,22 @@ def test_a_gpu_groups_in_one_kernel() -> None:
         torch.testing.assert_close(mine, theirs, rtol=0.02, atol=0.02 * float(theirs.abs().max()))
 
 
-def test_gradients_of_a_table_are_added_up_once() -> None:
-    """Over all uses, and again in another backward pass."""
-    tally = products.Tally().another().another().another()
-    belongs = torch.tensor([[1.0, 1, 0], [0, 0, 1]])
-    uses = [torch.randn(3, 2, 2) for _ in range(3)]
-    expected = torch.einsum("lp,pde->lde", belongs, sum(uses))
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_use_outside_the_loss_loses_no_gradient(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient is that of the uses that take part in the loss, also in a second backward pass."""
+    monkeypatch.setattr(products, "_one_kernel", lambda x, matrix: True)
+    torch.manual_seed(0)
+    x_N1D, table = torch.randn(4, 1, 8, dtype=torch.bfloat16), torch.randn(3, 8, 8, dtype=torch.bfloat16)
+    table.requires_grad_()
+    index = torch.tensor([0, 1, 1, 2])
+    choice = Choice.of(index, 3, in_order=True)
+    matrix = table.mT if transposed else table
+    first, unused, last = (grouped((n + 1) * x_N1D, matrix, choice).float().sum() for n in range(3))
+    assert unused.requires_grad
+    expected = torch.autograd.grad((4 * x_N1D @ matrix[index]).float().sum(), table)[0]
     for _ in range(2):
-        first, second, last = (tally.add(parts, belongs) for parts in uses)
-        assert first is None
-        assert second is None
-        torch.testing.assert_close(last, expected)
-
-
-def test_a_use_without_a_part_in_the_loss_is_told() -> None:
-    tally = products.Tally().another().another()
-    assert tally.add(torch.ones(2, 3, 3), torch.eye(2)) is None
-    with pytest.warns(RuntimeWarning, match="1 of the 2 uses of a table by language had no part in the loss"):
-        del tally
+        (gradient,) = torch.autograd.grad(first + last, table, retain_graph=True)
+        torch.testing.assert_close(gradient.float(), expected.float(), rtol=0.05, atol=0.05)
 
 
 @pytest.mark.gpu

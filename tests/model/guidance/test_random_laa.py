@@ -18,7 +18,7 @@ def test_every_forward_draws_anew_and_a_seed_repeats_it() -> None:
     def run(seed: int | None = None) -> torch.Tensor:
         if seed is not None:
             torch.manual_seed(seed)
-        result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B)
+        result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
         return result
 
     first, second = run(1), run()

@@ -8,7 +8,6 @@ Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -33,7 +32,7 @@ class Choice:
     """The rows in the order of their numbers; nothing where they are in order already."""
     ends_L: Tensor
     """How many of the ordered rows belong to each number and those below it."""
-    _tallies: dict[tuple[int, tuple[int, ...]], Tally] = field(default_factory=dict, repr=False, compare=False)
+    _tables: dict[tuple[int, tuple[int, ...]], SharedTable] = field(default_factory=dict, repr=False, compare=False)
     _pieces: dict[int, Pieces] = field(default_factory=dict, repr=False, compare=False)
     _ordered: list[tuple[Choice, Tensor]] = field(default_factory=list, repr=False, compare=False)
 
@@ -82,9 +81,14 @@ class Choice:
             self._pieces[most] = Pieces(ends_P, number_L1 == of_P)
         return self._pieces[most]
 
-    def tally(self, table: Tensor) -> Tally:
-        """What adds up the gradients of a table over all its uses with this choice; a transposed one has its own."""
-        return self._tallies.setdefault((table.data_ptr(), table.stride()), Tally())
+    def shared(self, table: Tensor) -> SharedTable:
+        """The table with an accumulator for its gradient, the same for all uses; a transposed table has its own."""
+        key = table.data_ptr(), table.stride()
+        if key not in self._tables:
+            accumulator = GradientAccumulator()
+            collected: Tensor = _CollectGradient.apply(table, accumulator)  # type: ignore[no-untyped-call]
+            self._tables[key] = SharedTable(collected, accumulator)
+        return self._tables[key]
 
     def put_in_order(self, x: Tensor) -> Tensor:
         """Something that has a row for each sentence, in order."""
@@ -190,8 +194,9 @@ def linear_by_language(x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, added:
         y_BTE = linear_by_language(choice.put_in_order(x_BTD), weight_ED, half_ED, in_order)
         return None if y_BTE is None else choice.put_back(y_BTE)
     x_ND, ends = x_BTD.flatten(0, 1), (choice.ends_L.to(torch.int32), *choice.pieces(PIECE))
+    matrix_LED, accumulator = choice.shared(matrix_LED)
     tables = half_ED, weight_ED, matrix_LED
-    y_NE: Tensor = LinearByLanguage.apply(x_ND, *tables, *ends, choice.tally(matrix_LED))  # type: ignore[no-untyped-call]
+    y_NE: Tensor = LinearByLanguage.apply(x_ND, *tables, *ends, accumulator)  # type: ignore[no-untyped-call]
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
@@ -208,10 +213,10 @@ class LinearByLanguage(torch.autograd.Function):
         ends_L: Tensor,
         ends_P: Tensor,
         belongs_LP: Tensor,
-        tally: Tally,
+        accumulator: GradientAccumulator,
     ) -> Tensor:
         """Keep the sums."""
-        both_LED, ctx.tally = _added_to_each(matrix_LED, half_ED), tally.another()
+        both_LED, ctx.accumulator = _added_to_each(matrix_LED, half_ED), accumulator
         ctx.save_for_backward(x_ND, both_LED, ends_L, ends_P, belongs_LP)
         return _product(x_ND, both_LED.mT, ends_L)
 
@@ -222,14 +227,15 @@ class LinearByLanguage(torch.autograd.Function):
         gradient_NE = gradient_NE.contiguous()
         dx_ND = _product(gradient_NE, both_LED, ends_L)
         parts_PED, belongs_LP = _parts(gradient_NE, x_ND, *pieces)
-        dmatrix_LED = ctx.tally.add(parts_PED, belongs_LP)
-        return dx_ND, None, parts_PED.sum(dim=0, dtype=torch.float32), dmatrix_LED, None, None, None, None
+        ctx.accumulator.add(parts_PED, belongs_LP)
+        return dx_ND, None, parts_PED.sum(dim=0, dtype=torch.float32), None, None, None, None, None
 
 
 def _on_tensor_cores(x_ND: Tensor, matrix_LDE: Tensor, choice: Choice) -> Tensor:
     """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
     ends = choice.ends_L.to(torch.int32), *choice.pieces(PIECE)
-    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends, choice.tally(matrix_LDE))  # type: ignore[no-untyped-call]
+    matrix_LDE, accumulator = choice.shared(matrix_LDE)
+    y_NE: Tensor = _OneKernel.apply(x_ND, matrix_LDE, *ends, accumulator)  # type: ignore[no-untyped-call]
     return y_NE
 
 
@@ -248,10 +254,10 @@ class _OneKernel(torch.autograd.Function):
         ends_L: Tensor,
         ends_P: Tensor,
         belongs_LP: Tensor,
-        tally: Tally,
+        accumulator: GradientAccumulator,
     ) -> Tensor:
         ctx.save_for_backward(x_ND, matrix_LDE, ends_L, ends_P, belongs_LP)
-        ctx.tally = tally.another()
+        ctx.accumulator = accumulator
         return _product(x_ND, matrix_LDE, ends_L)
 
     @staticmethod
@@ -259,12 +265,11 @@ class _OneKernel(torch.autograd.Function):
         x_ND, matrix_LDE, ends_L, *pieces = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
         dx_ND = _product(gradient_NE, matrix_LDE.mT, ends_L)
-        if matrix_LDE.stride(-1) == 1:
-            dmatrix_LDE = ctx.tally.add(*_parts(x_ND, gradient_NE, *pieces))
-        else:  # a transposed table gets a transposed one
-            dmatrix_LED = ctx.tally.add(*_parts(gradient_NE, x_ND, *pieces))
-            dmatrix_LDE = None if dmatrix_LED is None else dmatrix_LED.mT
-        return dx_ND, dmatrix_LDE, None, None, None, None
+        if _is_transposed(matrix_LDE):  # its gradient is transposed too
+            ctx.accumulator.add(*_parts(gradient_NE, x_ND, *pieces))
+        else:
+            ctx.accumulator.add(*_parts(x_ND, gradient_NE, *pieces))
+        return dx_ND, None, None, None, None, None
 
 
 def _product(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:
@@ -291,35 +296,58 @@ def _parts(x_ND: Tensor, y_NE: Tensor, ends_P: Tensor, belongs_LP: Tensor) -> tu
     return parts_PDE, belongs_LP.to(x_ND.dtype)
 
 
-class Tally:
-    """Adds up the gradients of a table that is used many times, and hands them on once.
+class GradientAccumulator:
+    """Sums the gradients of a table over all its uses, by language and in place.
 
-    One after the other, each would be written, and read again to be added. All uses must have a part in the loss; if
-    one has not, the others are lost, and a warning says so.
+    Otherwise each use would write a gradient of the size of the table, and autograd would read them all to add them.
     """
 
     def __init__(self) -> None:
-        self.uses = self.seen = 0
-        self.sum_LF: Tensor | None = None
+        self.sum_LDE: Tensor | None = None
 
-    def __del__(self) -> None:
-        if self.sum_LF is not None:
-            lost = f"{self.uses - self.seen} of the {self.uses} uses of a table by language had no part in the loss"
-            warnings.warn(f"{lost}, so the table has no gradient.", RuntimeWarning, stacklevel=2)
+    def add(self, parts_PDE: Tensor, belongs_LP: Tensor) -> None:
+        """Add the gradient of one use, given in parts and the language of each part."""
+        parts_PF = parts_PDE.flatten(1)
+        if self.sum_LDE is None:
+            self.sum_LDE = (belongs_LP @ parts_PF).view(-1, *parts_PDE.shape[1:])
+        else:
+            self.sum_LDE.view(len(self.sum_LDE), -1).addmm_(belongs_LP, parts_PF)
 
-    def another(self) -> Tally:
-        """Count a use."""
-        self.uses += 1
-        return self
-
-    def add(self, parts_PDE: Tensor, belongs_LP: Tensor) -> Tensor | None:
-        """Add the parts of one use, by language; returns the gradient when it is the last one."""
-        parts_PF, self.seen = parts_PDE.flatten(1), self.seen + 1
-        self.sum_LF = belongs_LP @ parts_PF if self.sum_LF is None else self.sum_LF.addmm_(belongs_LP, parts_PF)
-        if self.seen < self.uses:
-            return None
-        sum_LDE, self.sum_LF, self.seen = self.sum_LF.view(-1, *parts_PDE.shape[1:]), None, 0
+    def take(self) -> Tensor | None:
+        """The sum of the gradients since the last call."""
+        sum_LDE, self.sum_LDE = self.sum_LDE, None
         return sum_LDE
+
+
+class SharedTable(NamedTuple):
+    """A table that is used many times, and what accumulates its gradient."""
+
+    table: Tensor
+    accumulator: GradientAccumulator
+
+
+class _CollectGradient(torch.autograd.Function):
+    """The identity, between a table and its uses.
+
+    Autograd runs a node after all its uses that take part in the loss, whichever these are. So the backward pass here
+    finds the complete sum in the accumulator, and no gradient can be lost.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, accumulator: GradientAccumulator) -> Tensor:
+        ctx.accumulator, ctx.transposed = accumulator, _is_transposed(table)
+        ctx.set_materialize_grads(False)
+        return table.view_as(table)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, None]:
+        assert gradient is None, "all uses add to the accumulator"
+        total = ctx.accumulator.take()
+        return total.mT if total is not None and ctx.transposed else total, None
+
+
+def _is_transposed(table: Tensor) -> bool:
+    return table.stride(-1) != 1
 
 
 def _segments(x_ND: Tensor, matrix_LDE: Tensor, ends_L: Tensor) -> Tensor:

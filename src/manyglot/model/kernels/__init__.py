@@ -1,12 +1,29 @@
-"""Kernels for a GPU, in Triton; whoever uses them has a plain way beside it. Those of training are differentiable."""
+"""Triton kernels for a GPU. Every caller has a plain PyTorch path beside them; training kernels are differentiable."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
 
+import torch
+from torch import Tensor
+
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+
 
 @cache
 def have_kernels() -> bool:
-    """Whether kernels can be used, if there is a GPU."""
+    """Whether Triton is installed, so that a GPU can run kernels."""
     return find_spec("triton") is not None
+
+
+def kernel_dtype(x: Tensor) -> torch.dtype | None:
+    """The data type of autocast in which kernels would compute on x's device; None where no kernels apply."""
+    if not (x.is_cuda and have_kernels() and torch.is_autocast_enabled("cuda")):
+        return None
+    return torch.get_autocast_dtype("cuda")
+
+
+def accepts(x: Tensor) -> bool:
+    """Whether kernels accept x: on a GPU and in half precision."""
+    return x.is_cuda and x.dtype in HALF_PRECISION and have_kernels()

@@ -21,8 +21,8 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.batches.packing import LONG, SHORT
+from manyglot.model.kernels.arguments import PackedMask
 from manyglot.model.kernels.sums import sum_of_parts
-from manyglot.model.operations import Sight
 
 
 @triton.jit
@@ -185,14 +185,14 @@ class SelfAttention(torch.autograd.Function):
         key_D: Tensor,
         value_D: Tensor,
         term_ND: Tensor | None,
-        sight: Sight,
+        mask: PackedMask,
         num_heads: int,
     ) -> Tensor:
         """Keep the inputs."""
         z_ND = qkv_NC.new_empty((len(qkv_NC), qkv_NC.shape[1] // 3))
-        _run_forward(_Inputs(qkv_NC.chunk(3, dim=1), (term_ND, term_ND)), z_ND, sight, num_heads)
+        _run_forward(_Inputs(qkv_NC.chunk(3, dim=1), (term_ND, term_ND)), z_ND, mask, num_heads)
         ctx.save_for_backward(qkv_NC, term_ND)
-        ctx.constants = sight, num_heads
+        ctx.constants = mask, num_heads
         return z_ND
 
     @staticmethod
@@ -222,15 +222,15 @@ class CrossAttention(torch.autograd.Function):
         value_D: Tensor,
         term_ND: Tensor | None,
         term_MD: Tensor | None,
-        sight: Sight,
+        mask: PackedMask,
         num_heads: int,
         place: Callable[[Tensor], Tensor] = torch.empty_like,
     ) -> Tensor:
         """Keep the inputs."""
         z_ND = torch.empty_like(q_ND)
-        _run_forward(_Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD)), z_ND, sight, num_heads)
+        _run_forward(_Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD)), z_ND, mask, num_heads)
         ctx.save_for_backward(q_ND, kv_MC, term_ND, term_MD)
-        ctx.constants, ctx.place = (sight, num_heads), place
+        ctx.constants, ctx.place = (mask, num_heads), place
         return z_ND
 
     @staticmethod
@@ -260,26 +260,26 @@ class _Inputs(NamedTuple):
         """From a row to the next."""
         return [x.stride(0) for x in self.tensors()]
 
-    def constants(self, sight: Sight, num_heads: int) -> dict[str, Any]:
+    def constants(self, mask: PackedMask, num_heads: int) -> dict[str, Any]:
         """What a kernel is compiled for."""
         width = self.values[0].shape[1] // num_heads
         return {
             "scale": width**-0.5,
             "WIDTH": width,
-            "CAUSAL": sight.causal,
+            "CAUSAL": mask.causal,
             "TERM_Q": self.terms[0] is not None,
             "TERM_K": self.terms[1] is not None,
             "COLUMNS": max(16, triton.next_power_of_2(width)),
         }
 
 
-def _run_forward(inputs: _Inputs, z_ND: Tensor, sight: Sight, num_heads: int) -> None:
-    strides, constants = [*inputs.strides(), z_ND.stride(0)], inputs.constants(sight, num_heads)
+def _run_forward(inputs: _Inputs, z_ND: Tensor, mask: PackedMask, num_heads: int) -> None:
+    strides, constants = [*inputs.strides(), z_ND.stride(0)], inputs.constants(mask, num_heads)
     with _streams(z_ND.device) as streams:
-        for (groups_G4, tile), stream in zip(_tiles(sight), streams, strict=False):
+        for (groups_G4, tile), stream in zip(_tiles(mask), streams, strict=False):
             with stream:
                 _attend_forward[(len(groups_G4), num_heads)](
-                    *inputs.tensors(), z_ND, groups_G4, *_sentences(sight), *strides, **tile, **constants
+                    *inputs.tensors(), z_ND, groups_G4, *_sentences(mask), *strides, **tile, **constants
                 )
 
 
@@ -288,21 +288,21 @@ def _run_backward(
     grad_ND: Tensor,
     gradients: tuple[Tensor, ...],
     dterm_ND: Tensor | None,
-    sight: Sight,
+    mask: PackedMask,
     num_heads: int,
 ) -> Tensor:
     """Fill in the gradients; return those of the biases of query and value."""
     outputs = [grad_ND.contiguous(), *gradients, grad_ND if dterm_ND is None else dterm_ND]
     strides = [*inputs.strides(), *(x.stride(0) for x in outputs)]
-    constants = inputs.constants(sight, num_heads) | {"SHARED_TERM": dterm_ND is not None}
-    num_groups = [len(groups_G4) for groups_G4, _ in _tiles(sight)]
+    constants = inputs.constants(mask, num_heads) | {"SHARED_TERM": dterm_ND is not None}
+    num_groups = [len(groups_G4) for groups_G4, _ in _tiles(mask)]
     sums_G2D = torch.empty((sum(num_groups), 2, grad_ND.shape[1]), dtype=torch.float32, device=grad_ND.device)
     places = sums_G2D.split(num_groups)
     with _streams(grad_ND.device) as streams:
-        for (groups_G4, tile), sums, stream in zip(_tiles(sight), places, streams, strict=False):
+        for (groups_G4, tile), sums, stream in zip(_tiles(mask), places, streams, strict=False):
             with stream:
                 _attend_backward[(len(groups_G4), num_heads)](
-                    *inputs.tensors(), *outputs, sums, groups_G4, *_sentences(sight), *strides, **tile, **constants
+                    *inputs.tensors(), *outputs, sums, groups_G4, *_sentences(mask), *strides, **tile, **constants
                 )
     return sum_of_parts(sums_G2D)
 
@@ -324,14 +324,14 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _tiles(sight: Sight) -> Iterator[tuple[Tensor, dict[str, int]]]:
+def _tiles(mask: PackedMask) -> Iterator[tuple[Tensor, dict[str, int]]]:
     """The groups, with the size of their tile and what suits it."""
-    short_G4, long_G4 = sight.groups
+    short_G4, long_G4 = mask.groups
     if len(long_G4):  # first: each takes longest
         yield long_G4, {"TILE": LONG, "num_warps": 8}
     if len(short_G4):
         yield short_G4, {"TILE": SHORT, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
 
 
-def _sentences(sight: Sight) -> tuple[Tensor, Tensor]:
-    return sight.query.sentence_N, sight.key.sentence_N
+def _sentences(mask: PackedMask) -> tuple[Tensor, Tensor]:
+    return mask.query.sentence_N, mask.key.sentence_N

@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from manyglot.model.kernels.arguments import DropoutMask
 from manyglot.model.kernels.norm import BACKWARD, FORWARD, constants_of, norm_gradient, normed_rows, partial_sums
 from manyglot.model.kernels.random import kept
 from manyglot.model.kernels.sums import sum_of_parts
-from manyglot.model.operations import Dropped
 
 
 @triton.jit(do_not_specialize=["num_rows", "site", "threshold"])
@@ -129,7 +129,7 @@ class Embed(torch.autograd.Function):
         factor: float,
         padding: int,
         eps: float,
-        dropout: Dropped,
+        dropout: DropoutMask,
         dtype: torch.dtype,
     ) -> Tensor:
         """Keep the sum and its statistics."""

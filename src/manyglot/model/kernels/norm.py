@@ -16,9 +16,10 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.model.guidance.products import Choice
+from manyglot.model.kernels.arguments import DropoutMask
 from manyglot.model.kernels.random import kept
 from manyglot.model.kernels.sums import sum_of_parts
-from manyglot.model.operations import Branch, Dropped
+from manyglot.model.sublayer import SublayerOutput
 
 FORWARD = {"ROWS": 4, "num_warps": 4}
 BACKWARD = {"ROWS": 1, "num_warps": 2}
@@ -128,16 +129,16 @@ def _sum_kernel(
 
 
 def sum_norm(
-    x: Tensor, branch: Branch, gain: Tensor, shift: Tensor, eps: float, language_B: Tensor | None = None
+    x: Tensor, output: SublayerOutput, gain: Tensor, shift: Tensor, eps: float, language_B: Tensor | None = None
 ) -> Tensor:
     """LN(x + y), where nobody asks for gradients."""
-    y = branch.y if branch.bias is None else branch.y + branch.bias
+    y = output.y if output.bias is None else output.y + output.bias
     width, out = x.shape[-1], torch.empty_like(x, memory_format=torch.contiguous_format)
-    num_rows, term = x.numel() // width, y if branch.term is None else branch.term
+    num_rows, term = x.numel() // width, y if output.term is None else output.term
     each = 1 if language_B is None else num_rows // len(language_B)
     _sum_kernel[(triton.cdiv(num_rows, FORWARD["ROWS"]),)](
         x.contiguous(), y.contiguous(), term.contiguous(), gain, shift, x if language_B is None else language_B, out,
-        num_rows, each, eps, WIDTH=width, COLUMNS=triton.next_power_of_2(width), TERM=branch.term is not None,
+        num_rows, each, eps, WIDTH=width, COLUMNS=triton.next_power_of_2(width), TERM=output.term is not None,
         BY_LANGUAGE=language_B is not None, **FORWARD,
     )  # fmt: skip
     return out
@@ -227,7 +228,7 @@ class AddNorm(torch.autograd.Function):
         gain: Tensor,
         shift: Tensor,
         eps: float,
-        dropout: Dropped,
+        dropout: DropoutMask,
         choice: Choice | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Keep the sum and its statistics. With a choice, which has to be in order, gain and shift are tables."""
@@ -273,16 +274,16 @@ class AddNorm(torch.autograd.Function):
         return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain, dshift, None, None, None
 
 
-def constants_of(width: int, dropout: Dropped) -> dict[str, Any]:
+def constants_of(width: int, dropout: DropoutMask) -> dict[str, Any]:
     """What kernels with dropout are told of it, and of the width."""
     return {
         "seed_ptr": dropout.seed,
         "site": dropout.site,
-        "threshold": round(dropout.share * 2**32),
-        "grow": 1 / (1 - dropout.share),
+        "threshold": round(dropout.probability * 2**32),
+        "grow": 1 / (1 - dropout.probability),
         "WIDTH": width,
         "COLUMNS": triton.next_power_of_2(width),
-        "DROPOUT": dropout.share > 0,
+        "DROPOUT": dropout.probability > 0,
     }
 
 

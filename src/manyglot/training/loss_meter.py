@@ -14,18 +14,18 @@ from torch import Tensor
 
 from manyglot.batches.loader import Planned
 from manyglot.errors import ManyglotError
-from manyglot.training.loss import Sums
+from manyglot.training.loss import LossParts, Sums
 
 
-class Losses:
-    """Adds up the losses of updates. Those of a GPU are looked at an update later, so that it need not wait for us."""
+class LossMeter:
+    """Sums the losses of updates. Losses of a GPU are read one update later, so that the GPU never waits."""
 
     def __init__(self, run: Path, sums: Sums | None = None) -> None:
         self.run, self.sums = run, sums or Sums()
         self._waiting: list[tuple[int, Sequence[Planned], Tensor, torch.cuda.Event | None]] = []
 
     def add(self, step: int, batches: Sequence[Planned], losses: Tensor) -> None:
-        """Note the smoothed loss, that of the alignment and the negative log-likelihoods of an update."""
+        """Add the loss vector of an update."""
         ready = None
         if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
             fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
@@ -41,15 +41,15 @@ class Losses:
 
     def _look(self, later: int) -> None:
         while len(self._waiting) > later:
-            step, batches, losses, ready = self._waiting.pop(0)
+            step, batches, vector, ready = self._waiting.pop(0)
             if ready is not None:
                 ready.synchronize()
             tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
-            (loss, *aligned), nll = losses[: -len(tokens_L)].tolist(), losses[-len(tokens_L) :].tolist()
-            if not all(map(math.isfinite, (loss, *aligned))):
+            loss = LossParts.from_vector(vector, num_languages=len(tokens_L))
+            if not (math.isfinite(loss.smoothed) and math.isfinite(loss.alignment or 0.0)):
                 raise ManyglotError(self._complaint(step, batches))
             source_tokens = sum(batch.num_source_tokens() for batch in batches)
-            self.sums += Sums(loss, nll, tokens_L.tolist(), source_tokens, *aligned)
+            self.sums += Sums(loss.smoothed, loss.nll, tokens_L.tolist(), source_tokens, loss.alignment)
 
     def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
         """Say what was in the update, and write all of it to a file."""

@@ -1,0 +1,202 @@
+"""The static key-value cache of continuous batching, and the decoder that runs on it.
+
+The cache has a fixed number of slots, each with room for the beams of one sentence. Sentences come and go, slots are at
+different positions, and no key or value ever moves: a beam records which beam of its slot decoded each earlier
+position (its ancestors), and a slot records where the source of its sentence starts. So no shape ever changes, and a
+CUDA graph can replay a decoding step.
+
+Shape letters: B slots, K beams, N = B·K rows, T positions per slot, D model width, C = 3D, H heads of width W, M tokens
+of all sources, S sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from manyglot.model.executor import AttentionWeights, Executor, Memory
+from manyglot.model.guidance.base import Guidance, Target
+from manyglot.model.kernels import have_kernels
+from manyglot.model.layers import DecoderLayer
+from manyglot.model.padded import add_term
+from manyglot.model.transformer import Transformer
+
+
+@dataclass
+class Slots:
+    """The sentence in each slot, and how far its decoding is."""
+
+    sentence_B: Tensor
+    num_decoded_B: Tensor
+    """Decoded positions of each slot."""
+    ancestor_BKT: Tensor
+    """For each beam and position, the beam of the slot that decoded it."""
+    order_B: Tensor
+    """The order in which a step processes the slots."""
+
+    @classmethod
+    def allocate(cls, num_slots: int, beam_size: int, num_positions: int, device: torch.device) -> Slots:
+        """Slots at position 0 of sentence 0."""
+        zeros_B = torch.zeros(num_slots, dtype=torch.long, device=device)
+        ancestor_BKT = torch.zeros(num_slots, beam_size, num_positions, dtype=torch.int16, device=device)
+        return cls(zeros_B, zeros_B.clone(), ancestor_BKT, torch.arange(num_slots, device=device))
+
+    @property
+    def beam_size(self) -> int:
+        """Beams per slot."""
+        return self.ancestor_BKT.shape[1]
+
+
+@dataclass
+class SourceSpans:
+    """Where each sentence's tokens are among the tokens of all sources."""
+
+    start_S: Tensor
+    length_S: Tensor
+
+
+@dataclass
+class StaticSelfKV:
+    """The keys and values of one self-attention."""
+
+    slots: Slots
+    weight_CD: Tensor
+    """The joint projection to query, key and value."""
+    bias_C: Tensor
+    key_BKTD: Tensor
+    value_BKTD: Tensor
+
+    def project(self, x_ND: Tensor) -> Tensor:
+        """Query, key and value side by side."""
+        return F.linear(x_ND, self.weight_CD, self.bias_C)
+
+    def attend(self, qkv_NC: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
+        """Write the keys and values of a new position and attend to all; rows are in the slots' order.
+
+        The term of guidance is added to query, key and value.
+        """
+        slots, both = self.slots, (self.key_BKTD, self.value_BKTD)
+        if qkv_NC.is_cuda and have_kernels():
+            from manyglot.model.kernels.slots import attend_past
+
+            return attend_past(qkv_NC, term_ND, both, slots.ancestor_BKT, slots.num_decoded_B, slots.order_B, num_heads)
+        q_BKD, k_BKD, v_BKD = (
+            add_term(x, term_ND).view(len(slots.num_decoded_B), slots.beam_size, -1) for x in qkv_NC.chunk(3, dim=1)
+        )
+        slot_B, now_B11 = slots.order_B, slots.num_decoded_B[slots.order_B][:, None, None]
+        for all_BKTD, new_BKD in zip(both, (k_BKD, v_BKD), strict=True):
+            all_BKTD[slot_B, :, slots.num_decoded_B[slot_B]] = new_BKD
+        position_T = torch.arange(slots.ancestor_BKT.shape[2], device=qkv_NC.device)
+        beam_K1 = torch.arange(slots.beam_size, device=qkv_NC.device)[:, None]
+        beam_BKT = torch.where(position_T == now_B11, beam_K1, slots.ancestor_BKT[slot_B].long())
+        k_BKTD, v_BKTD = (each[slot_B[:, None, None], beam_BKT, position_T] for each in both)
+        return _attend(q_BKD, k_BKTD, v_BKTD, position_T <= now_B11, num_heads)
+
+
+@dataclass
+class StaticCrossKV:
+    """The keys and values of one cross-attention, for all sources one after the other."""
+
+    slots: Slots
+    sources: SourceSpans
+    key_MD: Tensor
+    value_MD: Tensor
+
+    def attend(self, q_ND: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
+        """Attend to the source of each slot's sentence; the term of guidance is added to the query."""
+        slots, sources, both = self.slots, self.sources, (self.key_MD, self.value_MD)
+        if q_ND.is_cuda and have_kernels():
+            from manyglot.model.kernels.slots import attend_sources
+
+            where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
+            return attend_sources(q_ND, term_ND, both, *where, num_heads)
+        sentence_B = slots.sentence_B[slots.order_B]
+        start_B, length_B = sources.start_S[sentence_B], sources.length_S[sentence_B]
+        position_T = torch.arange(int(length_B.max()), device=q_ND.device)
+        mask_B1T = position_T < length_B[:, None, None]
+        token_B1T = (start_B[:, None, None] + position_T) * mask_B1T
+        q_BKD = add_term(q_ND, term_ND).view(len(sentence_B), slots.beam_size, -1)
+        return _attend(q_BKD, self.key_MD[token_B1T], self.value_MD[token_B1T], mask_B1T, num_heads)
+
+
+def _attend(q_BKD: Tensor, k_BKTD: Tensor, v_BKTD: Tensor, mask_BKT: Tensor, num_heads: int) -> Tensor:
+    """softmax(q k^T / sqrt(W)) v, where each beam, or each slot, has its own keys and values."""
+    q_BKHW, k_BKTHW, v_BKTHW = (x.view(*x.shape[:-1], num_heads, -1) for x in (q_BKD, k_BKTD, v_BKTD))
+    score_BKTH = (q_BKHW[:, :, None] * k_BKTHW).sum(dim=-1) * q_BKHW.shape[-1] ** -0.5
+    weight_BKTH = score_BKTH.masked_fill(~mask_BKT[..., None], -torch.inf).softmax(dim=2)
+    z_BKHW: Tensor = (weight_BKTH[..., None] * v_BKTHW).sum(dim=2)
+    return z_BKHW.view(-1, q_BKD.shape[-1])
+
+
+@dataclass
+class StaticKVCache:
+    """The keys and values of all decoder layers."""
+
+    slots: Slots
+    self_attention: list[StaticSelfKV]
+    cross_attention: list[StaticCrossKV]
+
+    @classmethod
+    def allocate(cls, model: Transformer, slots: Slots, sources: SourceSpans, num_source_tokens: int) -> StaticKVCache:
+        """An empty cache for these slots."""
+        weight, width = model.embedding.weight, model.settings.width
+        past, self_attention, cross_attention = slots.ancestor_BKT.shape, [], []
+        for layer in _decoder_layers(model):
+            projections = layer.self_attention.query, layer.self_attention.key, layer.self_attention.value
+            weight_CD, bias_C = torch.cat([p.weight for p in projections]), torch.cat([p.bias for p in projections])
+            both = [weight.new_zeros(*past, width) for _ in range(2)]
+            self_attention.append(StaticSelfKV(slots, weight_CD, bias_C, *both))
+            both = [weight.new_zeros(num_source_tokens, width) for _ in range(2)]
+            cross_attention.append(StaticCrossKV(slots, sources, *both))
+        return cls(slots, self_attention, cross_attention)
+
+    def write_sources(self, model: Transformer, memory: Memory, start: int) -> int:
+        """Write the keys and values of encoded sources without padding, from token `start`; return where they end."""
+        assert memory.mask_B11S is not None
+        token_n = memory.mask_B11S.flatten().nonzero()[:, 0]
+        end = start + len(token_n)
+        for layer, cache in zip(_decoder_layers(model), self.cross_attention, strict=True):
+            attention = layer.cross_attention
+            for projection, all_MD in ((attention.key, cache.key_MD), (attention.value, cache.value_MD)):
+                new_BSD = add_term(projection(memory.states_BSD), memory.term_BSD)
+                all_MD[start:end] = new_BSD.flatten(0, 1)[token_n]
+        return end
+
+    def rows_decoded(self) -> Tensor:
+        """The number of decoded positions of each row."""
+        return self.slots.num_decoded_B[self.slots.order_B].repeat_interleave(self.slots.beam_size)
+
+
+def _decoder_layers(model: Transformer) -> list[DecoderLayer]:
+    return [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
+
+
+class StaticCacheDecoder(Executor):
+    """The decoder of continuous batching: each row is the next token of one beam of one slot."""
+
+    def __init__(self, guidance: Guidance, target: Target, cache: StaticKVCache) -> None:
+        super().__init__(guidance, target)
+        self.cache = cache
+
+    def positions(self, ids_N1: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+        """Each row is at the position of its slot."""
+        return table(self.cache.slots.ancestor_BKT.shape[2])[self.cache.rows_decoded()][:, None]
+
+    def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+        """Attend to the earlier positions of the beam."""
+        cache = self.cache.self_attention[attention.point.layer]
+        qkv_NC = cache.project(x_N1D.flatten(0, 1))
+        return cache.attend(qkv_NC, _flatten(term_N1D), attention.num_heads)[:, None]
+
+    def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+        """Attend to the source of the slot's sentence."""
+        cache = self.cache.cross_attention[attention.point.layer]
+        return cache.attend(attention.query(x_N1D.flatten(0, 1)), _flatten(term_N1D), attention.num_heads)[:, None]
+
+
+def _flatten(x_N1D: Tensor | None) -> Tensor | None:
+    return None if x_N1D is None else x_N1D.flatten(0, 1)

@@ -1,0 +1,79 @@
+"""What flows between the sub-layers of a Transformer.
+
+A kernel can sum the gradients of its output where it computes them, but only if each use of that output is a tensor of
+its own. So the input of a sub-layer is the same tensor three times, and its output stays in parts until it is added to
+the residual.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyglot.model.guidance.base import NormTerms, Target
+from manyglot.model.guidance.products import Choice
+
+
+class SublayerInput(NamedTuple):
+    """Hidden states on their way into a sub-layer, once for each use."""
+
+    residual: Tensor
+    """For the residual connection around the sub-layer."""
+    states: Tensor
+    """For attention or feed-forward."""
+    guided: Tensor
+    """For the terms that guidance computes inside attention."""
+
+    @classmethod
+    def from_states(cls, x: Tensor) -> SublayerInput:
+        """The same tensor for every use."""
+        return cls(x, x, x)
+
+    def replaced(self, x: Tensor) -> SublayerInput:
+        """The states after a guidance hook, in their old data type: kernels accept no other."""
+        return self if x is self.residual else SublayerInput.from_states(x.to(self.residual.dtype))
+
+
+class SublayerOutput(NamedTuple):
+    """What a sub-layer adds to its residual: the sum y + bias + term, not yet summed."""
+
+    y: Tensor
+    bias: Tensor | None = None
+    term: Tensor | None = None
+
+    def total(self) -> Tensor:
+        """The sum of the parts."""
+        y = self.y if self.bias is None else self.y + self.bias
+        return y if self.term is None else y + self.term
+
+
+class GuidedNorm(NamedTuple):
+    """A layer norm whose gain and bias may depend on the target language of each row (LALN)."""
+
+    shared: nn.LayerNorm
+    terms: NormTerms | None
+    target: Target
+
+    def __call__(self, x_BTD: Tensor) -> Tensor:
+        """LN(x)."""
+        y_BTD: Tensor
+        if self.terms is None:
+            y_BTD = self.shared(x_BTD)
+            return y_BTD
+        gain_LD, bias_LD = self.gain_and_bias()
+        y_BTD = F.layer_norm(x_BTD, self.shared.normalized_shape, eps=self.shared.eps)
+        return y_BTD * self.target.take(gain_LD)[:, None] + self.target.take(bias_LD)[:, None]
+
+    def gain_and_bias(self) -> tuple[Tensor, Tensor]:
+        """Gain and bias: vectors, or contiguous tables with a row per language if guidance adds to them."""
+        gain, bias = self.shared.weight, self.shared.bias
+        if self.terms is None:
+            return gain, bias
+        return (gain + self.terms.gain_LD).contiguous(), (bias + self.terms.bias_LD).contiguous()
+
+    @property
+    def groups(self) -> Choice | None:
+        """The languages by which rows select their gain and bias, if these differ."""
+        return None if self.terms is None else self.target.language
