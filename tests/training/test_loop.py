@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.batches.packing import pack
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
+from manyglot.model.packing import pack
 from manyglot.training import loop
 from manyglot.training.distributed import Team
 from manyglot.training.log import read_log

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from manyglot import learning, workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.batches.packing import pack
 from manyglot.config import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
+from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss

@@ -19,12 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.batches.packing import LONG, Groups, Sentences
 from manyglot.model.cross_entropy import ChunkedCrossEntropy
 from manyglot.model.guidance.base import NormTerms, Target
 from manyglot.model.guidance.products import ByLanguage, Choice, linear_by_language, product_dtype
 from manyglot.model.halves import Halves
 from manyglot.model.kernels import have_kernels
+from manyglot.model.kernels.tiles import TileGroups, fits_tile
+from manyglot.model.packing import PackedSentences
 from manyglot.vocabulary.subwords import PAD
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -108,7 +109,7 @@ def _half(*weights: Tensor) -> Tensor:
 
 def embed(
     table: nn.Embedding,
-    sentences: Sentences,
+    sentences: PackedSentences,
     positions_PD: Tensor,
     factor: float,
     norm: nn.LayerNorm,
@@ -245,15 +246,15 @@ def add_norm(x: Tensor, branch: Branch, norm: Norm, dropout: nn.Dropout) -> Fork
 class Sight(NamedTuple):
     """Who sees whom among packed sentences."""
 
-    query: Sentences
-    key: Sentences
-    groups: Groups
+    query: PackedSentences
+    key: PackedSentences
+    groups: TileGroups[Tensor]
     causal: bool = False
 
     @property
     def fits(self) -> bool:
         """Whether each sentence fits into a tile of a kernel."""
-        return max(self.query.longest, self.key.longest) <= LONG
+        return fits_tile(max(self.query.max_length, self.key.max_length))
 
 
 def attend_self(
@@ -347,10 +348,10 @@ def _attend(q_ND: Tensor, k_MD: Tensor, v_MD: Tensor, sight: Sight, num_heads: i
     return z_BHTK.transpose(1, 2).flatten(2)[sight.query.sentence_N, sight.query.position_N]
 
 
-def _padded(x_ND: Tensor, sentences: Sentences) -> Tensor:
-    place_N = sentences.sentence_N.long() * sentences.longest + sentences.position_N
-    padded = x_ND.new_zeros(sentences.number * sentences.longest, x_ND.shape[1])
-    return padded.index_copy(0, place_N, x_ND).view(sentences.number, sentences.longest, -1)
+def _padded(x_ND: Tensor, sentences: PackedSentences) -> Tensor:
+    place_N = sentences.sentence_N.long() * sentences.max_length + sentences.position_N
+    padded = x_ND.new_zeros(sentences.num_sentences * sentences.max_length, x_ND.shape[1])
+    return padded.index_copy(0, place_N, x_ND).view(sentences.num_sentences, sentences.max_length, -1)
 
 
 def _heads(x_BTD: Tensor, num_heads: int) -> Tensor:

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.batches.packing import Packed, Sentences
 from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance import build_guidance
@@ -24,6 +23,7 @@ from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site
 from manyglot.model.guidance.products import Choice
 from manyglot.model.layers import DecoderLayer, EncoderLayer, ModelSettings
 from manyglot.model.operations import Fork, Sight, as_states, embed, packed_pass, project_memory
+from manyglot.model.packing import PackedBatch, PackedSentences
 from manyglot.model.slots import OfSources, Past, SlotCache, SlotLayer, Slots, Sources
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
@@ -171,11 +171,11 @@ class Transformer(nn.Module):
         source_BS, input_BT, target = source_BS[choice.order_B], input_BT[choice.order_B], target.in_order_of(choice)
         return choice.put_back(self.decode(input_BT, self.encode(source_BS, target), target))
 
-    def packed_hidden(self, batch: Packed, drawn_B: Tensor | None = None) -> Tensor:
+    def packed_hidden(self, batch: PackedBatch, drawn_B: Tensor | None = None) -> Tensor:
         """As `hidden`, for a batch without padding: the states of all tokens of the input, one after the other."""
         return self.packed_states(batch, drawn_B).hidden_ND
 
-    def packed_states(self, batch: Packed, drawn_B: Tensor | None = None) -> States:
+    def packed_states(self, batch: PackedBatch, drawn_B: Tensor | None = None) -> States:
         """The same, with what the encoder made of all that it read.
 
         To the hooks every token is a row, with the target language of its sentence.
@@ -189,22 +189,24 @@ class Transformer(nn.Module):
         attentions = [layer.cross_attention for layer in self.decoder if isinstance(layer, DecoderLayer)]
         return [(attention.key, attention.value) for attention in attentions]
 
-    def _packed_states(self, batch: Packed, drawn_B: Tensor | None) -> States:
+    def _packed_states(self, batch: PackedBatch, drawn_B: Tensor | None) -> States:
         encoded, source, read = batch.encoded, batch.source, batch.input
         target = self.target(batch.lang_B, drawn_B, in_order=True)
         x_M1D, of_tokens = self._embed_packed(encoded, self.encoder_norm), target.of_tokens(source.sentence_N)
-        assert not len(batch.pair_K) or not self.guidance.in_encoder, "answers have no target language"
+        assert not len(batch.aligned_source_K) or not self.guidance.in_encoder, (
+            "aligned targets have no target language"
+        )
         states = Fork.of(x_M1D)
         for layer in self.encoder:
-            states = layer(states, None, self.guidance, of_tokens, Sight(encoded, encoded, batch.encoder))
+            states = layer(states, None, self.guidance, of_tokens, Sight(encoded, encoded, batch.encoder_groups))
         encoded_M1D = self._encoded(states)
-        source_M1D = encoded_M1D[: len(source.ids_N)] if len(batch.pair_K) else encoded_M1D
+        source_M1D = encoded_M1D[: len(source.ids_N)] if len(batch.aligned_source_K) else encoded_M1D
         memory = self._memory(source_M1D, None, of_tokens)
-        if batch.sizes.fits:
+        if batch.shape.fits_tile:
             made = project_memory(memory.memory_BSD.flatten(0, 1), self._memory_readers())
             memory = replace(memory, keys_and_values=made)
         x_N1D, of_tokens = self._embed_packed(read, self.decoder_norm), target.of_tokens(read.sentence_N)
-        sights = Sight(read, read, batch.decoder, causal=True), Sight(read, source, batch.cross)
+        sights = Sight(read, read, batch.decoder_groups, causal=True), Sight(read, source, batch.cross_groups)
         states = Fork.of(x_N1D)
         for layer in self.decoder:
             states = layer(states, memory, self.guidance, of_tokens, None, sights)
@@ -270,8 +272,8 @@ class Transformer(nn.Module):
         x_BTD: Tensor = self.dropout(norm(self.embedding(ids_BT) * factor + position))
         return x_BTD
 
-    def _embed_packed(self, sentences: Sentences, norm: nn.LayerNorm) -> Tensor:
-        positions_PD, factor = self.positions(sentences.longest), math.sqrt(self.settings.width)
+    def _embed_packed(self, sentences: PackedSentences, norm: nn.LayerNorm) -> Tensor:
+        positions_PD, factor = self.positions(sentences.max_length), math.sqrt(self.settings.width)
         return embed(self.embedding, sentences, positions_PD, factor, norm, self.dropout)[:, None]
 
 

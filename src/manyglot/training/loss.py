@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from manyglot.batches.packing import Packed
 from manyglot.model.operations import cross_entropy
+from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
 from manyglot.training.alignment import AlignmentSettings, alignment_loss
 from manyglot.vocabulary.subwords import PAD
@@ -54,7 +54,7 @@ class Sums:
 
 
 def batch_loss(
-    model: Transformer, batch: Packed, label_smoothing: float, alignment: AlignmentSettings | None = None
+    model: Transformer, batch: PackedBatch, label_smoothing: float, alignment: AlignmentSettings | None = None
 ) -> Loss:
     """The loss of a batch, summed over its tokens."""
     encoded_MD, hidden_ND = model.packed_states(batch)
@@ -63,16 +63,16 @@ def batch_loss(
     if alignment is None:
         return Loss(smoothed, smoothed, nll_L, None)
     aligned = smoothed.new_zeros(())
-    if len(batch.pair_K):
+    if len(batch.aligned_source_K):
         aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
     return Loss(smoothed + alignment.weight * aligned, smoothed, nll_L, aligned)
 
 
-def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:
+def sentence_losses(model: Transformer, batch: PackedBatch) -> tuple[Tensor, Tensor]:
     """The negative log-likelihood of each sentence, and the number of its tokens that it is the sum of."""
     hidden_ND = model.packed_hidden(batch)
     _, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, 0.0)
-    zeros_B = nll_N.new_zeros(batch.input.number)
+    zeros_B = nll_N.new_zeros(batch.input.num_sentences)
     scored_N = (batch.label_N != PAD).to(nll_N.dtype)
     nll_B, tokens_B = (zeros_B.index_add(0, batch.input.sentence_N, each_N) for each_N in (nll_N, scored_N))
     return nll_B, tokens_B

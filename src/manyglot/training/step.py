@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half, must_fit
 from manyglot.model.kernels import have_kernels
+from manyglot.model.packing import PackedBatch, PackedShape, pack, split_by_length
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings, answers_of
+from manyglot.training.alignment import AlignmentSettings, aligned_targets
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
@@ -38,10 +38,10 @@ class Step(Protocol):
     keeps_gradients: bool
     """Whether gradients must stay in their place, to be set to zero and not to nothing."""
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """The batch in the form it is wanted, in one part or several."""
 
-    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
+    def __call__(self, parts: Sequence[PackedBatch], factor: float) -> Tensor:
         """Go forward and backward; return the smoothed loss, that of the alignment if there is one and, by target
         language, the negative log-likelihood."""
 
@@ -60,25 +60,25 @@ class PlainStep:
         alignment: AlignmentSettings | None = None,
     ) -> None:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
-        self.answers = None if alignment is None else answers_of(model, alignment)
+        self.aligned_targets = None if alignment is None else aligned_targets(model, alignment)
         self.device, self.precision = device, precision
         self._begin()
 
     def _begin(self) -> None:
         """Nothing is needed beforehand."""
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """Without padding."""
-        return [pack(batch, answers=self.answers)]
+        return [pack(batch, aligned=self.aligned_targets)]
 
-    def __call__(self, parts: Sequence[Packed], factor: float) -> Tensor:
+    def __call__(self, parts: Sequence[PackedBatch], factor: float) -> Tensor:
         """Go forward and backward."""
         return torch.stack([self._go(part, factor) for part in parts]).sum(dim=0)
 
-    def _go(self, batch: Packed, factor: float) -> Tensor:
+    def _go(self, batch: PackedBatch, factor: float) -> Tensor:
         return self._run(batch.to(self.device), torch.tensor(factor, dtype=torch.float32).to(self.device))
 
-    def _run(self, batch: Packed, factor: Tensor) -> Tensor:
+    def _run(self, batch: PackedBatch, factor: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
             loss = batch_loss(self.model, batch, self.label_smoothing, self.alignment)
         self._add_gradients(loss.total * factor)
@@ -92,7 +92,7 @@ class PlainStep:
 @dataclass
 class _Recording:
     graph: torch.cuda.CUDAGraph
-    batch: Packed
+    batch: PackedBatch
     """The batch that is read; another is written over it."""
     factor: Tensor
     sums: Tensor
@@ -105,33 +105,33 @@ class RecordedStep(PlainStep):
 
     def _begin(self) -> None:
         """Give gradients their place."""
-        self.recordings: OrderedDict[Sizes, _Recording] = OrderedDict()
+        self.recordings: OrderedDict[PackedShape, _Recording] = OrderedDict()
         self.arena: torch.cuda.CUDAGraph | None = None
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """Without padding, but filled up; sentences that are too long for kernels are a part of their own.
 
         That part is not aligned: it has few sentences to find one among.
         """
-        fitting, *long = apart(batch)
-        return [pack(fitting, MULTIPLE, self.answers), *(pack(part, MULTIPLE) for part in long)]
+        fitting, *long = split_by_length(batch)
+        return [pack(fitting, MULTIPLE, self.aligned_targets), *(pack(part, MULTIPLE) for part in long)]
 
-    def _go(self, batch: Packed, factor: float) -> Tensor:
+    def _go(self, batch: PackedBatch, factor: float) -> Tensor:
         """Play the recording of the batch's size. The first goes as it comes, and kernels are compiled."""
-        if not batch.sizes.fits:
+        if not batch.shape.fits_tile:
             return super()._go(batch, factor)
-        if self.arena is None or not self._has_room(batch.sizes):
+        if self.arena is None or not self._has_room(batch.shape):
             return self._first(batch, factor)
-        if batch.sizes not in self.recordings:
+        if batch.shape not in self.recordings:
             if len(self.recordings) == MOST:
                 self.recordings.popitem(last=False)
-            self.recordings[batch.sizes] = self._record(batch)
-        self.recordings.move_to_end(batch.sizes)
-        recording = self.recordings[batch.sizes]
-        recording.batch.numbers.copy_(batch.pinned(self.device), non_blocking=True)
+            self.recordings[batch.shape] = self._record(batch)
+        self.recordings.move_to_end(batch.shape)
+        recording = self.recordings[batch.shape]
+        recording.batch.buffer.copy_(batch.pinned_buffer(self.device), non_blocking=True)
         recording.factor.fill_(factor)
         recording.graph.replay()
         return recording.sums.clone()
@@ -143,13 +143,13 @@ class RecordedStep(PlainStep):
         pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _first(self, batch: Packed, factor: float) -> Tensor:
+    def _first(self, batch: PackedBatch, factor: float) -> Tensor:
         """See how much memory it takes, and give that back to be divided by recordings.
 
         Those of smaller batches are made again: beside them there would be no room.
         """
         self.recordings.clear()
-        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.sizes
+        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.shape
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
@@ -162,9 +162,9 @@ class RecordedStep(PlainStep):
         self.arena = self._reserve(int(SPARE * needed))
         return sums
 
-    def _has_room(self, sizes: Sizes) -> bool:
+    def _has_room(self, shape: PackedShape) -> bool:
         """Whether a batch takes no more memory than there is."""
-        return all(new <= SPARE * old for new, old in zip(sizes.of_memory, self.measured.of_memory, strict=True))
+        return shape.is_within(self.measured, SPARE)
 
     def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
         """Take memory in one piece, which all recordings divide as they need it.
@@ -177,7 +177,7 @@ class RecordedStep(PlainStep):
             torch.empty(size, dtype=torch.uint8, device=self.device)[:1].zero_()
         return graph
 
-    def _record(self, batch: Packed) -> _Recording:
+    def _record(self, batch: PackedBatch) -> _Recording:
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from manyglot.batches.loader import Loader, Place, Planned
-from manyglot.batches.packing import pack
 from manyglot.batches.store import IntArray
 from manyglot.corpus.languages import Direction
 from manyglot.devices import Precision, autocast
+from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.training.best import Best, BestBy, metric_to_choose_by
