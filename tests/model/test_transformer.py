@@ -94,8 +94,8 @@ def test_a_gpu_computes_the_same() -> None:
     batch = random_batch(model)
     expected = model(batch.source_BS, batch.input_BT, batch.lang_B)
     device = torch.device("cuda")
-    batch = batch.to(device)
-    torch.testing.assert_close(model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B).cpu(), expected)
+    inputs = [x.to(device) for x in (batch.source_BS, batch.input_BT, batch.lang_B)]
+    torch.testing.assert_close(model.to(device)(*inputs).cpu(), expected)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

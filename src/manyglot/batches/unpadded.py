@@ -57,7 +57,7 @@ class UnpaddedBatch(NamedTuple):
     def with_aligned_targets(self, aligned: AlignedTargets) -> UnpaddedBatch:
         """Add some target sentences as an encoder reads them: words </s>."""
         end_B = np.cumsum(self.input_length_B)
-        source_K = np.flatnonzero(self.label_N[end_B - 1] != PAD)[:: aligned.every]
+        source_K = np.arange(0, len(end_B), aligned.every)
         length_K = self.input_length_B[source_K] - aligned.num_tags
         shift_K = end_B[source_K] - np.cumsum(length_K)
         ids_A = self.label_N[np.repeat(shift_K, length_K) + np.arange(length_K.sum())]

@@ -97,10 +97,8 @@ class PackedShape(NamedTuple):
 class PackedBatch:
     """A batch without padding, its sentences sorted by target language."""
 
-    def __init__(self, buffer: Tensor, shape: PackedShape, num_tokens: int) -> None:
+    def __init__(self, buffer: Tensor, shape: PackedShape) -> None:
         self.buffer, self.shape = buffer, shape
-        self.num_tokens = num_tokens
-        """Target tokens with a label."""
         segments = Segments(*buffer.split(list(shape.lengths)))
         self.label_N = segments.label_N
         """The token that follows each input token; PAD where there is none to predict."""
@@ -138,7 +136,7 @@ class PackedBatch:
 
     def to(self, device: torch.device) -> PackedBatch:
         """Copy the batch to a device."""
-        return PackedBatch(self.pinned_buffer(device).to(device, non_blocking=True), self.shape, self.num_tokens)
+        return PackedBatch(self.pinned_buffer(device).to(device, non_blocking=True), self.shape)
 
     def pinned_buffer(self, device: torch.device) -> Tensor:
         """The buffer, in pinned memory if the device is a GPU: a copy from pageable memory would wait for the GPU."""
@@ -160,7 +158,6 @@ def pack(batch: Batch, multiple: int = 1, aligned: AlignedTargets | None = None)
     tokens = UnpaddedBatch.from_batch(batch)
     if aligned is not None:
         tokens = tokens.with_aligned_targets(aligned)
-    num_tokens = int((tokens.label_N != PAD).sum())
     max_lengths = tokens.max_lengths
     fits = fits_tile(max(max_lengths))
     is_padded = multiple > 1 and fits
@@ -172,7 +169,7 @@ def pack(batch: Batch, multiple: int = 1, aligned: AlignedTargets | None = None)
     segments = _lay_out(tokens, groups)
     lengths = Segments(*map(len, segments))
     shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, fits)
-    return PackedBatch(torch.from_numpy(np.concatenate(segments).astype(np.int32)), shape, num_tokens)
+    return PackedBatch(torch.from_numpy(np.concatenate(segments).astype(np.int32)), shape)
 
 
 def split_by_length(batch: Batch) -> list[Batch]:

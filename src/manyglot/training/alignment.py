@@ -72,7 +72,7 @@ def alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float) -
         own_K = torch.arange(len(there_K), device=there_K.device).where(there_K, -100)
         both = [scores_KK.masked_fill(~there_K, -torch.inf) for scores_KK in (cosine_KK, cosine_KK.T)]
         losses = [F.cross_entropy(scores_KK, own_K, ignore_index=-100, reduction="sum") for scores_KK in both]
-        return (losses[0] + losses[1]) / (2 * there_K.sum()).clamp(min=1)
+        return (losses[0] + losses[1]) / (2 * there_K.sum())
 
 
 def _means(encoded_MD: Tensor, batch: PackedBatch) -> Tensor:
