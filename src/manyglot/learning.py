@@ -184,7 +184,7 @@ def _measures(
         batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "into": {}})
         loader = Loader(store, trained, batches, tags, DEV_SEED)
         measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
-    decoding = experiment.decoding.with_beam(settings.beam).model_copy(update={"via": None})
+    decoding = experiment.decoding.with_beam(1).model_copy(update={"via": None})
 
     def translator(model: Transformer) -> Translator:
         return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)

@@ -18,7 +18,7 @@ from manyglot.model.guidance import read_method
 from manyglot.model.kernels.tiles import LONG_TILE
 from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings, aligned_targets, alignment_loss
+from manyglot.training.alignment import TEMPERATURE, AlignmentSettings, aligned_targets, alignment_loss
 from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.step import PlainStep, RecordedStep
@@ -60,7 +60,7 @@ def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple:
     """With its gradients; what batches are filled up with has no part in it, nor in the translation."""
     model = tiny_model(QUIET[name], norm=norm)
     batch = random_batch(model, size=9)
-    settings = AlignmentSettings(every=every, temperature=0.5)
+    settings = AlignmentSettings(every=every)
     packed = pack(batch, multiple, aligned_targets(model, settings))
     drawn_B = torch.zeros_like(packed.lang_B)
     encoded_MD, hidden_ND = model.packed_states(packed, drawn_B)
@@ -102,7 +102,7 @@ def test_a_step_adds_it_to_the_gradients() -> None:
     losses = step([packed], 0.5)
     got = model.encoder[0].ffn.inner.weight.grad
     loss = batch_loss(model, packed, 0.1, settings)
-    mean = naive_loss(model, batch, 2, settings.temperature)
+    mean = naive_loss(model, batch, 2, TEMPERATURE)
     torch.testing.assert_close(loss.alignment, mean * batch.num_tokens)
     torch.testing.assert_close(losses[:2], torch.stack([loss.smoothed, loss.alignment]))
     total = 0.5 * (batch_loss(model, pack(batch), 0.1).smoothed + 3 * mean * batch.num_tokens)

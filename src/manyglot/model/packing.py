@@ -99,7 +99,7 @@ class PackedBatch:
 
     def __init__(self, buffer: Tensor, shape: PackedShape) -> None:
         self.buffer, self.shape = buffer, shape
-        segments = Segments(*buffer.split(list(shape.lengths)))
+        segments = Segments(*torch.split(buffer, list(shape.lengths)))
         self.label_N = segments.label_N
         """The token that follows each input token; PAD where there is none to predict."""
         self.lang_B = segments.lang_B

@@ -20,6 +20,8 @@ from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
 
+TEMPERATURE = 0.1
+"""Divides the cosines; a lower temperature stresses the pairs that are hard to tell apart."""
 FEWEST = 2
 """Pairs of a batch, on average. One alone is found whatever the encoder does."""
 
@@ -32,8 +34,6 @@ class AlignmentSettings(Settings):
     training."""
     every: int = Field(4, ge=1)
     """One of so many sentence pairs is aligned. The encoder reads its target sentence too, which takes time."""
-    temperature: float = Field(0.1, gt=0)
-    """Cosines are divided by it: a lower one looks more at the pairs that are hard to tell apart."""
 
 
 def aligned_targets(model: Transformer, alignment: AlignmentSettings) -> AlignedTargets:
@@ -61,7 +61,7 @@ def pairs_in_words(alignment: AlignmentSettings, pairs: float) -> str:
     )
 
 
-def alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float) -> Tensor:
+def alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float = TEMPERATURE) -> Tensor:
     """The contrastive loss: find each source's target among all aligned targets, and the reverse; mean over pairs."""
     with torch.autocast(encoded_MD.device.type, enabled=False):
         mean_SD = F.normalize(_means(encoded_MD, batch), dim=1)
@@ -72,7 +72,7 @@ def alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float) -
         own_K = torch.arange(len(there_K), device=there_K.device).where(there_K, -100)
         both = [scores_KK.masked_fill(~there_K, -torch.inf) for scores_KK in (cosine_KK, cosine_KK.T)]
         losses = [F.cross_entropy(scores_KK, own_K, ignore_index=-100, reduction="sum") for scores_KK in both]
-        return (losses[0] + losses[1]) / (2 * there_K.sum())
+        return (losses[0] + losses[1]) / (there_K.sum() * 2)
 
 
 def _means(encoded_MD: Tensor, batch: PackedBatch) -> Tensor:

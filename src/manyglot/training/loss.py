@@ -64,7 +64,7 @@ def batch_loss(
         return Loss(smoothed, smoothed, nll_L, None)
     aligned = smoothed.new_zeros(())
     if len(batch.aligned_source_K):
-        aligned = alignment_loss(encoded_MD, batch, alignment.temperature) * (batch.label_N != PAD).sum()
+        aligned = alignment_loss(encoded_MD, batch) * (batch.label_N != PAD).sum()
     return Loss(smoothed + alignment.weight * aligned, smoothed, nll_L, aligned)
 
 
