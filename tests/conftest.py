@@ -20,10 +20,10 @@ if not torch.cuda.is_available():
 from manyglot import workflow
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.dataset import Dataset
-from manyglot.batches.packing import Packed
 from manyglot.config import Experiment
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.packed import packed_forward
+from manyglot.model.packing import PackedBatch
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.settings import parse
@@ -122,7 +122,7 @@ def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
 
 
 def packed_loss(
-    model: Transformer, batch: Packed, label_smoothing: float, alignment: AlignmentSettings | None = None
+    model: Transformer, batch: PackedBatch, label_smoothing: float, alignment: AlignmentSettings | None = None
 ) -> Loss:
     """The loss of a packed batch, from a forward pass of its own."""
     return batch_loss(model, batch, packed_forward(model, batch), label_smoothing, alignment)

@@ -81,7 +81,7 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
         (MINIMAL + "alignment: {}", "alignment is not a setting. Did you mean 'training.alignment'?"),
         (
             MINIMAL + "training: {alignment: true}",
-            "training.alignment should hold settings (weight, every, temperature), got True.",
+            "training.alignment should hold settings (weight, every), got True.",
         ),
         (MINIMAL + "guidance: [{method: tokn}]", "guidance.method: 'tokn' is not known. Did you mean 'token'?"),
         (MINIMAL + "guidance: [token]", "each entry needs a method"),

@@ -26,7 +26,7 @@ from manyglot.progress import say
 from manyglot.reports.curves import draw_curves
 from manyglot.reports.history import History
 from manyglot.reports.summary import Summary
-from manyglot.training.alignment import answers_of, pairs_in_words
+from manyglot.training.alignment import aligned_targets, pairs_in_words
 from manyglot.training.checkpoint import RunState, load_best, read_weights, saved_steps
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.distributed import Team, num_processes, team
@@ -96,7 +96,7 @@ def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
     store, alignment = dataset.store(Split.TRAIN), experiment.training.alignment
     loader = Loader(store, dataset.supervised, experiment.batches, model.tags(), experiment.seed)
     if alignment is not None:
-        answers_of(model, alignment)  # which refuses some guidance
+        aligned_targets(model, alignment)  # which refuses some guidance
         say(pairs_in_words(alignment, loader.plan.counts_D.sum() / loader.plan.num_batches(0)))
     return dataset, model, loader
 
@@ -184,7 +184,7 @@ def _measures(
         batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "into": {}})
         loader = Loader(store, trained, batches, tags, DEV_SEED)
         measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
-    decoding = experiment.decoding.with_beam(settings.beam).model_copy(update={"via": None})
+    decoding = experiment.decoding.with_beam(1).model_copy(update={"via": None})
 
     def translator(model: Transformer) -> Translator:
         return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)

@@ -4,11 +4,16 @@ from itertools import islice
 
 import torch
 
+from manyglot.batches.batch import Batch
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.vocabulary.vocabulary import Tags
+
+
+def first_epoch(loader: Loader) -> list[Batch]:
+    return [batch for batch, _ in islice(loader.batches(Place()), loader.plan.num_batches(0))]
 
 
 def make_loader(dataset: Dataset) -> Loader:
@@ -30,7 +35,7 @@ def test_every_sentence_carries_its_own_target_language(dataset: Dataset) -> Non
     """The pair behind each row is found again by its text, and its language must be the one that the batch says."""
     text = {code: {row[code] for row in dataset.rows(Split.TRAIN)} for code in dataset.languages}
     mixed = 0
-    for batch in make_loader(dataset).epoch():
+    for batch in first_epoch(make_loader(dataset)):
         targets = dataset.vocabulary.decode(batch.input_BT.tolist())
         codes = [dataset.languages.codes[i] for i in batch.lang_B.tolist()]
         assert all(target in text[code] for target, code in zip(targets, codes, strict=True))
@@ -41,7 +46,7 @@ def test_every_sentence_carries_its_own_target_language(dataset: Dataset) -> Non
 
 def test_only_supervised_directions_are_drawn(dataset: Dataset) -> None:
     pivot = {row[str(dataset.pivot)] for row in dataset.rows(Split.TRAIN)}
-    for batch in make_loader(dataset).epoch():
+    for batch in first_epoch(make_loader(dataset)):
         sources = dataset.vocabulary.decode(batch.source_BS.tolist())
         targets = dataset.vocabulary.decode(batch.input_BT.tolist())
         assert all((s in pivot) != (t in pivot) for s, t in zip(sources, targets, strict=True))
@@ -50,45 +55,9 @@ def test_only_supervised_directions_are_drawn(dataset: Dataset) -> None:
 def test_the_budget_counts_tags_and_ends(dataset: Dataset) -> None:
     tags = [Tags(source=(7, 7, 7), target=(7,))] * len(dataset.languages)
     settings = BatchSettings(max_tokens=200, alike="longer")
-    for batch in Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch():
+    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3)
+    for batch in first_epoch(loader):
         assert max(batch.source_BS.numel(), batch.input_BT.numel()) <= 200
-
-
-def test_batches_have_as_few_shapes_as_asked_for(dataset: Dataset) -> None:
-    """Padded to a shape, with sentences that are not there where a batch is not full; the real ones are the same."""
-    tags = [Tags(source=(dataset.vocabulary.tag_id(i),), target=(7,)) for i in range(len(dataset.languages))]
-    for number in (1, 2, 4):
-        settings = BatchSettings(max_tokens=400, temperature=None, num_shapes=number)
-        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3)
-        shapes, real, scored = set(), 0, 0
-        for batch in loader.epoch():
-            shapes.add((tuple(batch.source_BS.shape), tuple(batch.input_BT.shape)))
-            assert batch.source_BS.numel() <= 400
-            assert batch.input_BT.shape == batch.label_BT.shape
-            there = (batch.label_BT != 0).any(dim=1)
-            real += int(there.sum())
-            scored += batch.num_tokens
-            assert (batch.source_BS[~there, 0] == 1).all()
-            assert (batch.source_BS[there] != 0).sum(dim=1).min() >= 3
-            assert batch.lang_B.tolist() == sorted(batch.lang_B.tolist())
-        assert len(shapes) <= number
-        assert real == 60 * len(dataset.supervised)
-        plain = Loader(
-            dataset.store(Split.TRAIN), dataset.supervised, BatchSettings(max_tokens=400, temperature=None), tags, 3
-        )
-        assert scored == sum(batch.num_tokens for batch in plain.epoch())
-
-
-def test_more_shapes_mean_less_padding(dataset: Dataset) -> None:
-    tags = [Tags()] * len(dataset.languages)
-    padding = []
-    for number in (1, 2, 4, 8):
-        settings = BatchSettings(max_tokens=400, temperature=None, num_shapes=number)
-        batches = list(Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=3).epoch())
-        real = [batch.label_BT[(batch.label_BT != 0).any(dim=1)] for batch in batches]
-        padding.append(sum(int((labels == 0).sum()) for labels in real))
-    assert padding == sorted(padding, reverse=True)
-    assert padding[-1] < 0.6 * padding[0]
 
 
 def test_models_with_and_without_a_tag_are_trained_on_the_same_batches(dataset: Dataset) -> None:

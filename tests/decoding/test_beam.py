@@ -208,16 +208,18 @@ def test_tags_padding_and_unknown_words_are_never_written() -> None:
 
 
 def test_a_narrower_beam_has_larger_batches() -> None:
-    settings = DecodingSettings(beam=5, max_tokens=100, max_sentences=7, length_penalty=0.5)
+    settings = DecodingSettings(beam=5, max_tokens=100, length_penalty=0.5)
     greedy = settings.with_beam(1)
-    assert (greedy.beam, greedy.max_tokens, greedy.max_sentences, greedy.length_penalty) == (1, 500, 35, 0.5)
+    assert (greedy.beam, greedy.max_tokens, greedy.length_penalty) == (1, 500, 0.5)
+    assert (settings.max_sentences, greedy.max_sentences) == (256, 1280)
     assert settings.with_beam(5) == settings
     assert settings.with_beam(10).max_tokens == 50
 
 
-def test_batches_keep_their_budget() -> None:
+def test_batches_keep_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyglot.decoding.beam.MAX_ROWS", 15)
     sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
-    batches = list(BeamSearch(tiny_model(), DecodingSettings(max_tokens=10, max_sentences=3)).batches(sources))
+    batches = list(BeamSearch(tiny_model(), DecodingSettings(beam=5, max_tokens=10)).batches(sources))
     assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
     for batch in batches:
         assert len(batch) <= 3

@@ -5,9 +5,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from manyglot.batches.batch import Extent
-from manyglot.batches.packing import pack
 from manyglot.model.cost import kept_numbers, training_operations
 from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD
 from tests.conftest import packed_loss, random_batch, tiny_model

@@ -15,7 +15,6 @@ GPU = torch.cuda.is_available()
 pytest.importorskip("triton")
 
 from manyglot.batches.batch import collate  # noqa: E402
-from manyglot.batches.packing import pack  # noqa: E402
 from manyglot.model import kernels, packed  # noqa: E402
 from manyglot.model.guidance import METHODS, method_name  # noqa: E402
 from manyglot.model.guidance.base import NormTerms  # noqa: E402
@@ -30,8 +29,9 @@ from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.norm import AddNorm  # noqa: E402
 from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
 from manyglot.model.packed import packed_forward  # noqa: E402
+from manyglot.model.packing import pack  # noqa: E402
 from manyglot.model.sublayer import GuidedNorm, SublayerOutput  # noqa: E402
-from manyglot.training.alignment import AlignmentSettings, answers_of  # noqa: E402
+from manyglot.training.alignment import AlignmentSettings, aligned_targets  # noqa: E402
 from manyglot.training.loss import batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -66,8 +66,8 @@ def sight(query: list[int], key: list[int], causal: bool = False, multiple: int 
     words = [[[5] * (n - 1) for n in lengths] for lengths in (key, query)]
     batch = pack(collate(words[0], words[1], [0] * len(query), [Tags()]), multiple).to(DEVICE)
     if query == key:
-        return PackedMask(batch.input, batch.input, batch.decoder, causal)
-    return PackedMask(batch.input, batch.source, batch.cross, causal)
+        return PackedMask(batch.input, batch.input, batch.decoder_groups, causal)
+    return PackedMask(batch.input, batch.source, batch.cross_groups, causal)
 
 
 def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int], causal: bool) -> Tensor:
@@ -353,7 +353,7 @@ def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytes
     monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()
     alignment = None if model.guidance.in_encoder else AlignmentSettings(every=2)
-    batch = pack(random_batch(model, size=4), answers=alignment and answers_of(model, alignment))
+    batch = pack(random_batch(model, size=4), aligned=alignment and aligned_targets(model, alignment))
 
     def loss_and_gradients() -> tuple[Tensor, tuple[Tensor | None, ...]]:
         torch.manual_seed(0)

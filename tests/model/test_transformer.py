@@ -97,6 +97,5 @@ def test_a_gpu_computes_the_same() -> None:
     batch = random_batch(model)
     expected = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
     device = torch.device("cuda")
-    batch = batch.to(device)
-    hidden = model.to(device)(batch.source_BS, batch.input_BT, batch.lang_B)
+    hidden = model.to(device)(*(x.to(device) for x in (batch.source_BS, batch.input_BT, batch.lang_B)))
     torch.testing.assert_close(hidden.decoder.cpu(), expected)

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.batches.packing import pack
 from manyglot.config import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
+from manyglot.model.packing import pack
 from manyglot.training import loop
 from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
@@ -102,10 +102,10 @@ def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.
             made.append(settings)
 
     monkeypatch.setattr(torch.optim, "AdamW", Remembered)
-    training = {**TRAINING, "betas": [0.8, 0.95], "eps": 1e-7, "weight_decay": 0.3}
+    training = {**TRAINING, "betas": [0.8, 0.95], "weight_decay": 0.3}
     experiment = prepared(tmp_path, training=training)
     workflow.train(experiment)
-    assert made == [{"betas": (0.8, 0.95), "eps": 1e-7, "weight_decay": 0.3, "fused": True}]
+    assert made == [{"betas": (0.8, 0.95), "weight_decay": 0.3, "fused": True}]
     rates = [line["learning_rate"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
     assert rates == [learning_rate("inverse_square_root", step, 5e-4, 3, 9) for step in range(1, 10)]
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from manyglot.batches.packing import pack
 from manyglot.model import cross_entropy
 from manyglot.model.guidance import read_method
+from manyglot.model.packing import pack
 from manyglot.vocabulary.subwords import PAD
 from tests.conftest import packed_loss, random_batch, tiny_model
 

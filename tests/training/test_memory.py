@@ -227,16 +227,12 @@ def test_an_unlimited_group_of_version_1_is_one_without_limit(tmp_path: Path) ->
 
 
 def test_what_would_be_given_back_is_not_taken_for_used(tmp_path: Path) -> None:
-    """The names of files that a group keeps in memory, and the files that ZFS does."""
+    """File pages and reclaimable slabs in a control group."""
     group = "sys/fs/cgroup/memory."
     stat = "anon 500\nactive_file 30\ninactive_file 200\nslab_reclaimable 60\nslab 70\n"
     limits = {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n", "proc/self/cgroup": "0::/\n"} | limits)
     assert available_memory(tmp_path) == 390
-    write(tmp_path, {f"{group}max": "max\n"})
-    zfs = "9 1 0x01 147 39984 5 8\nname      type data\nhits      4    17\nc_min     4    1000\nsize      4    9000\n"
-    write(tmp_path, {"proc/spl/kstat/zfs/arcstats": zfs})
-    assert available_memory(tmp_path) == 5 * 1024 + 8000
 
 
 def test_odd_names_of_groups_end_nothing(tmp_path: Path) -> None:

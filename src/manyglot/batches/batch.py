@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,10 +31,6 @@ class Batch:
     """What it should predict: [tags] words </s>; padding, and tags that are not predicted, are not scored."""
     lang_B: Tensor
     """The id of each sentence's target language."""
-
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on a device."""
-        return Batch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 
     def select(self, rows_B: Tensor) -> Batch:
         """Some of its sentences."""
@@ -82,13 +78,8 @@ class Collator:
         self.source_LK = np.array([tag.source for tag in tags], dtype=np.int64).reshape(len(tags), -1)
         self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
 
-    def __call__(
-        self, source: AnyInts, target: AnyInts, language: IntArray, shape: tuple[int, int] | None = None
-    ) -> Batch:
-        """The batch of some sentences of the store and their translations, in the given target languages.
-
-        With a shape (sentences, tokens) it is padded to it; a sentence that is not there has an end and no label.
-        """
+    def __call__(self, source: AnyInts, target: AnyInts, language: IntArray) -> Batch:
+        """The batch of some sentences of the store and their translations, in the given target languages."""
         source_BK, target_BK = self.source_LK[language], self.target_LK[language]
         start_B1 = np.full((len(language), 1), EOS)
         labels_BK = target_BK if self.predicted else np.full_like(target_BK, PAD)
@@ -98,8 +89,6 @@ class Collator:
             self._sentences(target, labels_BK, ends=True),
             language,
         )
-        if shape is not None:
-            arrays = _fill(arrays, *shape)
         return Batch(*(torch.from_numpy(array) for array in arrays))
 
     def tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
@@ -135,20 +124,6 @@ class Collator:
         padded_BT = padded.reshape(len(numbers), width)
         padded_BT[:, :num_before] = before_BK
         return padded_BT
-
-
-def _fill(arrays: tuple[IntArray, IntArray, IntArray, IntArray], sentences: int, tokens: int) -> Any:
-    """Pad the arrays of a batch to a shape."""
-    filled = []
-    for array in arrays[:3]:
-        padded = np.full((sentences, tokens), PAD, dtype=np.int64)
-        padded[: array.shape[0], : array.shape[1]] = array
-        filled.append(padded)
-    source_BS, input_BT, label_BT = filled
-    missing = slice(len(arrays[3]), None)
-    source_BS[missing, 0] = input_BT[missing, 0] = EOS  # attention needs something to look at
-    language = np.pad(arrays[3], (0, sentences - len(arrays[3])), mode="edge")
-    return source_BS, input_BT, label_BT, language
 
 
 def tag_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[Tags]) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from manyglot.batches.batch import Batch, Collator, Extent
 from manyglot.batches.pairs import PairsIndex
-from manyglot.batches.plan import BatchSettings, Plan, Shape
+from manyglot.batches.plan import BatchSettings, Plan
 from manyglot.batches.store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.vocabulary.vocabulary import Tags
@@ -35,7 +35,6 @@ class Planned:
     source: AnyInts
     target: AnyInts
     language: IntArray
-    shape: Shape | None
     collate: Collator
 
     def tokens_by_language(self) -> IntArray:
@@ -58,7 +57,7 @@ class Planned:
 
     def load(self) -> Batch:
         """Its tensors."""
-        return self.collate(self.source, self.target, self.language, self.shape)
+        return self.collate(self.source, self.target, self.language)
 
 
 class Loader:
@@ -73,7 +72,6 @@ class Loader:
         seed: int,
     ) -> None:
         longest = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))  # 1: models without have the same
-        self.constant_shapes = settings.num_shapes is not None
         self.plan = Plan(PairsIndex(store), directions, settings, longest + 1, seed)  # and </s>
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
@@ -97,10 +95,6 @@ class Loader:
         """Yield batches from a place on, each with the place after it, without end."""
         return ((planned.load(), after) for planned, after in self.planned(place))
 
-    def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
-        """Yield the batches of one epoch, from one of them on."""
-        return (planned.load() for planned in self._planned_epoch(epoch, first))
-
     def planned(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         """As `batches`, without loading them."""
         epoch, first = place.epoch, place.batch
@@ -120,8 +114,7 @@ class Loader:
                 rows = entries.batch(index)
                 order = np.argsort(languages[rows], kind="stable")
                 source, target = entries.source[rows][order], entries.target[rows][order]
-                shape = self.plan.shape(int(entries.bucket[index])) if self.constant_shapes else None
-                yield Planned(source, target, languages[rows][order], shape, self._collate)
+                yield Planned(source, target, languages[rows][order], self._collate)
 
 
 def _parts(sentences: AnyInts) -> Iterator[AnyInts]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,6 @@ class BatchSettings(Settings):
     """Which sides of the sentences of a batch are of like length. none: neither, so that all batches are alike, which
     is what a model learns best from; training does not pad. longer: the longer one, for less padding elsewhere; both:
     still less, but batches that differ much from one another."""
-    num_shapes: int | None = Field(None, ge=1)
-    """Pad batches of like lengths to at most this many shapes, for an engine that compiles each; null pads to the
-    longest sentence."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
     then has as many pairs as the corpus."""
@@ -67,7 +64,7 @@ class BatchSettings(Settings):
     @property
     def mixes_lengths(self) -> bool:
         """Whether there is one kind of batch, with sentences of all lengths."""
-        return self.alike == "none" and self.num_shapes is None
+        return self.alike == "none"
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
         """Refuse a weight of a direction, or of what goes into a language, that is not trained on."""
@@ -102,19 +99,10 @@ class Entries:
     target: AnyInts
     starts: IntArray
     """Batch i holds the entries from starts[i] to starts[i + 1]."""
-    bucket: IntArray
-    """The bucket of each batch."""
 
     def batch(self, index: int) -> slice:
         """The entries of one of the batches."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
-
-
-class Shape(NamedTuple):
-    """The size of a batch that is padded to it."""
-
-    sentences: int
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -127,8 +115,6 @@ class _Buckets:
     """Where these begin in the pairs index."""
     most_K: IntArray
     """How many sentence pairs make a batch."""
-    longest_K: IntArray
-    """The most tokens of a sentence, symbols included."""
 
 
 @dataclass(frozen=True)
@@ -199,11 +185,7 @@ class Plan:
         chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
 
         pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
-        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts, bucket)
-
-    def shape(self, bucket: int) -> Shape:
-        """The most sentences and the most tokens of a sentence that a batch of a bucket has."""
-        return Shape(int(self._buckets.most_K[bucket]), int(self._buckets.longest_K[bucket]))
+        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts)
 
     def _make_epoch(self, epoch: int) -> _Epoch:
         """Every pair is drawn `whole` times, and `rest` of a direction once more, spread evenly over its buckets."""
@@ -237,22 +219,19 @@ def _make_buckets(
             f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({longest_C.max()} tokens). "
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
-    level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
     if settings.mixes_lengths:
         ends = [len(cells)]
-    elif settings.num_shapes is not None:
-        ends = _cut_into(settings.num_shapes, expected_C, longest_C, level_C)
     else:
+        level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
         may_end_C = np.diff(level_C, append=-1) != 0 if settings.alike == "longer" else np.ones_like(cells)
         ends = _cut(expected_C, longest_C, may_end_C, max_tokens)
     before_DC = np.concatenate([np.zeros((len(numbers), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
     edges = np.array([0, *ends])
     starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
-    longest_K = np.maximum.reduceat(longest_C, edges[:-1])
-    most_K = max_tokens // longest_K
+    most_K = max_tokens // np.maximum.reduceat(longest_C, edges[:-1])
     if settings.mixes_lengths:
         most_K = np.array([_most(expected_C, [side + num_symbols for side in lengths_of(cells)], max_tokens)])
-    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, most_K, longest_K)
+    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, most_K)
 
 
 def _most(expected_C: AnyInts, lengths: list[IntArray], max_tokens: int) -> int:
@@ -279,22 +258,3 @@ def _cut(expected_C: AnyInts, longest_C: IntArray, may_end_C: AnyInts, max_token
             ends.append(cell)
             drawn, longest = 0.0, 1
     return [*ends, len(expected_C)] if drawn else [*ends[:-1], len(expected_C)]
-
-
-def _cut_into(number: int, expected_C: AnyInts, longest_C: IntArray, level_C: IntArray) -> list[int]:
-    """Where at most so many buckets end, if the padding is to be the least; by dynamic programming over the levels."""
-    edges = np.flatnonzero(np.diff(level_C, append=-1)) + 1
-    drawn = np.cumsum(expected_C)[edges - 1]
-    longest = np.maximum.accumulate(longest_C)[edges - 1]
-    unreached: tuple[float, list[int]] = (np.inf, [])
-    best = [(0.0, unreached[1]), *[unreached] * len(edges)]
-    for _ in range(min(number, len(edges))):
-        new = list(best)
-        for stop in range(1, len(edges) + 1):
-            for start in range(stop):
-                inside = drawn[stop - 1] - (drawn[start - 1] if start else 0.0)
-                cost = best[start][0] + inside * longest[stop - 1]
-                if cost < new[stop][0]:
-                    new[stop] = (cost, [*best[start][1], int(edges[stop - 1])])
-        best = new
-    return best[-1][1]

@@ -34,6 +34,9 @@ from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
+SAMPLE_TEMPERATURE = 5.0
+"""The sentences that subwords are learnt from are sampled by language in proportion to size^(1/temperature)."""
+
 
 class Recipe(Settings):
     """The settings that decide what the text becomes; a dataset remembers them."""
@@ -125,7 +128,7 @@ def _subwords(folder: Path, languages: Languages, settings: VocabularySettings) 
     if settings.sample is None:
         return train_subwords((line for path in text.values() for line in read_lines(path) if line), settings)
     sizes = np.array([sum(map(bool, read_lines(path))) for path in text.values()])
-    shares = (sizes / sizes.max()) ** (1 / settings.sample_temperature)
+    shares = (sizes / sizes.max()) ** (1 / SAMPLE_TEMPERATURE)
     wanted = np.minimum(np.ceil(shares / shares.sum() * settings.sample), sizes).astype(np.int64)
     parts = (every_nth(read_lines(p), *n) for p, n in zip(text.values(), zip(sizes, wanted, strict=True), strict=True))
     return train_subwords(chain.from_iterable(parts), settings)

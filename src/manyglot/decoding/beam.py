@@ -27,6 +27,9 @@ from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
 
+MAX_ROWS = 1280
+"""Hypotheses of a batch: each of them has a score for every symbol of the vocabulary."""
+
 
 class DecodingSettings(Settings):
     """How translations are searched; the defaults are the paper's."""
@@ -41,9 +44,6 @@ class DecodingSettings(Settings):
     """An output has at most this many times the source's tokens, plus ten: what runs on beyond is noise."""
     max_tokens: int = Field(4096, ge=1, le=2**24)
     """Size of a batch: sentences times the longest source, beams not counted. A GPU takes what it has room for."""
-    max_sentences: int = Field(256, ge=1, le=2**20)
-    """A batch has at most this many sentences: each of their beams has a score for every symbol. A GPU takes what it
-    has room for."""
     precision: Precision = "auto"
     """auto computes in bfloat16 on a GPU, and on a CPU that has instructions for it and a model of width 512 or more;
     else in float32. The scores of the best words are computed again in float32."""
@@ -62,9 +62,12 @@ class DecodingSettings(Settings):
 
     def with_beam(self, beam: int) -> DecodingSettings:
         """The same with another beam, and with batches that have about as many rows."""
-        sizes = {"max_tokens": self.max_tokens, "max_sentences": self.max_sentences}
-        scaled = {name: max(1, size * self.beam // beam) for name, size in sizes.items()}
-        return self.model_copy(update={"beam": beam, **scaled})
+        return self.model_copy(update={"beam": beam, "max_tokens": max(1, self.max_tokens * self.beam // beam)})
+
+    @property
+    def max_sentences(self) -> int:
+        """The most sentences of a batch."""
+        return max(1, MAX_ROWS // self.beam)
 
     def limit(self, source_length: int) -> int:
         """The maximum length of a sentence's output."""

@@ -36,7 +36,8 @@ Scores = tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]
 
 
 class ValidationSettings(Settings):
-    """What is measured on the dev split while the model learns: a sample, the same each time and with every seed."""
+    """What is measured on the dev split while the model learns: a sample, the same each time and with every seed. It is
+    translated by greedy search."""
 
     pairs: int = Field(10_000, ge=0)
     """Sentence pairs whose loss is measured (dev_nll); 0 measures none."""
@@ -47,8 +48,6 @@ class ValidationSettings(Settings):
     """Sentences that are translated in directions without training (zero_shot_language_accuracy, and zero_shot_chrf
     where the dev text has references), at least ten in each; of more directions than that some are drawn. 0 translates
     none."""
-    beam: int = Field(1, ge=1)
-    """Hypotheses kept per sentence; 1 is greedy search."""
 
 
 class DevTranslations:
@@ -59,7 +58,7 @@ class DevTranslations:
 
     def __init__(self, rows: Rows, settings: ValidationSettings, translator: MakeTranslator) -> None:
         self.rows, self.translator = draw(rows, settings.sentences), translator
-        self.sample = _in_words(self.rows, rows, settings)
+        self.sample = _in_words(self.rows, rows)
 
     def __call__(self, model: Transformer) -> Scores:
         """Translate and compare with the references."""
@@ -81,7 +80,7 @@ class ZeroShotTranslations:
         if not rows:
             raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
         self.rows, self.translator = draw(rows, settings.zero_shot_sentences, LEAST), translator
-        self.sample, self.identifier = f"{_in_words(self.rows, rows, settings)} by {identifier.name}", identifier
+        self.sample, self.identifier = f"{_in_words(self.rows, rows)} by {identifier.name}", identifier
         judged = any(map(self._references, self.rows))
         self.names: Sequence[str] = ("zero_shot_language_accuracy", *(("zero_shot_chrf",) if judged else ()))
 
@@ -170,7 +169,7 @@ def draw(rows: Rows, number: int, least: int = 1) -> dict[Direction, list[Row]]:
     return {direction: drawn[direction] for direction in directions}
 
 
-def _in_words(drawn: Rows, rows: Rows, settings: ValidationSettings) -> str:
+def _in_words(drawn: Rows, rows: Rows) -> str:
     """How much of how much."""
     sentences = " of ".join(f"{sum(map(len, each.values())):,}" for each in (drawn, rows))
-    return f"{sentences} sentences in {len(drawn)} of {len(rows)} directions (beam {settings.beam})"
+    return f"{sentences} sentences in {len(drawn)} of {len(rows)} directions"

@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.batches.packing import Packed, Sentences
 from manyglot.model import kernels
 from manyglot.model.executor import AttentionWeights, Embeddings, Executor, Memory
 from manyglot.model.guidance.base import Guidance, Target
@@ -26,13 +25,14 @@ from manyglot.model.guidance.products import linear_by_language
 from manyglot.model.half_precision import HalfPrecisionWeights
 from manyglot.model.kernels.arguments import DropoutMask, PackedMask
 from manyglot.model.layers import DecoderLayer
+from manyglot.model.packing import PackedBatch, PackedSentences
 from manyglot.model.padded import add_term, join_heads, split_heads
 from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.vocabulary.subwords import PAD
 
 
-def packed_forward(model: Transformer, batch: Packed, random_lang_B: Tensor | None = None) -> HiddenStates:
+def packed_forward(model: Transformer, batch: PackedBatch, random_lang_B: Tensor | None = None) -> HiddenStates:
     """A forward pass over a packed batch; every token is a row of the hidden states, N1D."""
     layout = PackedLayout(model, batch)
     hidden: HiddenStates = model(batch.encoded.ids_N, batch.input.ids_N, batch.lang_B, layout, random_lang_B)
@@ -86,7 +86,7 @@ class PackedLayout:
     sorted_by_language = True
     source_mask: Tensor | None = None
 
-    def __init__(self, model: Transformer, batch: Packed) -> None:
+    def __init__(self, model: Transformer, batch: PackedBatch) -> None:
         attentions = [layer.cross_attention for layer in model.decoder if isinstance(layer, DecoderLayer)]
         self.batch, self.memory_projections = batch, [p for each in attentions for p in (each.key, each.value)]
         self.state = KernelState.prepare(model, batch.lang_B.device, self.memory_projections)
@@ -94,26 +94,26 @@ class PackedLayout:
     def encoder(self, guidance: Guidance, target: Target) -> PackedExecutor:
         """Sources, and the aligned target sentences behind them, each attending to itself."""
         batch = self.batch
-        assert not len(batch.pair_K) or not guidance.in_encoder, "aligned sentences have no target language"
-        mask = PackedMask(batch.encoded, batch.encoded, batch.encoder)
+        assert not len(batch.aligned_source_K) or not guidance.in_encoder, "aligned sentences have no target language"
+        mask = PackedMask(batch.encoded, batch.encoded, batch.encoder_groups)
         rows = target.of_tokens(batch.source.sentence_N)
         return PackedExecutor(guidance, rows, self.state, batch.encoded, mask)
 
     def select_sources(self, encoded_M1D: Tensor) -> Tensor:
         """The encoder's output without the aligned target sentences."""
-        return encoded_M1D[: len(self.batch.source.ids_N)] if len(self.batch.pair_K) else encoded_M1D
+        return encoded_M1D[: len(self.batch.source.ids_N)] if len(self.batch.aligned_source_K) else encoded_M1D
 
     def decoder(self, guidance: Guidance, target: Target, memory: Memory) -> PackedExecutor:
         """Target sentences, each attending to itself and to its source."""
         read = self.batch.input
-        mask, rows = PackedMask(read, read, self.batch.decoder, causal=True), target.of_tokens(read.sentence_N)
-        cross = PackedCross(memory, PackedMask(read, self.batch.source, self.batch.cross), self._project(memory))
+        mask, rows = PackedMask(read, read, self.batch.decoder_groups, causal=True), target.of_tokens(read.sentence_N)
+        cross = PackedCross(memory, PackedMask(read, self.batch.source, self.batch.cross_groups), self._project(memory))
         return PackedExecutor(guidance, rows, self.state, read, mask, cross)
 
     def _project(self, memory: Memory) -> list[ProjectedMemory] | None:
         """The keys and values of all cross-attentions in one product, where kernels read them."""
         memory_MD = memory.states_BSD.flatten(0, 1)
-        if not (self.batch.sizes.fits and kernels.accepts(memory_MD) and self.state.weights is not None):
+        if not (self.batch.shape.fits_tile and kernels.accepts(memory_MD) and self.state.weights is not None):
             return None
         from manyglot.model.kernels.linear import Block, LinearForAll
 
@@ -141,7 +141,7 @@ class PackedExecutor(Executor):
         guidance: Guidance,
         target: Target,
         state: KernelState,
-        sentences: Sentences,
+        sentences: PackedSentences,
         mask: PackedMask,
         cross: PackedCross | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class PackedExecutor(Executor):
 
     def positions(self, ids_N: Tensor, table: Callable[[int], Tensor]) -> Tensor:
         """The place of each token in its sentence."""
-        return table(self.sentences.longest)[self.sentences.position_N]
+        return table(self.sentences.max_length)[self.sentences.position_N]
 
     def embed(self, ids_N: Tensor, embeddings: Embeddings) -> Tensor:
         """dropout(LN(scale E[id] + position)) of each token."""
@@ -160,7 +160,7 @@ class PackedExecutor(Executor):
         from manyglot.model.kernels.embedding import Embed
 
         table, scale, norm, dropout, positions = embeddings
-        where = ids_N, positions(self.sentences.longest), self.sentences.position_N
+        where = ids_N, positions(self.sentences.max_length), self.sentences.position_N
         constants = scale, PAD, norm.eps, self.state.dropout_mask(dropout), dtype
         x_ND: Tensor = _apply(Embed, table.weight, *where, norm.weight, norm.bias, *constants)
         return x_ND[:, None]
@@ -283,7 +283,7 @@ def _attend_padded(q_ND: Tensor, k_MD: Tensor, v_MD: Tensor, mask: PackedMask, n
     return join_heads(z_BHTK)[mask.query.sentence_N, mask.query.position_N]
 
 
-def _pad(x_ND: Tensor, sentences: Sentences) -> Tensor:
-    place_N = sentences.sentence_N.long() * sentences.longest + sentences.position_N
-    padded = x_ND.new_zeros(sentences.number * sentences.longest, x_ND.shape[1])
-    return padded.index_copy(0, place_N, x_ND).view(sentences.number, sentences.longest, -1)
+def _pad(x_ND: Tensor, sentences: PackedSentences) -> Tensor:
+    place_N = sentences.sentence_N.long() * sentences.max_length + sentences.position_N
+    padded = x_ND.new_zeros(sentences.num_sentences * sentences.max_length, x_ND.shape[1])
+    return padded.index_copy(0, place_N, x_ND).view(sentences.num_sentences, sentences.max_length, -1)

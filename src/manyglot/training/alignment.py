@@ -14,11 +14,14 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from manyglot.batches.packing import Answers, Packed
+from manyglot.batches.unpadded import AlignedTargets
 from manyglot.errors import SettingsError
+from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
 from manyglot.settings import Settings
 
+TEMPERATURE = 0.1
+"""Divides the cosines; a lower temperature stresses the pairs that are hard to tell apart."""
 FEWEST = 2
 """Pairs of a batch, on average. One alone is found whatever the encoder does."""
 
@@ -31,19 +34,17 @@ class AlignmentSettings(Settings):
     training."""
     every: int = Field(4, ge=1)
     """One of so many sentence pairs is aligned. The encoder reads its target sentence too, which takes time."""
-    temperature: float = Field(0.1, gt=0)
-    """Cosines are divided by it: a lower one looks more at the pairs that are hard to tell apart."""
 
 
-def answers_of(model: Transformer, alignment: AlignmentSettings) -> Answers:
-    """Which target sentences the encoder reads, if it may."""
+def aligned_targets(model: Transformer, alignment: AlignmentSettings) -> AlignedTargets:
+    """Which target sentences the encoder reads; refused where guidance tells it the target language."""
     for name, method in model.guidance.items():
         if method.in_encoder:
             raise SettingsError(
                 f"training.alignment: the encoder must not know the target language, and {name} tells it. "
                 f"Guide the decoder alone, as with guidance=[{{method: adapter}}]."
             )
-    return Answers(alignment.every, len(model.tags()[0].target))
+    return AlignedTargets(alignment.every, len(model.tags()[0].target))
 
 
 def pairs_in_words(alignment: AlignmentSettings, pairs: float) -> str:
@@ -60,23 +61,24 @@ def pairs_in_words(alignment: AlignmentSettings, pairs: float) -> str:
     )
 
 
-def alignment_loss(encoded_MD: Tensor, batch: Packed, temperature: float) -> Tensor:
-    """The mean over the pairs of finding the answer of a sentence among all answers, and the other way about."""
+def alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float = TEMPERATURE) -> Tensor:
+    """The contrastive loss: find each source's target among all aligned targets, and the reverse; mean over pairs."""
     with torch.autocast(encoded_MD.device.type, enabled=False):
         mean_SD = F.normalize(_means(encoded_MD, batch), dim=1)
-        there_K = batch.pair_K >= 0
-        source_KD, answer_KD = mean_SD.index_select(0, batch.pair_K.clamp(min=0)), mean_SD[batch.sizes.num_sentences :]
-        cosine_KK = source_KD @ answer_KD.T / temperature
+        there_K = batch.aligned_source_K >= 0
+        source_KD = mean_SD.index_select(0, batch.aligned_source_K.clamp(min=0))
+        target_KD = mean_SD[batch.shape.num_sentences :]
+        cosine_KK = source_KD @ target_KD.T / temperature
         own_K = torch.arange(len(there_K), device=there_K.device).where(there_K, -100)
         both = [scores_KK.masked_fill(~there_K, -torch.inf) for scores_KK in (cosine_KK, cosine_KK.T)]
         losses = [F.cross_entropy(scores_KK, own_K, ignore_index=-100, reduction="sum") for scores_KK in both]
-        return (losses[0] + losses[1]) / (2 * there_K.sum()).clamp(min=1)
+        return (losses[0] + losses[1]) / (there_K.sum() * 2)
 
 
-def _means(encoded_MD: Tensor, batch: Packed) -> Tensor:
+def _means(encoded_MD: Tensor, batch: PackedBatch) -> Tensor:
     """The mean of the states of each sentence, zero where there is none."""
     sentence_M, exact = batch.encoded.sentence_N, torch.promote_types(encoded_MD.dtype, torch.float32)
-    total_SD = encoded_MD.new_zeros(batch.encoded.number, encoded_MD.shape[1], dtype=exact)
+    total_SD = encoded_MD.new_zeros(batch.encoded.num_sentences, encoded_MD.shape[1], dtype=exact)
     total_SD = total_SD.index_add(0, sentence_M, encoded_MD.to(exact))
     length_S = total_SD.new_zeros(len(total_SD)).index_add(0, sentence_M, total_SD.new_ones(len(sentence_M)))
     return total_SD / length_S.clamp(min=1)[:, None]

@@ -57,8 +57,6 @@ class TrainingSettings(Settings):
     (`{}` with the defaults below). It is not in the paper; null does without."""
     betas: tuple[Rate, Rate] = (0.9, 0.98)
     """Adam's two decay rates."""
-    eps: float = Field(1e-8, gt=0)
-    """Adam's epsilon."""
     weight_decay: float = Field(1e-4, ge=0)
     """Decoupled weight decay (not in the paper's text, but in its code)."""
     clip_norm: float | None = Field(None, gt=0)
@@ -158,9 +156,7 @@ def is_finished(state: RunState, settings: TrainingSettings) -> bool:
 
 def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
     """Adam with decoupled weight decay."""
-    return torch.optim.AdamW(
-        model.parameters(), betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
-    )
+    return torch.optim.AdamW(model.parameters(), betas=settings.betas, weight_decay=settings.weight_decay, fused=True)
 
 
 def last_state(run: Path, model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings) -> RunState:

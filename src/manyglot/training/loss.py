@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from manyglot.batches.packing import Packed
 from manyglot.model.cross_entropy import cross_entropy
 from manyglot.model.packed import packed_forward
+from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.training.alignment import AlignmentSettings, alignment_loss
 from manyglot.vocabulary.subwords import PAD
@@ -78,7 +78,7 @@ class Sums:
 
 def batch_loss(
     model: Transformer,
-    batch: Packed,
+    batch: PackedBatch,
     hidden: HiddenStates,
     label_smoothing: float,
     alignment: AlignmentSettings | None = None,
@@ -91,18 +91,16 @@ def batch_loss(
     if alignment is None:
         return Loss(smoothed, smoothed, nll_L, None)
     aligned = smoothed.new_zeros(())
-    if len(batch.pair_K):
-        aligned = (
-            alignment_loss(hidden.encoder.flatten(0, 1), batch, alignment.temperature) * (batch.label_N != PAD).sum()
-        )
+    if len(batch.aligned_source_K):
+        aligned = alignment_loss(hidden.encoder.flatten(0, 1), batch) * (batch.label_N != PAD).sum()
     return Loss(smoothed + alignment.weight * aligned, smoothed, nll_L, aligned)
 
 
-def sentence_losses(model: Transformer, batch: Packed) -> tuple[Tensor, Tensor]:
+def sentence_losses(model: Transformer, batch: PackedBatch) -> tuple[Tensor, Tensor]:
     """The negative log-likelihood of each sentence, summed over its tokens, and the number of these tokens."""
     hidden_ND = packed_forward(model, batch).decoder.flatten(0, 1)
     _, nll_N = cross_entropy(hidden_ND, model.embedding.weight, batch.label_N, 0.0)
-    zeros_B = nll_N.new_zeros(batch.input.number)
+    zeros_B = nll_N.new_zeros(batch.input.num_sentences)
     scored_N = (batch.label_N != PAD).to(nll_N.dtype)
     nll_B, tokens_B = (zeros_B.index_add(0, batch.input.sentence_N, each_N) for each_N in (nll_N, scored_N))
     return nll_B, tokens_B

@@ -62,14 +62,12 @@ def _kept(model: Transformer, batches: Sequence[Planned], settings: TrainingSett
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process could still take, swap included; None where the system does not say.
 
-    They are what the machine has left, or less in a control group with a limit of its own, such as a container. What
-    ZFS caches is given back when it is asked for, but Linux takes it for used.
+    They are what the machine has left, or less in a control group with a limit of its own, such as a container.
     """
-    machine, zfs = _numbers(root / "proc/meminfo"), _numbers(root / "proc/spl/kstat/zfs/arcstats", column=2)
+    machine = _numbers(root / "proc/meminfo")
     if "MemAvailable" not in machine:
         return None
-    cached = max(zfs.get("size", 0) - zfs.get("c_min", 0), 0)
-    left = [1024 * machine["MemAvailable"] + cached, *_left_to_groups(root)]
+    left = [1024 * machine["MemAvailable"], *_left_to_groups(root)]
     return max(min(left), 0) + 1024 * machine.get("SwapFree", 0)
 
 
@@ -93,10 +91,10 @@ def _left_to_groups(root: Path) -> Iterator[int]:
                 yield found[0] - found[1] + sum(inside.get(f"{prefix}{kind}", 0) for kind in CACHED)
 
 
-def _numbers(path: Path, column: int = 1) -> dict[str, int]:
-    """The number after each name, or in a later column."""
-    lines = ((words[0].rstrip(":"), words[column:]) for line in _lines(path) if (words := line.split()))
-    return {name: int(words[0]) for name, words in lines if words and words[0].isdecimal()}
+def _numbers(path: Path) -> dict[str, int]:
+    """The number after each name."""
+    lines = (words for line in _lines(path) if len(words := line.split()) > 1)
+    return {words[0].rstrip(":"): int(words[1]) for words in lines if words[1].isdecimal()}
 
 
 def _lines(path: Path) -> list[str]:

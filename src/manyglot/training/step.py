@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.packing import Packed, Sizes, apart, pack
 from manyglot.devices import Precision, autocast, in_half, must_fit
 from manyglot.model.kernels import have_kernels
 from manyglot.model.packed import PackedLayout
+from manyglot.model.packing import PackedBatch, PackedShape, pack, split_by_length
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings, answers_of
+from manyglot.training.alignment import AlignmentSettings, aligned_targets
 from manyglot.training.loss import batch_loss
 from manyglot.training.sharding import is_sharded
 
@@ -39,10 +39,10 @@ class Step(Protocol):
     keeps_gradients: bool
     """Whether gradients must stay allocated, to be zeroed in place rather than set to None."""
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """Pack a batch, in one part or several."""
 
-    def __call__(self, batch: Packed, factor: float) -> Tensor:
+    def __call__(self, batch: PackedBatch, factor: float) -> Tensor:
         """Run forward and backward; return the loss vector (`Loss.to_vector`), summed over tokens."""
 
 
@@ -60,14 +60,14 @@ class EagerStep:
         alignment: AlignmentSettings | None = None,
     ) -> None:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
-        self.answers = None if alignment is None else answers_of(model, alignment)
+        self.aligned_targets = None if alignment is None else aligned_targets(model, alignment)
         self.device, self.precision = device, precision
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """Pack all sentences together."""
-        return [pack(batch, answers=self.answers)]
+        return [pack(batch, aligned=self.aligned_targets)]
 
-    def __call__(self, batch: Packed, factor: float | Tensor) -> Tensor:
+    def __call__(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
         """Run forward and backward; return the loss vector."""
         batch, factor = batch.to(self.device), torch.as_tensor(factor, dtype=torch.float32).to(self.device)
         with autocast(self.device, self.precision):
@@ -84,7 +84,7 @@ class EagerStep:
 @dataclass
 class _Graph:
     graph: torch.cuda.CUDAGraph
-    batch: Packed
+    batch: PackedBatch
     """The batch that the graph reads; another one is copied over it."""
     factor: Tensor
     loss_vector: Tensor
@@ -104,33 +104,33 @@ class CudaGraphStep(EagerStep):
         alignment: AlignmentSettings | None = None,
     ) -> None:
         super().__init__(model, label_smoothing, device, precision, alignment)
-        self.graphs: OrderedDict[Sizes, _Graph] = OrderedDict()
+        self.graphs: OrderedDict[PackedShape, _Graph] = OrderedDict()
         self.arena: torch.cuda.CUDAGraph | None = None
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
-    def pack(self, batch: Batch) -> list[Packed]:
+    def pack(self, batch: Batch) -> list[PackedBatch]:
         """Pack and pad; sentences too long for the kernels form a part of their own.
 
         That part is not aligned: it has too few sentences to contrast.
         """
-        fitting, *long = apart(batch)
-        return [pack(fitting, MULTIPLE, self.answers), *(pack(part, MULTIPLE) for part in long)]
+        fitting, *long = split_by_length(batch)
+        return [pack(fitting, MULTIPLE, self.aligned_targets), *(pack(part, MULTIPLE) for part in long)]
 
-    def __call__(self, batch: Packed, factor: float | Tensor) -> Tensor:
+    def __call__(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
         """Replay the graph of the batch's size; the first batch runs eagerly, which also compiles the kernels."""
-        if not batch.sizes.fits:
+        if not batch.shape.fits_tile:
             return super().__call__(batch, factor)
-        if self.arena is None or not self._fits_arena(batch.sizes):
+        if self.arena is None or not self._fits_arena(batch.shape):
             return self._measure(batch, factor)
-        if batch.sizes not in self.graphs:
+        if batch.shape not in self.graphs:
             if len(self.graphs) == MAX_GRAPHS:
                 self.graphs.popitem(last=False)
-            self.graphs[batch.sizes] = self._capture(batch)
-        self.graphs.move_to_end(batch.sizes)
-        graph = self.graphs[batch.sizes]
-        graph.batch.numbers.copy_(batch.pinned(self.device), non_blocking=True)
+            self.graphs[batch.shape] = self._capture(batch)
+        self.graphs.move_to_end(batch.shape)
+        graph = self.graphs[batch.shape]
+        graph.batch.buffer.copy_(batch.pinned_buffer(self.device), non_blocking=True)
         graph.factor.fill_(factor)
         graph.graph.replay()
         return graph.loss_vector.clone()
@@ -142,13 +142,13 @@ class CudaGraphStep(EagerStep):
         pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _measure(self, batch: Packed, factor: float | Tensor) -> Tensor:
+    def _measure(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
         """Run eagerly, measure the peak memory, and reserve as much for graphs.
 
         Graphs of smaller batches are captured again: there would be no memory beside them.
         """
         self.graphs.clear()
-        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.sizes
+        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.shape
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
@@ -161,9 +161,9 @@ class CudaGraphStep(EagerStep):
         self.arena = self._reserve(int(HEADROOM * needed))
         return loss_vector
 
-    def _fits_arena(self, sizes: Sizes) -> bool:
+    def _fits_arena(self, shape: PackedShape) -> bool:
         """Whether a batch needs no more memory than is reserved."""
-        return all(new <= HEADROOM * old for new, old in zip(sizes.of_memory, self.measured.of_memory, strict=True))
+        return shape.is_within(self.measured, HEADROOM)
 
     def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
         """Reserve one block of memory that all graphs share.
@@ -176,7 +176,7 @@ class CudaGraphStep(EagerStep):
             torch.empty(size, dtype=torch.uint8, device=self.device)[:1].zero_()
         return graph
 
-    def _capture(self, batch: Packed) -> _Graph:
+    def _capture(self, batch: PackedBatch) -> _Graph:
         copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from manyglot.batches.loader import Loader, Place, Planned
-from manyglot.batches.packing import pack
 from manyglot.batches.store import IntArray
 from manyglot.corpus.languages import Direction
 from manyglot.devices import Precision, autocast
+from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 from manyglot.training.best import Best, BestBy, metric_to_choose_by
@@ -155,8 +155,8 @@ class DevLoss:
         for planned, direction_B in self.batches:
             with autocast(self.device, self.precision):
                 nll_B, tokens_B = sentence_losses(model, pack(planned.load()).to(self.device))
-            np.add.at(nll_D, direction_B, nll_B.double().cpu().numpy()[: len(direction_B)])  # the rest fills a shape up
-            np.add.at(tokens_D, direction_B, tokens_B.cpu().numpy()[: len(direction_B)])
+            np.add.at(nll_D, direction_B, nll_B.double().cpu().numpy())
+            np.add.at(tokens_D, direction_B, tokens_B.cpu().numpy())
         sums = zip(self.directions, nll_D.tolist(), tokens_D.tolist(), strict=True)
         by_direction = {direction: {"nll": nll / tokens} for direction, nll, tokens in sums if tokens}
         return {"dev_nll": float(nll_D.sum() / tokens_D.sum())}, by_direction

@@ -31,9 +31,8 @@ class VocabularySettings(Settings):
     byte_fallback: bool = False
     """Spell unknown characters by their bytes instead of <unk>."""
     sample: int | None = Field(None, ge=1)
-    """Learn from about this many training sentences, spread over the languages; null learns from all."""
-    sample_temperature: float = Field(5.0, gt=0)
-    """How the sample is spread: in proportion to size^(1/temperature)."""
+    """Learn from about this many training sentences, sampled by language in proportion to size^(1/5); null learns from
+    all."""
     model: Path | None = None
     """Use this SentencePiece model instead of learning one; `size` is then the model's own."""
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.packing import pack
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
@@ -20,6 +19,7 @@ from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.guidance import METHODS
 from manyglot.model.guidance.base import Method, MethodSettings, Point, Site
 from manyglot.model.packed import packed_forward
+from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary

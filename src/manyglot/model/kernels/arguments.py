@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from manyglot.batches.packing import LONG, Groups, Sentences
+from manyglot.model.kernels.tiles import TileGroups, fits_tile
+from manyglot.model.packing import PackedSentences
 
 
 class DropoutMask(NamedTuple):
@@ -20,12 +21,12 @@ class DropoutMask(NamedTuple):
 class PackedMask(NamedTuple):
     """Which packed tokens attend to which: those of a sentence to those of the sentence with the same number."""
 
-    query: Sentences
-    key: Sentences
-    groups: Groups
+    query: PackedSentences
+    key: PackedSentences
+    groups: TileGroups[Tensor]
     causal: bool = False
 
     @property
     def fits_tile(self) -> bool:
         """Whether each sentence fits into a tile of the attention kernel."""
-        return max(self.query.longest, self.key.longest) <= LONG
+        return fits_tile(max(self.query.max_length, self.key.max_length))

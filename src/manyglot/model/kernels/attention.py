@@ -20,9 +20,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from manyglot.batches.packing import LONG, SHORT
 from manyglot.model.kernels.arguments import PackedMask
 from manyglot.model.kernels.sums import sum_of_parts
+from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE
 
 
 @triton.jit
@@ -328,9 +328,9 @@ def _tiles(mask: PackedMask) -> Iterator[tuple[Tensor, dict[str, int]]]:
     """The groups, with the size of their tile and what suits it."""
     short_G4, long_G4 = mask.groups
     if len(long_G4):  # first: each takes longest
-        yield long_G4, {"TILE": LONG, "num_warps": 8}
+        yield long_G4, {"TILE": LONG_TILE, "num_warps": 8}
     if len(short_G4):
-        yield short_G4, {"TILE": SHORT, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
+        yield short_G4, {"TILE": SHORT_TILE, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
 
 
 def _sentences(mask: PackedMask) -> tuple[Tensor, Tensor]:

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.packing import LONG, SHORT, Groups, Sentences, pack
+from manyglot.batches.unpadded import AlignedTargets
+from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE, GroupSpan, TileGroups
+from manyglot.model.packing import PackedSentences, pack
 from manyglot.vocabulary.subwords import PAD
 from manyglot.vocabulary.vocabulary import Tags
 
-LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, LONG - 2))
+LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, LONG_TILE - 2))
 PAIRS = st.lists(st.tuples(LENGTHS, LENGTHS, st.integers(0, 2)), min_size=1, max_size=40)
 TAGS = [Tags(source=(90 + i,)) for i in range(3)]
 
@@ -24,7 +26,7 @@ def batch_of(pairs: list[tuple[int, int, int]]) -> Batch:
     return collate(sources, targets, [language for _, _, language in pairs], TAGS)
 
 
-def sentences(packed: Sentences, values_N: Tensor) -> list[list[int]]:
+def sentences(packed: PackedSentences, values_N: Tensor) -> list[list[int]]:
     """The values of each sentence, by the numbers of sentences and the positions."""
     found: dict[int, dict[int, int]] = {}
     for sentence, position, value in zip(packed.sentence_N, packed.position_N, values_N, strict=True):
@@ -45,9 +47,9 @@ def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> No
     for side, rows in ((packed.source, batch.source_BS), (packed.input, batch.input_BT)):
         assert sentences(side, side.ids_N)[: len(pairs)] == unpadded(rows[order])
         assert len(side.ids_N) % multiple == 0
-        assert side.position_N.max() < side.longest
+        assert side.position_N.max() < side.max_length
     assert sentences(packed.input, packed.label_N)[: len(pairs)] == unpadded(batch.label_BT[order])
-    assert packed.num_tokens == batch.num_tokens == int((packed.label_N != PAD).sum())
+    assert batch.num_tokens == int((packed.label_N != PAD).sum())
     languages = packed.lang_B.tolist()
     assert languages[: len(pairs)] == sorted(batch.lang_B.tolist())
     assert languages == sorted(languages)
@@ -58,38 +60,48 @@ def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> No
 def test_every_sentence_is_in_one_group(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
     packed = pack(batch_of(pairs), multiple)
     for groups, query, key in (
-        (packed.encoder, packed.source, packed.source),
-        (packed.decoder, packed.input, packed.input),
-        (packed.cross, packed.input, packed.source),
+        (packed.encoder_groups, packed.source, packed.source),
+        (packed.decoder_groups, packed.input, packed.input),
+        (packed.cross_groups, packed.input, packed.source),
     ):
         check_groups(groups, query, key)
 
 
-def check_groups(groups: Groups, query: Sentences, key: Sentences) -> None:
+def check_groups(groups: TileGroups[Tensor], query: PackedSentences, key: PackedSentences) -> None:
     seen: dict[str, list[int]] = {"query": [], "key": []}
-    for groups_G4, tile in ((groups.short_G4, SHORT), (groups.long_G4, LONG)):
-        for first_query, end_query, first_key, end_key in groups_G4.tolist():
-            assert max(end_query - first_query, end_key - first_key) <= tile
-            seen["query"] += range(first_query, end_query)
-            seen["key"] += range(first_key, end_key)
-            inside = set(query.sentence_N[first_query:end_query].tolist())
-            others = set(key.sentence_N[first_key:end_key].tolist())
-            empty = (set(range(query.number)) - set(query.sentence_N.tolist())) | (
-                set(range(key.number)) - set(key.sentence_N.tolist())
+    for groups_G4, tile in ((groups.short_G4, SHORT_TILE), (groups.long_G4, LONG_TILE)):
+        for span in (GroupSpan(*row) for row in groups_G4.tolist()):
+            assert max(span.end_query - span.first_query, span.end_key - span.first_key) <= tile
+            seen["query"] += range(span.first_query, span.end_query)
+            seen["key"] += range(span.first_key, span.end_key)
+            inside = set(query.sentence_N[span.first_query : span.end_query].tolist())
+            others = set(key.sentence_N[span.first_key : span.end_key].tolist())
+            empty = (set(range(query.num_sentences)) - set(query.sentence_N.tolist())) | (
+                set(range(key.num_sentences)) - set(key.sentence_N.tolist())
             )
             assert inside - empty == others - empty, "both sides of a group are the same sentences"
     assert sorted(seen["query"]) == list(range(len(query.ids_N)))
     assert sorted(seen["key"]) == list(range(len(key.ids_N)))
 
 
-def test_a_sentence_too_long_for_a_tile_is_told() -> None:
-    packed = pack(batch_of([(LONG, 3, 0), (4, 5, 1)]), 64)
-    assert not packed.sizes.fits
-    assert len(packed.source.ids_N) == LONG + 2 + 6
-    assert pack(batch_of([(LONG - 2, 3, 0)]), 64).sizes.fits
+def test_a_batch_with_a_long_sentence_is_not_padded() -> None:
+    packed = pack(batch_of([(LONG_TILE, 3, 0), (4, 5, 1)]), 64)
+    assert not packed.shape.fits_tile
+    assert len(packed.source.ids_N) == LONG_TILE + 2 + 6
+    assert pack(batch_of([(LONG_TILE - 2, 3, 0)]), 64).shape.fits_tile
 
 
-def test_a_batch_goes_to_a_device_in_one_piece() -> None:
+def test_all_tensors_share_one_buffer() -> None:
     packed = pack(batch_of([(3, 4, 0), (2, 2, 1)])).to(torch.device("cpu"))
-    tensors = [*packed.source[:3], *packed.input[:3], packed.label_N, packed.lang_B, *packed.cross]
-    assert {t.untyped_storage().data_ptr() for t in tensors} == {packed.numbers.untyped_storage().data_ptr()}
+    tensors = [*packed.source[:3], *packed.input[:3], packed.label_N, packed.lang_B, *packed.cross_groups]
+    assert {t.untyped_storage().data_ptr() for t in tensors} == {packed.buffer.untyped_storage().data_ptr()}
+
+
+def test_a_shape_is_within_a_larger_one() -> None:
+    pairs = [(3, 4, 0), (2, 2, 1), (5, 3, 2)]
+    small, large = (pack(batch_of(each)).shape for each in (pairs[:2], pairs))
+    assert small.is_within(large, 1.0)
+    assert not large.is_within(small, 1.04)
+    assert large.is_within(small, 3.0)
+    aligned = pack(batch_of(pairs[:2]), aligned=AlignedTargets(every=1, num_tags=0)).shape
+    assert not aligned.is_within(large, 2.0), "a shape without aligned targets has no memory for them"

@@ -1,0 +1,225 @@
+"""Packing: whole sentences one after the other without padding, and the tile groups that attention kernels need.
+
+All numbers of a packed batch lie in one buffer, so that one copy moves it to a device. CUDA graphs replay one shape
+only; `pack` can pad a batch to a multiple, with dummy sentences that have no labels, so that few shapes occur.
+
+For the alignment loss the encoder also reads some target sentences. They follow the sources as sentences of their own.
+
+Shape letters: B sentences, N input tokens of the decoder, S source tokens, K aligned targets, A their tokens, M = S + A
+tokens that the encoder reads, G groups.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyglot.batches.batch import Batch
+from manyglot.batches.store import AnyInts, IntArray
+from manyglot.batches.unpadded import AlignedTargets, UnpaddedBatch
+from manyglot.model.kernels.tiles import (
+    LONG_TILE,
+    SHORT_TILE,
+    GroupSpan,
+    TileGroups,
+    fits_tile,
+    group_into_tiles,
+    no_groups,
+    pad_groups,
+)
+from manyglot.vocabulary.subwords import PAD
+
+Segment = TypeVar("Segment")
+
+
+class Segments(NamedTuple, Generic[Segment]):
+    """The segments of a packed batch's buffer, in the order in which they are stored.
+
+    This is the only description of the layout. Its fields are arrays in `pack`, lengths in a `PackedShape` and views of
+    the buffer in a `PackedBatch`.
+    """
+
+    encoded_ids_M: Segment
+    encoded_sentence_M: Segment
+    encoded_position_M: Segment
+    input_ids_N: Segment
+    input_sentence_N: Segment
+    input_position_N: Segment
+    label_N: Segment
+    lang_B: Segment
+    encoder_short_G4: Segment
+    encoder_long_G4: Segment
+    decoder_short_G4: Segment
+    decoder_long_G4: Segment
+    cross_short_G4: Segment
+    cross_long_G4: Segment
+    aligned_source_K: Segment
+
+
+class PackedSentences(NamedTuple):
+    """Whole sentences one after the other."""
+
+    ids_N: Tensor
+    sentence_N: Tensor
+    """The index of each token's sentence."""
+    position_N: Tensor
+    """Its position in the sentence."""
+    num_sentences: int
+    max_length: int
+
+
+class PackedShape(NamedTuple):
+    """All static sizes of a packed batch: batches of the same shape can share a CUDA graph."""
+
+    lengths: Segments[int]
+    num_sentences: int
+    num_source_tokens: int
+    """Without aligned targets."""
+    max_source_length: int
+    max_encoded_length: int
+    max_input_length: int
+    fits_tile: bool
+    """Whether every sentence fits into a tile of the attention kernels."""
+
+    def is_within(self, other: PackedShape, factor: float) -> bool:
+        """Whether all that activation memory grows with is at most `factor` times as large as in the other shape."""
+        mine, theirs = self.lengths, other.lengths
+        return (
+            mine.encoded_ids_M <= factor * theirs.encoded_ids_M
+            and mine.input_ids_N <= factor * theirs.input_ids_N
+            and mine.aligned_source_K <= factor * theirs.aligned_source_K
+        )
+
+
+class PackedBatch:
+    """A batch without padding, its sentences sorted by target language."""
+
+    def __init__(self, buffer: Tensor, shape: PackedShape) -> None:
+        self.buffer, self.shape = buffer, shape
+        segments = Segments(*torch.split(buffer, list(shape.lengths)))
+        self.label_N = segments.label_N
+        """The token that follows each input token; PAD where there is none to predict."""
+        self.lang_B = segments.lang_B
+        """The target language of each sentence."""
+        self.aligned_source_K = segments.aligned_source_K
+        """The sentence whose target each aligned target is; -1 for dummy sentences."""
+        self.encoded = PackedSentences(
+            segments.encoded_ids_M,
+            segments.encoded_sentence_M,
+            segments.encoded_position_M,
+            shape.num_sentences + len(self.aligned_source_K),
+            shape.max_encoded_length,
+        )
+        """All that the encoder reads: the sources, then the aligned targets."""
+        self.source = PackedSentences(
+            segments.encoded_ids_M[: shape.num_source_tokens],
+            segments.encoded_sentence_M[: shape.num_source_tokens],
+            segments.encoded_position_M[: shape.num_source_tokens],
+            shape.num_sentences,
+            shape.max_source_length,
+        )
+        self.input = PackedSentences(
+            segments.input_ids_N,
+            segments.input_sentence_N,
+            segments.input_position_N,
+            shape.num_sentences,
+            shape.max_input_length,
+        )
+        """What the decoder reads."""
+        self.encoder_groups = _as_tables(segments.encoder_short_G4, segments.encoder_long_G4)
+        self.decoder_groups = _as_tables(segments.decoder_short_G4, segments.decoder_long_G4)
+        self.cross_groups = _as_tables(segments.cross_short_G4, segments.cross_long_G4)
+        """Queries from the input, keys from the source."""
+
+    def to(self, device: torch.device) -> PackedBatch:
+        """Copy the batch to a device."""
+        return PackedBatch(self.pinned_buffer(device).to(device, non_blocking=True), self.shape)
+
+    def pinned_buffer(self, device: torch.device) -> Tensor:
+        """The buffer, in pinned memory if the device is a GPU: a copy from pageable memory would wait for the GPU."""
+        return self.buffer.pin_memory() if device.type == "cuda" and not self.buffer.is_cuda else self.buffer
+
+
+class _AttentionGroups(NamedTuple):
+    encoder: TileGroups[IntArray]
+    decoder: TileGroups[IntArray]
+    cross: TileGroups[IntArray]
+
+
+def pack(batch: Batch, multiple: int = 1, aligned: AlignedTargets | None = None) -> PackedBatch:
+    """Remove the padding of a batch, and append the aligned targets to its sources.
+
+    A multiple above 1 pads the batch with dummy sentences and empty groups, so that few shapes occur. A batch with a
+    sentence that does not fit the kernels is neither grouped nor padded.
+    """
+    tokens = UnpaddedBatch.from_batch(batch)
+    if aligned is not None:
+        tokens = tokens.with_aligned_targets(aligned)
+    max_lengths = tokens.max_lengths
+    fits = fits_tile(max(max_lengths))
+    is_padded = multiple > 1 and fits
+    if is_padded:
+        tokens, max_lengths = tokens.padded_to_multiple(multiple, SHORT_TILE), (LONG_TILE, LONG_TILE, LONG_TILE)
+    groups = _group(tokens) if fits else _AttentionGroups(no_groups(), no_groups(), no_groups())
+    if is_padded:
+        groups = _AttentionGroups(*map(pad_groups, groups))
+    segments = _lay_out(tokens, groups)
+    lengths = Segments(*map(len, segments))
+    shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, fits)
+    return PackedBatch(torch.from_numpy(np.concatenate(segments).astype(np.int32)), shape)
+
+
+def split_by_length(batch: Batch) -> list[Batch]:
+    """Separate the sentences that fit the kernels from those that are too long; a part may be missing."""
+    if fits_tile(max(batch.source_BS.shape[1], batch.input_BT.shape[1])):
+        return [batch]
+    length_B = torch.maximum(*((side != PAD).sum(dim=1) for side in (batch.source_BS, batch.input_BT)))
+    is_long_B = length_B > LONG_TILE
+    return [batch.select(rows_B) for rows_B in (~is_long_B, is_long_B) if bool(rows_B.any())]
+
+
+def _as_tables(short: Tensor, long: Tensor) -> TileGroups[Tensor]:
+    num_columns = len(GroupSpan._fields)
+    return TileGroups(short.view(-1, num_columns), long.view(-1, num_columns))
+
+
+def _group(tokens: UnpaddedBatch) -> _AttentionGroups:
+    encoded_B, source_B, input_B = tokens.encoded_length_B, tokens.source_length_B, tokens.input_length_B
+    return _AttentionGroups(
+        encoder=group_into_tiles(encoded_B, encoded_B),
+        decoder=group_into_tiles(input_B, input_B),
+        cross=group_into_tiles(input_B, source_B),
+    )
+
+
+def _lay_out(tokens: UnpaddedBatch, groups: _AttentionGroups) -> Segments[AnyInts]:
+    """Fill the segments. Aligned targets are numbered after all sentences, dummies included."""
+    source_sentence_S, source_position_S = _sentence_and_position(tokens.source_length_B)
+    aligned_sentence_A, aligned_position_A = _sentence_and_position(tokens.aligned_length_K)
+    input_sentence_N, input_position_N = _sentence_and_position(tokens.input_length_B)
+    return Segments(
+        encoded_ids_M=np.concatenate([tokens.source_ids_S, tokens.aligned_ids_A]),
+        encoded_sentence_M=np.concatenate([source_sentence_S, aligned_sentence_A + len(tokens.lang_B)]),
+        encoded_position_M=np.concatenate([source_position_S, aligned_position_A]),
+        input_ids_N=tokens.input_ids_N,
+        input_sentence_N=input_sentence_N,
+        input_position_N=input_position_N,
+        label_N=tokens.label_N,
+        lang_B=tokens.lang_B,
+        encoder_short_G4=groups.encoder.short_G4.ravel(),
+        encoder_long_G4=groups.encoder.long_G4.ravel(),
+        decoder_short_G4=groups.decoder.short_G4.ravel(),
+        decoder_long_G4=groups.decoder.long_G4.ravel(),
+        cross_short_G4=groups.cross.short_G4.ravel(),
+        cross_long_G4=groups.cross.long_G4.ravel(),
+        aligned_source_K=tokens.aligned_source_K,
+    )
+
+
+def _sentence_and_position(length_B: IntArray) -> tuple[IntArray, IntArray]:
+    """The sentence of each token and its position in it."""
+    sentence_N = np.repeat(np.arange(len(length_B)), length_B)
+    return sentence_N, np.arange(len(sentence_N)) - (np.cumsum(length_B) - length_B)[sentence_N]
