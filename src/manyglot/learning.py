@@ -73,7 +73,7 @@ def forecast(experiment: Experiment) -> Forecast:
         else:
             state = last_state(run, model, optimizer, settings)
             over = is_finished(state, settings)
-            beginning = Beginning(str(run), "finished" if over else "goes on" if state.step else "new", state.step)
+            beginning = Beginning(str(run), "finished" if over else "resumes" if state.step else "new", state.step)
     except ManyglotError as error:
         beginning = Beginning(str(run), "refused", reason=str(error))
     trial = None
@@ -146,12 +146,12 @@ def _trained_to(experiment: Experiment) -> int | None:
 
 def _choose_weights(run: Path, model: Transformer, state: RunState, validation: Validation) -> dict[str, Any]:
     """Give the model the weights of the best step, or leave it those of the last; say and return which."""
-    told = state.best.measure == validation.measure  # and not by what it was told before the run went on
-    best = load_best(run / "checkpoints", model, state.best) if told else None
-    if best is None:
+    criterion = state.best.criterion if state.best.criterion == validation.criterion else None  # or it has changed
+    best = None if criterion is None else load_best(run / "checkpoints", model, state.best)
+    if best is None or criterion is None:
         say(f"The model has the weights of step {state.step:,}, the last.")
         return {"steps": state.step, "step": state.step, "best_by": None}
-    metric, _, sample = state.best.measure.partition(" of ")
+    metric, sample = criterion.metric, dict(criterion.sample)
     say(f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f}).")
     return {"steps": state.step, "step": best.step, "best_by": metric, "value": best.value, "measured_on": sample}
 

@@ -88,7 +88,7 @@ def _folder(run: Mapping[str, Any]) -> str:
     step = f"step {run['step']:,}"
     words = {
         "new": "a new run",
-        "goes on": f"the run goes on from {step}",
+        "resumes": f"the run resumes from {step}",
         "finished": f"already trained to {step}, nothing is left to do",
         "refused": f"refused: {run['reason']}",
     }

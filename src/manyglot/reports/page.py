@@ -20,6 +20,7 @@ from manyglot.corpus.languages import name_of
 from manyglot.evaluation.common import check_measures, check_test_sets
 from manyglot.evaluation.comparison import groups_of, win_rate
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation
+from manyglot.evaluation.identify import describe_identifier
 from manyglot.evaluation.results import average
 from manyglot.progress import duration
 from manyglot.reports.learning import learning_html
@@ -134,7 +135,7 @@ def _averages(runs: Sequence[Run]) -> str:
 def _notes(run: Evaluation, others: bool) -> str:
     signatures = [*sorted({d.bleu_signature for d in run.directions}), run.chrf_signature]
     notes = [
-        f"Plain means over directions. LangAcc: percent of outputs in the target language, told by {run.identifier}; "
+        f"Plain means over directions. LangAcc: percent of outputs in the target language, told by {describe_identifier(run.identifier)}; "
         "that of the references is what the identifier sees in perfect text, and relative is in percent of it."
     ]
     if others:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manyglot.evaluation.evaluate import Evaluation, Example
+from manyglot.evaluation.identify import describe_identifier
 
 
 def print_averages(evaluation: Evaluation) -> None:
@@ -32,7 +33,7 @@ def print_averages(evaluation: Evaluation) -> None:
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
         console.print(f"BLEU {signature}", highlight=False)
     console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
-    console.print(f"LangAcc: {evaluation.identifier}", highlight=False)
+    console.print(f"LangAcc: {describe_identifier(evaluation.identifier)}", highlight=False)
     if unknown := evaluation.left_out():
         console.print(f"LangAcc leaves out languages the identifier does not know: {', '.join(unknown)}")
 

@@ -122,7 +122,7 @@ class Beginning:
     """Where a run would begin."""
 
     folder: str
-    state: Literal["new", "goes on", "finished", "refused"]
+    state: Literal["new", "resumes", "finished", "refused"]
     step: int = 0
     reason: str = ""
     """Why it is refused."""
