@@ -66,7 +66,7 @@ def forecast(experiment: Experiment) -> Forecast:
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers(settings.trackers)
-        check_run(run, experiment.resolved(), dataset.digest())
+        check_run(run, experiment, dataset.digest())
         check_writable(run)
         if (done := _trained_to(experiment)) is not None:
             beginning = Beginning(str(run), "finished", done)
@@ -83,8 +83,8 @@ def forecast(experiment: Experiment) -> Forecast:
         beginning = Beginning(str(run), "refused", reason=too_large)
     disk = Disk.of(run, model, settings)
     course = Course.of(loader, dataset.supervised, settings)
-    measured = f"every {settings.validate_every:,} steps: {validation.in_words()}"
-    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, measured)
+    plan = validation.plan(settings.validate_every)
+    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, plan)
 
 
 def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
@@ -105,7 +105,7 @@ def _train(experiment: Experiment, processes: Team) -> Path:
     dataset, model, loader = _material(experiment)
     settings = experiment.training
     validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
-    claim = experiment.run, experiment.resolved(), dataset.digest()
+    claim = experiment.run, experiment, dataset.digest()
     check_trackers(settings.trackers)
     check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
     processes.wait()
