@@ -29,7 +29,13 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
             },
             "estimated_seconds": 1440.0,
             "disk": {"checkpoint": 15e6, "needed": 50e6, "free": 2e12},
-            "validation": "every 5 steps: dev_nll of 9 sentence pairs. Best by dev_nll.",
+            "validation": {
+                "every": 5,
+                "best_metric": "dev_nll",
+                "measures": [
+                    {"metrics": ["dev_nll"], "sample": {"num_pairs": 9}, "description": "9 sentence pairs"},
+                ],
+            },
             "warnings": ["Look out."],
         }
     )

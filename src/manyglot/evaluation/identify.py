@@ -41,7 +41,7 @@ class Identifier(Protocol):
     """Tells the language of a sentence."""
 
     name: str
-    """Identifies the tool and how it is used, such as `py3langid:restricted`; `describe_identifier` says it in words."""
+    """The tool and how it is used, such as `py3langid:restricted`; `describe_identifier` says it in words."""
     restrict: bool
     """Whether what counts is its answer among the languages of the data, or the one among all that it knows."""
     fewest_letters: int

@@ -76,6 +76,14 @@ class Validation:
         chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
         return f"{'; '.join(parts) or 'nothing'}. {chosen}."
 
+    def plan(self, every: int) -> dict[str, Any]:
+        """The same as plain values; only `description` is for people."""
+        measures = [
+            {"metrics": list(each.names), "sample": dict(each.sample), "description": each.describe_sample()}
+            for each in self.measures
+        ]
+        return {"every": every, "best_metric": self.metric, "measures": measures}
+
     def begin(self, best: Best, every: int) -> Best:
         """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
         if self.measures:
