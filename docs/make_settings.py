@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
 from manyglot.config import Experiment
 from manyglot.corpus.sources import CorpusSettings
 from manyglot.model.guidance import METHODS
-from manyglot.settings import Settings, documented_fields
+from manyglot.settings import DocumentedField, Settings, documented_fields
 
 PAGE = Path(__file__).with_name("settings.md")
+RESUMABLE = "may change on resume"
 INTRODUCTION = """# Settings
 
 One YAML file describes an experiment. What is not given has the default below; the defaults are the paper's. A key
@@ -30,7 +31,8 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     parts = {name: f.annotation for name, f in Experiment.model_fields.items() if _is_settings(f.annotation)}
-    own = [row for row in documented_fields(Experiment) if row[0] not in {*parts, "corpus", "guidance"}]
+    fields = {field.name: field for field in documented_fields(Experiment)}
+    own = [field for name, field in fields.items() if name not in {*parts, "corpus", "guidance"}]
     yield _table("The experiment", "", own)
     for kind in get_args(get_args(CorpusSettings)[0]):
         yield _section(f"`corpus` of kind {kind.model_fields['kind'].default}", kind)
@@ -39,7 +41,7 @@ def _sections() -> Iterator[str]:
             for method in METHODS:
                 chosen = method.settings_type
                 yield _section(f"`guidance`, a list of methods: {chosen.model_fields['method'].default}", chosen)
-        yield _section(f"`{name}`", kind)
+        yield _section(f"`{name}`", kind, fields[name].resumable)
         for inner, field in kind.model_fields.items():
             for part in filter(_is_settings, get_args(field.annotation)):  # or null
                 yield _section(f"`{name}.{inner}`", part)
@@ -49,14 +51,16 @@ def _is_settings(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Settings)
 
 
-def _section(title: str, kind: type[Settings]) -> str:
-    return _table(title, (kind.__doc__ or "").strip(), documented_fields(kind))
+def _section(title: str, kind: type[Settings], resumable: bool = False) -> str:
+    text = (kind.__doc__ or "").strip() + (f" All of this {RESUMABLE}." if resumable else "")
+    return _table(title, text, documented_fields(kind))
 
 
-def _table(title: str, text: str, rows: object) -> str:
+def _table(title: str, text: str, fields: Iterable[DocumentedField]) -> str:
     lines = [f"## {title}", ""] + ([text, ""] if text else []) + ["| setting | default | meaning |", "|---|---|---|"]
-    for name, default, meaning in rows:  # type: ignore[attr-defined]
-        lines.append(f"| `{name}` | {_shown(default)} | {' '.join(meaning.split())} |")
+    for name, default, documentation, resumable in fields:
+        meaning = " ".join(documentation.split()) + (f" *{RESUMABLE.capitalize()}.*" if resumable else "")
+        lines.append(f"| `{name}` | {_shown(default)} | {meaning} |")
     return "\n".join([*lines, ""])
 
 

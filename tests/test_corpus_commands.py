@@ -32,7 +32,7 @@ def test_a_corpus_is_looked_at_before_it_is_prepared(
     out, _ = run(capsys, "corpus", "preview", config, *weights, "--json")
     assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
     out, _ = run(capsys, "corpus", "preview", config, "--set", "batches.into={qaa: 0.5}", "--json")
-    assert [row["share"]["T = 5, into qaa 0.5 times"] for row in json.loads(out)["directions"]] == [
+    assert [row["share"]["temperature:5,into:qaa:0.5"] for row in json.loads(out)["directions"]] == [
         1 / 3,
         1 / 3,
         1 / 6,

@@ -28,4 +28,4 @@ def test_the_demo_runs_end_to_end_and_can_be_run_again(tmp_path: Path, capsys: p
     again, err = run(capsys, *arguments, "--json")
     assert "already prepared" in err
     assert "already trained" in err
-    assert json.loads(again)["averages"]["zero-shot"]["num_directions"] == 2
+    assert json.loads(again)["averages"]["zero_shot"]["num_directions"] == 2

@@ -53,7 +53,7 @@ def test_every_setting_is_documented() -> None:
     kinds += [f.annotation for f in Experiment.model_fields.values() if isinstance(f.annotation, type)]
     for kind in kinds:
         if issubclass(kind, Settings):
-            for name, _, documentation in documented_fields(kind):
+            for name, _, documentation, _ in documented_fields(kind):
                 assert documentation, f"{kind.__name__}.{name} has no documentation"
 
 

@@ -21,7 +21,7 @@ from manyglot.evaluation.sample import ValidationSettings
 from manyglot.model.guidance import GuidanceList, check_tells_target
 from manyglot.model.guidance.token import TokenSettings
 from manyglot.model.settings import ModelSettings
-from manyglot.settings import Settings, parse
+from manyglot.settings import RESUMABLE, Settings, parse
 from manyglot.training.loop import TrainingSettings
 from manyglot.vocabulary.subwords import VocabularySettings
 
@@ -29,9 +29,9 @@ from manyglot.vocabulary.subwords import VocabularySettings
 class Experiment(Settings):
     """An experiment: everything from the text to the scores."""
 
-    data: Path
+    data: Annotated[Path, RESUMABLE]
     """Folder of the prepared data: written by prepare, read by train and evaluate."""
-    run: Path
+    run: Annotated[Path, RESUMABLE]
     """Folder of this run: checkpoints, log, the trained model, results."""
     seed: int = Field(1, ge=0, lt=2**31)
     """Seed of the model's initial weights, of dropout and of the order of the data."""
@@ -49,11 +49,11 @@ class Experiment(Settings):
     """How the model is told its target language: a list of methods."""
     training: TrainingSettings = TrainingSettings()
     """How it learns."""
-    validation: ValidationSettings = ValidationSettings()
+    validation: Annotated[ValidationSettings, RESUMABLE] = ValidationSettings()
     """What is measured meanwhile."""
-    decoding: DecodingSettings = DecodingSettings()
+    decoding: Annotated[DecodingSettings, RESUMABLE] = DecodingSettings()
     """How it translates."""
-    evaluation: EvaluationSettings = EvaluationSettings()
+    evaluation: Annotated[EvaluationSettings, RESUMABLE] = EvaluationSettings()
     """How it is judged."""
 
     @property

@@ -66,14 +66,14 @@ def forecast(experiment: Experiment) -> Forecast:
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers(settings.trackers)
-        check_run(run, experiment.resolved(), dataset.digest())
+        check_run(run, experiment, dataset.digest())
         check_writable(run)
         if (done := _trained_to(experiment)) is not None:
             beginning = Beginning(str(run), "finished", done)
         else:
             state = last_state(run, model, optimizer, settings)
             over = is_finished(state, settings)
-            beginning = Beginning(str(run), "finished" if over else "goes on" if state.step else "new", state.step)
+            beginning = Beginning(str(run), "finished" if over else "resumes" if state.step else "new", state.step)
     except ManyglotError as error:
         beginning = Beginning(str(run), "refused", reason=str(error))
     trial = None
@@ -83,8 +83,8 @@ def forecast(experiment: Experiment) -> Forecast:
         beginning = Beginning(str(run), "refused", reason=too_large)
     disk = Disk.of(run, model, settings)
     course = Course.of(loader, dataset.supervised, settings)
-    measured = f"every {settings.validate_every:,} steps: {validation.in_words()}"
-    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, measured)
+    plan = validation.plan(settings.validate_every)
+    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, plan)
 
 
 def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
@@ -105,7 +105,7 @@ def _train(experiment: Experiment, processes: Team) -> Path:
     dataset, model, loader = _material(experiment)
     settings = experiment.training
     validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
-    claim = experiment.run, experiment.resolved(), dataset.digest()
+    claim = experiment.run, experiment, dataset.digest()
     check_trackers(settings.trackers)
     check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
     processes.wait()
@@ -146,12 +146,12 @@ def _trained_to(experiment: Experiment) -> int | None:
 
 def _choose_weights(run: Path, model: Transformer, state: RunState, validation: Validation) -> dict[str, Any]:
     """Give the model the weights of the best step, or leave it those of the last; say and return which."""
-    told = state.best.measure == validation.measure  # and not by what it was told before the run went on
-    best = load_best(run / "checkpoints", model, state.best) if told else None
-    if best is None:
+    criterion = state.best.criterion if state.best.criterion == validation.criterion else None  # or it has changed
+    best = None if criterion is None else load_best(run / "checkpoints", model, state.best)
+    if best is None or criterion is None:
         say(f"The model has the weights of step {state.step:,}, the last.")
         return {"steps": state.step, "step": state.step, "best_by": None}
-    metric, _, sample = state.best.measure.partition(" of ")
+    metric, sample = criterion.metric, dict(criterion.sample)
     say(f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f}).")
     return {"steps": state.step, "step": best.step, "best_by": metric, "value": best.value, "measured_on": sample}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from manyglot.progress import say
 if TYPE_CHECKING:
     from manyglot.probing.probe import ProbeSettings
     from manyglot.probing.representations import Representation
-    from manyglot.probing.uriel import Uriel
+    from manyglot.probing.uriel import Exclusion, Uriel
 
 COLOURED_BY = ("family", "script")
 
@@ -90,7 +90,7 @@ def probe(
             result.as_json() | {"mantel": [each.as_json() for each in mantels]}
             for result, mantels in zip(results, found, strict=True)
         ]
-        return _print_json({"left_out": left_out, "results": probed})
+        return _print_json({"left_out": _as_json(left_out), "results": probed})
     print(probing_text(results, settings), mantel_text(representations, found), sep="\n", end="")
     if left_out:
         say(left_out_text(left_out))
@@ -127,7 +127,7 @@ def _follow(
     if output is not None:
         draw_over_training(moments, output)
     if as_json:
-        return _print_json({"left_out": left_out, "results": [moment.as_json() for moment in moments]})
+        return _print_json({"left_out": _as_json(left_out), "results": [moment.as_json() for moment in moments]})
     print(over_training_text(moments), end="")
     if left_out:
         say(left_out_text(left_out))
@@ -156,6 +156,10 @@ def _only(representations: Sequence[Representation], option: str) -> Representat
         others = ", ".join(each.method for each in representations[1:])
         say(f"{option} goes by {first.method}; --representation has it go by {others}.")
     return first
+
+
+def _as_json(left_out: Mapping[str, Exclusion]) -> dict[str, dict[str, str]]:
+    return {code: exclusion.as_json() for code, exclusion in left_out.items()}
 
 
 def _print_json(value: Any) -> None:

@@ -29,7 +29,7 @@ class Bar(Protocol):
     """What a long task is handed to tell how far it is."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Report that `amount` more units are done, with a short note such as the loss."""
+        """Report that `amount` more units are done, with a short note such as the loss, of one or more lines."""
 
 
 def is_silent() -> bool:
@@ -173,7 +173,7 @@ class _Progress(Progress):
     def get_renderables(self) -> Iterator[RenderableType]:
         yield from super().get_renderables()
         if self.note:
-            yield Text(self.note.replace("; ", "\n"), style="dim", no_wrap=True, overflow="ellipsis")
+            yield Text(self.note, style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class _RichBar:
@@ -208,4 +208,5 @@ class _PlainBar:
         self._say(f"{how} {duration(time.monotonic() - self.start)}")
 
     def _say(self, when: str) -> None:
-        say(", ".join(part for part in (f"{self.title} {self.done:,}/{self.total:,} {when}", self.note) if part))
+        note = "; ".join(self.note.splitlines())
+        say(", ".join(filter(None, (f"{self.title} {self.done:,}/{self.total:,} {when}", note))))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,6 +24,37 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
+@dataclass(frozen=True)
+class Resumable:
+    """Marks a setting, or a whole section, that may change when a run resumes: `Annotated[int, RESUMABLE]`.
+
+    A setting is resumable if it does not decide the weights of a step. Whatever is not marked stays as it was.
+    """
+
+    when: Callable[[Any], bool] | None = None
+    """Decides by the settings that hold the marked one; None always allows the change."""
+
+    def allows(self, holder: Settings) -> bool:
+        """Whether the setting may change beside the others of its section."""
+        return self.when is None or self.when(holder)
+
+
+RESUMABLE = Resumable()
+
+
+def is_resumable(settings: Settings, name: str) -> bool:
+    """Whether the setting of a dotted name, or a section that holds it, may change when a run resumes."""
+    holder: Any = settings
+    for part in name.split("."):
+        field = type(holder).model_fields.get(part) if isinstance(holder, Settings) else None
+        if field is None:
+            return False
+        if any(mark.allows(holder) for mark in field.metadata if isinstance(mark, Resumable)):
+            return True
+        holder = getattr(holder, part)
+    return False
+
+
 def parse(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
     """Read plain values into settings; a mistake becomes one line that names the setting.
 
@@ -35,13 +67,24 @@ def parse(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
         raise SettingsError(_explain(kind, dict(first), where)) from None
 
 
-def documented_fields(kind: type[Settings]) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, default, documentation) of every field, for the reference page."""
+class DocumentedField(NamedTuple):
+    """A setting as the reference page shows it."""
+
+    name: str
+    default: str
+    documentation: str
+    resumable: bool
+    """Whether it may change when a run resumes, in some cases at least."""
+
+
+def documented_fields(kind: type[Settings]) -> Iterator[DocumentedField]:
+    """Yield every field of a section, for the reference page."""
     for name, field in kind.model_fields.items():
         default = "required" if field.is_required() else field.get_default(call_default_factory=True)
         if isinstance(default, tuple):
             default = f"[{', '.join(map(str, default))}]"
-        yield name, str(default), field.description or ""
+        resumable = any(isinstance(mark, Resumable) for mark in field.metadata)
+        yield DocumentedField(name, str(default), field.description or "", resumable)
 
 
 def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:

@@ -78,10 +78,10 @@ def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> Preview
 
 
 def _sampling(batches: BatchSettings) -> str:
-    """What decides how often a direction is seen, in a few words."""
+    """What decides how often a direction is seen, as an identifier such as `temperature:5,into:en:0.25`."""
     temperature = "none" if batches.temperature is None else f"{batches.temperature:g}"
-    into = [f"into {code} {times:g} times" for code, times in batches.into.items()]
-    return ", ".join(["weights" if batches.weights else f"T = {temperature}", *into])
+    into = [f"into:{code}:{times:g}" for code, times in batches.into.items()]
+    return ",".join(["weights" if batches.weights else f"temperature:{temperature}", *into])
 
 
 def _at_temperature(text: str) -> BatchSettings:

@@ -55,7 +55,7 @@ def test_chunks_and_processes_change_nothing(
     at_once = dataset.vocabulary.encode(text.read_text("utf-8").splitlines())
     expected = {i: ids for i, ids in enumerate(at_once) if 0 < len(ids) <= 12}
     assert sentences(found) == expected
-    assert sum(read_result(chunk).dropped["too long"] for chunk in found) == sum(len(ids) > 12 for ids in at_once)
+    assert sum(read_result(chunk).dropped["too_long"] for chunk in found) == sum(len(ids) > 12 for ids in at_once)
 
 
 def test_what_is_done_is_not_done_again(

@@ -99,7 +99,7 @@ def test_long_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
         tmp_path, corpus={"kind": "multiway", "path": text}, cleaning={"max_subwords": 50}, **MULTIWAY
     )
     dataset = workflow.prepare(experiment)
-    assert dataset.card["dropped"]["train"] == {"de": {"too long": 1}}
+    assert dataset.card["dropped"]["train"] == {"de": {"too_long": 1}}
     assert PairsIndex(dataset.store(Split.TRAIN)).size(dataset.supervised[0]) == 49
 
 
@@ -162,10 +162,10 @@ def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
             **MULTIWAY,
         )
     )
-    assert dataset.card["dropped"] == {"train": {"de-en": {"length ratio": 1, "in dev or test": 1, "repeated": 1}}}
+    assert dataset.card["dropped"] == {"train": {"de-en": {"length_ratio": 1, "in_dev_or_test": 1, "duplicate": 1}}}
     shown = dataset.card["dropped_examples"]["train"]["de-en"]
-    assert shown["length ratio"] == ["x y z x y z x y z x y z x y z ↔ a b c"]
-    assert shown["repeated"] == ["word3 and3 more3 ↔ word3 and3 more3"]
+    assert shown["length_ratio"] == ["x y z x y z x y z x y z x y z ↔ a b c"]
+    assert shown["duplicate"] == ["word3 and3 more3 ↔ word3 and3 more3"]
     index = PairsIndex(dataset.store(Split.TRAIN))
     assert [index.size(direction) for direction in dataset.supervised] == [50, 50]
 

@@ -11,7 +11,7 @@ def test_empty_and_long_sentences_are_left_out_and_the_long_ones_counted() -> No
     lengths = np.array([3, 0, 5, 6, 60, 1])
     kept, dropped = keep_sentences(["a", "", "a", "a", "a", "a"], lengths, "de", CleaningSettings(max_subwords=5))
     assert kept.tolist() == [True, False, True, False, False, True]
-    assert {reason: numbers.tolist() for reason, numbers in dropped.items()} == {"too long": [3, 4]}
+    assert {reason: numbers.tolist() for reason, numbers in dropped.items()} == {"too_long": [3, 4]}
 
 
 def test_nothing_is_counted_where_nothing_is_left_out() -> None:
@@ -23,7 +23,7 @@ def test_sentences_in_another_script_are_left_out() -> None:
     lengths = np.full(5, 4)
     kept, dropped = keep_sentences(texts, lengths, "ru", CleaningSettings(min_script=0.7))
     assert kept.tolist() == [True, False, True, False, True]
-    assert {reason: numbers.tolist() for reason, numbers in dropped.items()} == {"wrong script": [1, 3]}
+    assert {reason: numbers.tolist() for reason, numbers in dropped.items()} == {"wrong_script": [1, 3]}
     assert keep_sentences(texts, lengths, "qaa", CleaningSettings(min_script=0.7))[0].all(), "its script is not known"
 
 
@@ -31,7 +31,7 @@ def test_sentences_in_another_language_are_left_out() -> None:
     texts = ["The weather was fine all summer long.", "Das Wetter war den ganzen Sommer lang schön.", "Das Wetter"]
     kept, dropped = keep_sentences(texts, np.full(3, 9), "en", CleaningSettings(right_language=True))
     assert kept.tolist() == [True, False, True], "what is too short to tell is kept"
-    assert dropped["another language"].tolist() == [1]
+    assert dropped["wrong_language"].tolist() == [1]
     assert keep_sentences(texts, np.full(3, 9), "qaa", CleaningSettings(right_language=True))[0].all()
 
 
@@ -58,5 +58,5 @@ def test_pairs_are_left_out_by_the_first_reason_that_applies() -> None:
     kept, dropped = keep_pairs(lengths, hashes, known, settings)
     assert kept.tolist() == [False, False, True, False, True]
     left_out = {reason: numbers.tolist() for reason, numbers in dropped.items()}
-    assert left_out == {"length ratio": [1], "in dev or test": [0], "repeated": [3]}
+    assert left_out == {"length_ratio": [1], "in_dev_or_test": [0], "duplicate": [3]}
     assert keep_pairs(lengths, None, None, CleaningSettings())[0].all()

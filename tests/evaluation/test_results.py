@@ -84,4 +84,4 @@ def test_statistics_of_earlier_versions_are_read(tmp_path: Path) -> None:
 def test_averages_name_what_the_identifier_does_not_know() -> None:
     evaluation = run(ROWS)
     assert evaluation.left_out() == []
-    assert evaluation.averages()["zero-shot"]["relative_accuracy"] == 50
+    assert evaluation.averages()["zero_shot"]["relative_accuracy"] == 50

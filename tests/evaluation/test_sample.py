@@ -59,7 +59,13 @@ def test_of_too_many_directions_some_are_drawn(number: int, directions: int) -> 
 def test_scores_are_means_over_directions() -> None:
     measure = DevTranslations(dict.fromkeys(TRAINED, ROWS), FORTY, lambda _: Drifting())  # type: ignore[arg-type,return-value]
     scores, directions = measure(None)  # type: ignore[arg-type]
-    assert measure.sample == "40 of 120 sentences in 4 of 4 directions"
+    assert measure.sample == {
+        "num_sentences": 40,
+        "num_available_sentences": 120,
+        "num_directions": 4,
+        "num_available_directions": 4,
+    }
+    assert measure.describe_sample() == "40 of 120 sentences in 4 of 4 directions"
     assert directions[Direction("de", "en")]["bleu"] == pytest.approx(100)
     assert directions[Direction("en", "fr")]["bleu"] < 90
     assert scores["dev_bleu"] == pytest.approx(sum(values["bleu"] for values in directions.values()) / 4)

@@ -90,7 +90,7 @@ def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("rest", ["guidance:", "decoding:", "evaluation:", "# end"])
+@pytest.mark.parametrize("rest", ["guidance:", "decoding:", "evaluation:", "# settings:end"])
 def test_settings_cut_short_are_noticed(folder: Path, rest: str) -> None:
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(text[: text.index(rest)])
@@ -100,7 +100,7 @@ def test_settings_cut_short_are_noticed(folder: Path, rest: str) -> None:
 
 def test_settings_of_earlier_releases_have_no_marks(folder: Path) -> None:
     text = (folder / "config.yaml").read_text()
-    (folder / "config.yaml").write_text(text[text.index("\n") + 1 : text.index("# end")])
+    (folder / "config.yaml").write_text(text[text.index("\n") + 1 : text.index("# settings:end")])
     load_model(folder)
 
 

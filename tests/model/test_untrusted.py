@@ -261,7 +261,7 @@ def test_files_may_be_links(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["beam: 0x" + "f" * 4000, "beam: 1000000000000", "max_tokens: 1000000000000", "x: 1"])
 def test_decoding_settings_are_checked_too(folder: Path, line: str) -> None:
     text = (folder / "config.yaml").read_text()
-    (folder / "config.yaml").write_text(text[: text.index("decoding:")] + f"decoding: {{{line}}}\n# end\n")
+    (folder / "config.yaml").write_text(text[: text.index("decoding:")] + f"decoding: {{{line}}}\n# settings:end\n")
     with pytest.raises(ManyglotError):
         Translator.load(folder, device="cpu")
 

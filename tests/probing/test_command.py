@@ -94,7 +94,7 @@ def test_the_papers_protocol_as_json(make: Maker, folder: Path, capsys: pytest.C
     model = make("one", {"method": "token"})
     out, _ = run(capsys, "probe", model, "--uriel", folder, "--vote", "paper", "--neighbours", "1,3", "--json")
     answer = json.loads(out)
-    assert answer["left_out"] == {"nl": "not in URIEL"}
+    assert answer["left_out"] == {"nl": {"reason": "not_in_uriel"}}
     (result,) = answer["results"]
     assert [each["kind"] for each in result["mantel"]] == ["genetic", "geographic", "syntactic"]
     assert result["languages"] == CODES

@@ -7,7 +7,7 @@ import pytest
 
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.probing import uriel as module
-from manyglot.probing.uriel import VARIABLE, Uriel, find_data, require
+from manyglot.probing.uriel import VARIABLE, Exclusion, ExclusionReason, Uriel, find_data, require
 from tests.probing.made_up import write_uriel
 
 CODES = ["deu", "por", "lav", "lvs", "slk"]
@@ -39,9 +39,9 @@ def test_languages_that_are_left_out_are_named_with_the_reason(small: Uriel) -> 
     located = small.locate(["de", "lv", "pt", "pt-br", "qaa", "sk"])
     assert located.iso_of == {"de": "deu", "lv": "lav", "pt": "por"}
     assert located.left_out == {
-        "pt-br": "the same as pt in URIEL",
-        "qaa": "not in URIEL",
-        "sk": "no features in URIEL",
+        "pt-br": Exclusion(ExclusionReason.DUPLICATE, "pt"),
+        "qaa": Exclusion(ExclusionReason.NOT_IN_URIEL),
+        "sk": Exclusion(ExclusionReason.NO_FEATURES),
     }
 
 

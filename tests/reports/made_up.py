@@ -36,7 +36,7 @@ def made_up(codes: Sequence[str], seed: int = 1, on_target: float = 0.5, num_sen
     rng = random.Random(seed)
     hard = {code: random.Random(code).uniform(0.2, 1.0) for code in codes}
     directions, examples = [], []
-    told: dict[str, dict[str, Counter[str]]] = {"supervised": {}, "zero-shot": {}}
+    told: dict[str, dict[str, Counter[str]]] = {"supervised": {}, "zero_shot": {}}
     for d in directions_of(Languages(codes)):
         unseen = "en" not in d
         share = min(
@@ -65,7 +65,7 @@ def made_up(codes: Sequence[str], seed: int = 1, on_target: float = 0.5, num_sen
                 test_set="a test",
             )
         )
-        counts = told["zero-shot" if unseen else "supervised"].setdefault(d.target, Counter())
+        counts = told["zero_shot" if unseen else "supervised"].setdefault(d.target, Counter())
         counts.update(
             {d.target: round(1000 * share), off: round(800 * (1 - share)), neighbour: round(150 * (1 - share)), "": 3}
         )

@@ -42,11 +42,11 @@ def test_latex_is_escaped_and_has_the_same_numbers() -> None:
 def test_csv_and_json_have_whole_numbers() -> None:
     first, second = csv.DictReader(comparison_text(TABLE, "csv").splitlines())
     assert first["system"] == "Token_tgt"
-    expected = TABLE.rows["LAA & more"]["zero-shot"].bleu.mean
+    expected = TABLE.rows["LAA & more"]["zero_shot"].bleu.mean
     assert float(second["Zero-shot BLEU"]) == expected
     assert second["All WR"] == "100.0"
     values = json.loads(comparison_text(TABLE, "json"))
-    assert values["systems"]["LAA & more"]["zero-shot"]["bleu"]["mean"] == expected
+    assert values["systems"]["LAA & more"]["zero_shot"]["bleu"]["mean"] == expected
 
 
 def test_seeds_and_significance_are_shown() -> None:

@@ -14,7 +14,7 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
     directions = [direction("de", "en", 5), direction("en", "de", 5), direction("en", "fr", 1200)]
     print_forecast(
         {
-            "run": {"folder": "runs/mine", "state": "goes on", "step": 40, "reason": ""},
+            "run": {"folder": "runs/mine", "state": "resumes", "step": 40, "reason": ""},
             "directions": directions,
             "epoch": {"batches": 7, "updates": 3.5},
             "training": {"steps": 1000, "batches_a_step": 2, "left": 960, "epochs": 285.714},
@@ -29,7 +29,13 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
             },
             "estimated_seconds": 1440.0,
             "disk": {"checkpoint": 15e6, "needed": 50e6, "free": 2e12},
-            "validation": "every 5 steps: dev_nll of 9 sentence pairs. Best by dev_nll.",
+            "validation": {
+                "every": 5,
+                "best_metric": "dev_nll",
+                "measures": [
+                    {"metrics": ["dev_nll"], "sample": {"num_pairs": 9}, "description": "9 sentence pairs"},
+                ],
+            },
             "warnings": ["Look out."],
         }
     )
@@ -42,7 +48,7 @@ def test_the_directions_between_two_languages_stand_side_by_side(capsys: pytest.
     assert "validation every 5 steps: dev_nll of 9 sentence pairs. Best by dev_nll." in told
     assert "2 GB at most in these steps, of 4 GB" in told
     assert "15 MB a checkpoint; 50 MB needed, 2 TB free" in told
-    assert told.endswith("folder runs/mine: the run goes on from step 40 ! Look out.")
+    assert told.endswith("folder runs/mine: the run resumes from step 40 ! Look out.")
 
 
 def test_numbers_are_told_in_units_that_suit_them() -> None:

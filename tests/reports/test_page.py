@@ -102,7 +102,7 @@ def test_what_is_not_a_number_is_left_open(tmp_path: Path) -> None:
 def test_sentences_are_spread_evenly_and_those_of_other_runs_stand_beside_them() -> None:
     one, other = made_up(SIX, 1), made_up(SIX, 2)
     data = page_data.page_data([run(one), run(other, "other")])
-    worst = page_data.worst_directions(one)["zero-shot"][0].direction
+    worst = page_data.worst_directions(one)["zero_shot"][0].direction
     number = [d.direction for d in one.directions].index(worst)
     ours, theirs = ([e for e in each.examples if (e.source, e.target) == worst] for each in (one, other))
     texts = data["texts"]

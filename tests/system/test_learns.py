@@ -49,7 +49,7 @@ def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.Captur
     model = workflow.train(experiment)
     evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
     averages = evaluation.averages()
-    supervised, zero_shot = averages["supervised"], averages["zero-shot"]
+    supervised, zero_shot = averages["supervised"], averages["zero_shot"]
     with capsys.disabled():
         for group, scores in (("supervised", supervised), ("zero-shot", zero_shot)):
             print(f"\n{name}, {group}: BLEU {scores['bleu']:.1f}, LangAcc {scores['language_accuracy']:.1f}", end="")

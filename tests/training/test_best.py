@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from manyglot.errors import ManyglotError
-from manyglot.training.best import Best, BestBy, metric_to_choose_by
+from manyglot.training.best import Best, BestBy, Criterion, metric_to_choose_by
 
 
 def after(best: Best, *values: float, keep: int = 1) -> Best:
@@ -16,26 +16,28 @@ def after(best: Best, *values: float, keep: int = 1) -> Best:
 
 
 @pytest.mark.parametrize(
-    ("measure", "values", "best_first", "waited"),
+    ("metric", "values", "best_first", "waited"),
     [
         ("dev_bleu", (20, 30, 25), [2, 3, 1], 1),
-        ("dev_nll of 9 pairs", (2.0, 3.0, 2.5), [1, 3, 2], 2),
+        ("dev_nll", (2.0, 3.0, 2.5), [1, 3, 2], 2),
         ("dev_bleu", (5, 5, 5), [3, 2, 1], 2),  # of equals the later is kept, but nothing got better
         ("dev_bleu", (0, 0, 0), [3, 2, 1], 0),  # nothing is learnt yet: waiting has not begun
         ("dev_bleu", (0, 7, 6), [2, 3, 1], 1),
         ("dev_bleu", (float("nan"), 10, float("inf")), [2], 1),
     ],
 )
-def test_the_best_steps_come_first(measure: str, values: tuple[float, ...], best_first: list[int], waited: int) -> None:
-    best = after(Best(measure), *values, keep=3)
+def test_the_best_steps_come_first(metric: str, values: tuple[float, ...], best_first: list[int], waited: int) -> None:
+    empty = Best(Criterion(metric, {"num_pairs": 9}))
+    best = after(empty, *values, keep=3)
     assert best.steps == best_first
     assert best.waited == waited
-    assert after(Best(measure), *values, keep=2).steps == best_first[:2]
+    assert after(empty, *values, keep=2).steps == best_first[:2]
 
 
 def test_a_checkpoint_remembers_it() -> None:
-    best = after(Best("dev_bleu of 5 sentences"), 20.1, 30.2, 25.3, keep=2)
+    best = after(Best(Criterion("dev_bleu", {"num_sentences": 5, "identifier": "profile"})), 20.1, 30.2, 25.3, keep=2)
     assert Best.from_json(json.loads(json.dumps(asdict(best)))) == best
+    assert Best.from_json(json.loads(json.dumps(asdict(Best())))) == Best()
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
         found = workflow.forecast(experiment)
         return found.beginning.state + found.beginning.reason.removeprefix(str(run)), found.steps_left
 
-    assert beginning(changed(experiment, max_steps=10)) == ("goes on", 4)
+    assert beginning(changed(experiment, max_steps=10)) == ("resumes", 4)
     (run / "checkpoints" / "step-00000006" / "progress.json").write_text("{}")
-    assert beginning(changed(experiment, max_steps=10)) == ("goes on", 6)
+    assert beginning(changed(experiment, max_steps=10)) == ("resumes", 6)
     assert beginning(changed(experiment, max_steps=3))[0].startswith("refusedtraining.max_steps: the run is already")
     state, left = beginning(experiment.model_copy(update={"seed": 5}))
     assert state.startswith("refused holds a run with other settings (seed)")

@@ -22,6 +22,7 @@ from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
 from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
+from manyglot.training.best import Sample
 from manyglot.training.log import read_log
 from manyglot.training.validation import DevLoss, Validation
 from tests.conftest import packed_loss, tiny_experiment
@@ -35,10 +36,14 @@ class Scripted:
     """A measure whose values are known before; it counts the steps by the weights it has seen."""
 
     names: Sequence[str] = ("dev_bleu",)
-    sample, setting = "a script", "validation.sentences"
+    setting = "validation.sentences"
 
     def __init__(self, values: Sequence[float], steps: Mapping[float, int]) -> None:
         self.values, self.steps = values, steps
+        self.sample: Sample = {"num_sentences": 1}
+
+    def describe_sample(self) -> str:
+        return "a script"
 
     def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
         return {"dev_bleu": self.values[self.steps[float(model.embedding.weight.sum())] - 1]}, {}
@@ -89,7 +94,7 @@ def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best; 5 would be one of the last had it not been"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
-    assert card == {"steps": 8, "step": 4, "best_by": "dev_bleu", "value": 40.0, "measured_on": "a script"}
+    assert card == {"steps": 8, "step": 4, "best_by": "dev_bleu", "value": 40.0, "measured_on": {"num_sentences": 1}}
     assert "The model has the weights of step 4, the best of 8 by dev_bleu (40.00)." in capsys.readouterr().err
 
 
@@ -154,7 +159,8 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
         json.loads((e.run / "checkpoints/step-00000007/progress.json").read_text("utf-8")) for e in (whole, broken)
     ]
     assert states[0] == states[1]
-    assert states[0]["best"] == {"measure": "dev_bleu of a script", "scores": [[4, 40.0], [5, 35.0]], "waited": 3}
+    criterion = {"metric": "dev_bleu", "sample": {"num_sentences": 1}}
+    assert states[0]["best"] == {"criterion": criterion, "scores": [[4, 40.0], [5, 35.0]], "waited": 3}
 
 
 def test_a_damaged_best_checkpoint_gives_way_to_the_next(
@@ -177,10 +183,10 @@ def test_another_measure_begins_anew(
     monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
     shutil.rmtree(workflow.train(prepared(tmp_path, training={"max_steps": 5})))
     other = Scripted(BLEU, steps)
-    other.sample = "another script"
+    other.sample = {"num_sentences": 2}
     monkeypatch.setattr(learning, "_measures", lambda *_: [other])
     model = workflow.train(prepared(tmp_path))
-    assert "Until now the best step was told by dev_bleu of a script." in capsys.readouterr().err
+    assert "(was dev_bleu on num sentences 1); best-step tracking restarts." in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 6
 
 
@@ -258,9 +264,11 @@ def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path:
     total = sum(packed_loss(model, pack(batch), 0.0).nll_L.sum().item() for batch in every)
     assert scores["dev_nll"] == pytest.approx(total / sum(batch.num_tokens for batch in every))
     assert set(directions) == set(dataset.supervised)
-    assert DevLoss(loader, 10_000, torch.device("cpu"), "float32").sample == "32 sentence pairs"
+    assert DevLoss(loader, 10_000, torch.device("cpu"), "float32").sample == {"num_pairs": 32}
     first, _ = next(loader.planned(Place()))
-    assert DevLoss(loader, 1, torch.device("cpu"), "float32").sample == f"{len(first.source)} sentence pairs"
+    short = DevLoss(loader, 1, torch.device("cpu"), "float32")
+    assert short.sample == {"num_pairs": len(first.source)}
+    assert short.describe_sample() == f"{len(first.source)} sentence pairs"
 
 
 @pytest.mark.parametrize(

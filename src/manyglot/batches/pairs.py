@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from manyglot.batches.store import AnyInts, IntArray, TokenStore, load_array
-from manyglot.corpus.cleaning import NOTHING, CleaningSettings, keep_pairs
+from manyglot.corpus.cleaning import NOTHING, CleaningSettings, DropReason, keep_pairs
 from manyglot.corpus.languages import Direction
 
 EXACT, GROWTH, NUM_LEVELS = 24, 1.04, 300
@@ -75,13 +75,13 @@ def write_pairs(
     directions: Sequence[Direction],
     cleaning: CleaningSettings = NOTHING,
     others: Sequence[TokenStore] = (),
-) -> dict[str, dict[str, IntArray]]:
+) -> dict[str, dict[DropReason, IntArray]]:
     """Write the index of some directions; return the pairs of each two languages that were left out, by reason.
 
     The stores of dev and test are needed to leave out what is in them.
     """
     cells, starts = [], [0]
-    dropped: dict[str, dict[str, IntArray]] = {}
+    dropped: dict[str, dict[DropReason, IntArray]] = {}
     facts = _Facts(store, others, cleaning)
     with (store.folder / "pairs.raw").open("wb") as file:  # the whole may be larger than the memory
         for number, direction in enumerate(directions):

@@ -6,6 +6,7 @@ A sentence that is left out takes every pair it is part of with it, as the paper
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -46,7 +47,21 @@ NOTHING = CleaningSettings(max_subwords=2**31)
 
 SHOWN = 5
 """Examples that are kept of what was left out, for each place and reason."""
-Dropped = dict[str, Ints]
+
+
+class DropReason(StrEnum):
+    """Why cleaning leaves out a sentence or a pair, as a dataset stores it."""
+
+    NO_SUBWORDS = "no_subwords"
+    TOO_LONG = "too_long"
+    WRONG_SCRIPT = "wrong_script"
+    WRONG_LANGUAGE = "wrong_language"
+    LENGTH_RATIO = "length_ratio"
+    IN_DEV_OR_TEST = "in_dev_or_test"
+    DUPLICATE = "duplicate"
+
+
+Dropped = dict[DropReason, Ints]
 """For each reason, the numbers of what was left out for it."""
 
 
@@ -56,13 +71,18 @@ def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: Cle
     An empty one is a language without this row, not a fault, and not counted.
     """
     there = np.fromiter(map(bool, texts), dtype=np.bool_, count=len(texts))
-    reasons: dict[str, Mask] = {"no subwords": lengths == 0, "too long": lengths > settings.max_subwords}
+    reasons: dict[DropReason, Mask] = {
+        DropReason.NO_SUBWORDS: lengths == 0,
+        DropReason.TOO_LONG: lengths > settings.max_subwords,
+    }
     script = script_of(code)
     if settings.min_script is not None and script is not None:
         least = settings.min_script
-        reasons["wrong script"] = np.fromiter((share_in_script(text, script) < least for text in texts), dtype=np.bool_)
+        is_wrong = (share_in_script(text, script) < least for text in texts)
+        reasons[DropReason.WRONG_SCRIPT] = np.fromiter(is_wrong, dtype=np.bool_)
     if settings.right_language and primary(code) in _identifier().nb_classes:
-        reasons["another language"] = np.fromiter((_is_foreign(text, primary(code)) for text in texts), dtype=np.bool_)
+        is_foreign = (_is_foreign(text, primary(code)) for text in texts)
+        reasons[DropReason.WRONG_LANGUAGE] = np.fromiter(is_foreign, dtype=np.bool_)
     return _sift(there, reasons)
 
 
@@ -87,20 +107,20 @@ def keep_pairs(
 
     `hashes` are there if equal pairs are to be found, `known` says which sentences are in dev or test.
     """
-    reasons: dict[str, Mask] = {}
+    reasons: dict[DropReason, Mask] = {}
     if settings.max_ratio is not None:
-        reasons["length ratio"] = np.maximum(*lengths) > settings.max_ratio * np.minimum(*lengths)
+        reasons[DropReason.LENGTH_RATIO] = np.maximum(*lengths) > settings.max_ratio * np.minimum(*lengths)
     if known is not None:
-        reasons["in dev or test"] = known[0] | known[1]
+        reasons[DropReason.IN_DEV_OR_TEST] = known[0] | known[1]
     if hashes is not None:
         repeated = np.ones(len(hashes[0]), dtype=np.bool_)
         both = np.stack(hashes, axis=1)
         repeated[np.unique(both, axis=0, return_index=True)[1]] = False
-        reasons["repeated"] = repeated
+        reasons[DropReason.DUPLICATE] = repeated
     return _sift(np.ones(len(lengths[0]), dtype=np.bool_), reasons)
 
 
-def _sift(kept: Mask, reasons: Mapping[str, Mask]) -> tuple[Mask, Dropped]:
+def _sift(kept: Mask, reasons: Mapping[DropReason, Mask]) -> tuple[Mask, Dropped]:
     """Take the reasons one after the other; each thing is counted under the first that applies."""
     dropped: Dropped = {}
     for reason, applies in reasons.items():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.settings import RESUMABLE
 
 
 class MultiwaySettings(CorpusOptions):
@@ -16,7 +17,7 @@ class MultiwaySettings(CorpusOptions):
 
     kind: Literal["multiway"] = "multiway"
     """Which corpus: a folder of line-aligned files named train.de, dev.de, test.de, …"""
-    path: Path
+    path: Annotated[Path, RESUMABLE]
     """The folder."""
     languages: tuple[str, ...] = ()
     """The languages to use; empty takes all that have a training file."""

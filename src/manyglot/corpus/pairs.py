@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.settings import RESUMABLE
 
 _SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLITS)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
 _NAMES = [
@@ -40,7 +41,7 @@ class PairsSettings(CorpusOptions):
 
     kind: Literal["pairs"] = "pairs"
     """Which corpus: a folder of files named train.de-en.de, train.de-en.en, dev.de-en.de, …, or as OPUS-100 comes."""
-    path: Path
+    path: Annotated[Path, RESUMABLE]
     """The folder."""
     languages: tuple[str, ...] = ()
     """Use only pairs of these languages; empty uses all pairs of the folder."""

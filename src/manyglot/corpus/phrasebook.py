@@ -82,7 +82,7 @@ class Phrasebook:
 
     def fingerprint(self) -> str:
         """The version of the CLDR data; the rest is settings."""
-        return f"babel {babel.__version__}"
+        return f"babel:{babel.__version__}"
 
     def _distinct_phrases(self) -> Iterator[Phrase]:
         """An endless stream of phrases, each different from all before it in English."""

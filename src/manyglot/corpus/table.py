@@ -13,12 +13,13 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from manyglot.corpus.languages import looks_like_code
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, one_line, plain_name, read_lines
 from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.settings import RESUMABLE
 
 _TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
@@ -28,7 +29,7 @@ class TableSettings(CorpusOptions):
 
     kind: Literal["table"] = "table"
     """Which corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
-    path: Path
+    path: Annotated[Path, RESUMABLE]
     """The folder."""
     languages: tuple[str, ...] = ()
     """The columns to use; empty takes all that are named as languages and have training text."""

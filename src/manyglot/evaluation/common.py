@@ -21,13 +21,15 @@ Part = tuple[DirectionResult, Statistics | None]
 
 def check_measures(runs: Sequence[Evaluation]) -> None:
     """Refuse scores of different kinds."""
-    measures: dict[str, str | None] = {}
+    measures: dict[tuple[str, str], str | None] = {}
     for run in runs:
-        kinds = {f"BLEU into {d.target}": d.bleu_signature for d in run.directions}
-        for name, value in {**kinds, "LangAcc": run.identifier, "the pivot": run.pivot}.items():
-            if measures.setdefault(name, value) != value:
+        bleu = {("bleu", d.target): d.bleu_signature for d in run.directions}
+        for key, value in {**bleu, ("identifier", ""): run.identifier, ("pivot", ""): run.pivot}.items():
+            if measures.setdefault(key, value) != value:
+                measure, target = key
+                name = {"bleu": f"BLEU into {target}", "identifier": "LangAcc", "pivot": "the pivot"}[measure]
                 raise ManyglotError(
-                    f"The runs cannot be compared: {name} is {measures[name]} in one and {value} in another. "
+                    f"The runs cannot be compared: {name} is {measures[key]} in one and {value} in another. "
                     f"Evaluate them alike."
                 )
 

@@ -18,15 +18,12 @@ from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError, SettingsError, suggest
 from manyglot.evaluation.bootstrap import Drawn, Significance, overall, resample
 from manyglot.evaluation.common import check_measures, check_test_sets, common_part
-from manyglot.evaluation.results import DirectionResult, Evaluation, mean_of_known
+from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_of_known
 from manyglot.evaluation.statistics import Statistics
 from manyglot.progress import bar
 
 ALPHA = 0.05
 """The p-value below which a difference counts as one."""
-
-GROUPS = ("en→xx", "xx→en", "all", "zero-shot")
-"""The columns of the paper's tables; en stands for the pivot, and all are the supervised directions."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +69,16 @@ class Comparison:
 
     reference: str | None
     pivot: str
-    rows: Mapping[str, Mapping[str, GroupScore]]
+    rows: Mapping[str, Mapping[DirectionGroup, GroupScore]]
     """By system and group."""
     num_samples: int
     """Of the bootstrap; 0 without."""
     directions: Mapping[str, Mapping[Direction, Significance]]
     """By system, of each direction, where it was asked for."""
     signatures: Sequence[str]
+    """Of BLEU."""
+    identifier: str
+    """The name of the language identifier behind LangAcc."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -87,6 +87,7 @@ class Comparison:
             "pivot": self.pivot,
             "num_samples": self.num_samples,
             "signatures": list(self.signatures),
+            "identifier": self.identifier,
             "systems": {name: {g: asdict(score) for g, score in row.items()} for name, row in self.rows.items()},
             "significance": {
                 name: [{**direction._asdict(), **asdict(each)} for direction, each in those.items()]
@@ -165,7 +166,8 @@ def compare(
         rows=rows,
         num_samples=num_samples,
         directions={name: {d: each.significance() for d, each in those.items()} for name, those in drawn.items()},
-        signatures=sorted({d.bleu_signature for d in runs[0].directions} | {runs[0].identifier}),
+        signatures=sorted({d.bleu_signature for d in runs[0].directions}),
+        identifier=runs[0].identifier,
     )
 
 
@@ -191,13 +193,13 @@ def win_rate(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return 100 * fmean(our > their for our, their in zip(ours, theirs, strict=True))
 
 
-def groups_of(run: Evaluation) -> dict[str, list[Direction]]:
-    """The directions of each group that has some."""
-    kinds: dict[str, Callable[[DirectionResult], bool]] = {
-        "en→xx": lambda d: not d.zero_shot and d.source == run.pivot,
-        "xx→en": lambda d: not d.zero_shot and d.target == run.pivot,
-        "all": lambda d: not d.zero_shot,
-        "zero-shot": lambda d: d.zero_shot,
+def groups_of(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
+    """The directions of each group that has some; those from and into the pivot without the zero-shot ones."""
+    kinds: dict[DirectionGroup, Callable[[DirectionResult], bool]] = {
+        DirectionGroup.FROM_PIVOT: lambda d: not d.zero_shot and d.source == run.pivot,
+        DirectionGroup.INTO_PIVOT: lambda d: not d.zero_shot and d.target == run.pivot,
+        DirectionGroup.SUPERVISED: lambda d: not d.zero_shot,
+        DirectionGroup.ZERO_SHOT: lambda d: d.zero_shot,
     }
     found = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in kinds.items()}
     return {name: members for name, members in found.items() if members}

@@ -19,10 +19,16 @@ from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.corpus.scripts import script_of
 from manyglot.decoding.check import Identify
-from manyglot.evaluation.tools import TOOLS, Told
+from manyglot.evaluation.tools import RESTRICTED, TOOLS, VARIANTS_APART, Told
 from manyglot.evaluation.tools import Py3Langid as Py3Langid
 
 IdentifierName = Literal["py3langid", "langid", "langdetect", "pycld2", "profile"]
+LABELS = {
+    "profile": "character n-gram profiles of the training text",
+    RESTRICTED: "restricted to the languages of the data",
+    VARIANTS_APART: "variants told apart",
+}
+"""The parts of an identifier's name in words; other parts stand for themselves."""
 MAX_NGRAM = 4
 SMOOTHING = 0.1
 _DENSE = {"Hans", "Hant", "Jpan", "Kore"}
@@ -35,6 +41,7 @@ class Identifier(Protocol):
     """Tells the language of a sentence."""
 
     name: str
+    """The tool and how it is used, such as `py3langid:restricted`; `describe_identifier` says it in words."""
     restrict: bool
     """Whether what counts is its answer among the languages of the data, or the one among all that it knows."""
     fewest_letters: int
@@ -53,7 +60,7 @@ class Identifier(Protocol):
 class Profile:
     """Naive Bayes over character n-grams (all digits alike), learnt from sentences of each language."""
 
-    name = "character n-gram profiles of the training text"
+    name = "profile"
     restrict = True
     fewest_letters = 4
 
@@ -83,6 +90,11 @@ class Profile:
         found = {text: self.identify(text) for text in dict.fromkeys(texts)}
         labels = [found[text] for text in texts]
         return Told(labels, labels)
+
+
+def describe_identifier(name: str) -> str:
+    """The `name` of an identifier in words."""
+    return ", ".join(LABELS.get(part, part) for part in name.split(":"))
 
 
 def accuracy(identified: Sequence[str], label: str | None) -> float | None:

@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,6 +28,15 @@ from manyglot.evaluation.statistics import Statistics, read_statistics, write_st
 from manyglot.progress import say
 
 TRANSLATIONS = "translations.jsonl"
+
+
+class DirectionGroup(StrEnum):
+    """The groups of directions in the paper's tables."""
+
+    FROM_PIVOT = "from_pivot"
+    INTO_PIVOT = "into_pivot"
+    SUPERVISED = "supervised"
+    ZERO_SHOT = "zero_shot"
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,11 @@ class DirectionResult:
     def direction(self) -> Direction:
         """Source and target."""
         return Direction(self.source, self.target)
+
+    @property
+    def kind(self) -> DirectionGroup:
+        """Supervised or zero-shot."""
+        return DirectionGroup.ZERO_SHOT if self.zero_shot else DirectionGroup.SUPERVISED
 
     @property
     def relative_accuracy(self) -> float | None:
@@ -102,7 +117,7 @@ class Evaluation:
     """How was translated and judged."""
     statistics: Mapping[Direction, Statistics] = field(default_factory=dict)
     outputs_in: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    """How many outputs, supervised or zero-shot, into a target language are in which language."""
+    """How many outputs, by `DirectionResult.kind`, into a target language are in which language."""
 
     def sample(self, number: int) -> list[Example]:
         """Some examples to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
@@ -113,13 +128,13 @@ class Evaluation:
             picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
         return picked
 
-    def averages(self) -> dict[str, dict[str, Any]]:
+    def averages(self) -> dict[DirectionGroup, dict[str, Any]]:
         """Plain means over directions, in the groups of the paper's tables."""
         groups = {
-            f"{self.pivot}→xx": [d for d in self.directions if d.source == self.pivot],
-            f"xx→{self.pivot}": [d for d in self.directions if d.target == self.pivot],
-            "supervised": [d for d in self.directions if not d.zero_shot],
-            "zero-shot": [d for d in self.directions if d.zero_shot],
+            DirectionGroup.FROM_PIVOT: [d for d in self.directions if d.source == self.pivot],
+            DirectionGroup.INTO_PIVOT: [d for d in self.directions if d.target == self.pivot],
+            DirectionGroup.SUPERVISED: [d for d in self.directions if not d.zero_shot],
+            DirectionGroup.ZERO_SHOT: [d for d in self.directions if d.zero_shot],
         }
         return {name: average(members) for name, members in groups.items() if members}
 
@@ -217,7 +232,7 @@ def count_languages(
     for result in results:
         identified_N = statistics[result.direction].identified_N
         if result.language_accuracy is not None and identified_N is not None:
-            kind = found.setdefault("zero-shot" if result.zero_shot else "supervised", {})
+            kind = found.setdefault(result.kind, {})
             kind.setdefault(result.target, Counter()).update(identified_N.tolist())
     return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
 

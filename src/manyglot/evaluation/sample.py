@@ -13,7 +13,14 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
+from manyglot.evaluation.identify import (
+    Identifier,
+    IdentifierName,
+    accuracy,
+    describe_identifier,
+    labels_of,
+    make_identifier,
+)
 from manyglot.evaluation.scores import Measure, check_tokenizers, score
 from manyglot.evaluation.translate import sources_of, translate_directions
 from manyglot.model.transformer import Transformer
@@ -31,6 +38,8 @@ LEAST = 10
 
 Rows = Mapping[Direction, Sequence[Row]]
 MakeTranslator = Callable[[Transformer], Translator]
+Sample = Mapping[str, int | str]
+"""What identifies a sample: names with counts and identifiers."""
 Scores = tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]
 """Means over the directions, and what is known of each."""
 
@@ -58,7 +67,11 @@ class DevTranslations:
 
     def __init__(self, rows: Rows, settings: ValidationSettings, translator: MakeTranslator) -> None:
         self.rows, self.translator = draw(rows, settings.sentences), translator
-        self.sample = _in_words(self.rows, rows)
+        self.sample = _identity(self.rows, rows)
+
+    def describe_sample(self) -> str:
+        """The sample in words."""
+        return _describe(self.sample)
 
     def __call__(self, model: Transformer) -> Scores:
         """Translate and compare with the references."""
@@ -80,9 +93,13 @@ class ZeroShotTranslations:
         if not rows:
             raise ManyglotError("None of the languages can be told. Set evaluation.identifier to profile.")
         self.rows, self.translator = draw(rows, settings.zero_shot_sentences, LEAST), translator
-        self.sample, self.identifier = f"{_in_words(self.rows, rows)} by {identifier.name}", identifier
+        self.sample, self.identifier = _identity(self.rows, rows, identifier), identifier
         judged = any(map(self._references, self.rows))
         self.names: Sequence[str] = ("zero_shot_language_accuracy", *(("zero_shot_chrf",) if judged else ()))
+
+    def describe_sample(self) -> str:
+        """The sample in words."""
+        return f"{_describe(self.sample)} by {describe_identifier(self.identifier.name)}"
 
     def __call__(self, model: Transformer) -> Scores:
         """Translate, tell the languages and compare with the references that there are."""
@@ -169,7 +186,20 @@ def draw(rows: Rows, number: int, least: int = 1) -> dict[Direction, list[Row]]:
     return {direction: drawn[direction] for direction in directions}
 
 
-def _in_words(drawn: Rows, rows: Rows) -> str:
+def _identity(sampled: Rows, rows: Rows, identifier: Identifier | None = None) -> Sample:
+    """What a score on the sample depends on beside the model, as far as it is compared when a run resumes."""
+    counts = {
+        "num_sentences": sum(map(len, sampled.values())),
+        "num_available_sentences": sum(map(len, rows.values())),
+        "num_directions": len(sampled),
+        "num_available_directions": len(rows),
+    }
+    return counts if identifier is None else {**counts, "identifier": identifier.name}
+
+
+def _describe(sample: Sample) -> str:
     """How much of how much."""
-    sentences = " of ".join(f"{sum(map(len, each.values())):,}" for each in (drawn, rows))
-    return f"{sentences} sentences in {len(drawn)} of {len(rows)} directions"
+    return (
+        f"{sample['num_sentences']:,} of {sample['num_available_sentences']:,} sentences in "
+        f"{sample['num_directions']} of {sample['num_available_directions']} directions"
+    )

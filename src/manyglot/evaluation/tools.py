@@ -20,6 +20,10 @@ LANGDETECT_SEED = 0
 """langdetect draws at random; the paper fixes its seed to 0."""
 
 
+RESTRICTED, OPEN, VARIANTS_APART = "restricted", "open", "variants_apart"
+"""The parts of an identifier's name that say which of its answers count."""
+
+
 class Told(NamedTuple):
     """The labels of some texts; empty for a text in no language, as an empty one is."""
 
@@ -37,8 +41,7 @@ class Tool(ABC):
 
     def __init__(self, languages: Languages, restrict: bool = True, merge: bool = False) -> None:
         self.restrict, self._merge = restrict, merge
-        variants = "" if merge else ", variants told apart"
-        self.name = f"{self.tool}, {'restricted to the languages of the data' if restrict else 'open'}{variants}"
+        self.name = ":".join([self.tool, RESTRICTED if restrict else OPEN, *([] if merge else [VARIANTS_APART])])
         known = list(self._load())
         self._labels = {code: label_of(code, merge) for code in languages if is_known(code, known, merge)}
         self._wanted = frozenset(self._labels.values())

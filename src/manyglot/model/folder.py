@@ -36,7 +36,7 @@ from manyglot.vocabulary.subwords import LARGEST_FILE, Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 FORMAT = 1
-FIRST_LINE, LAST_LINE = "# All settings, to the line: end\n", "# end\n"
+FIRST_LINE, LAST_LINE = "# settings:begin\n", "# settings:end\n"
 """Of the settings, so that it is noticed if they were cut off; those of earlier releases have neither."""
 SEALED = ("model.safetensors", "subwords.model", "languages.json")
 """Files that are what was saved, or are refused. Settings may be changed: the search goes by those of the folder."""

@@ -9,7 +9,7 @@ from typing import Any
 from manyglot.probing.language_map import Mantel, correlations
 from manyglot.probing.probe import Prober, ProbeResult, ProbeSettings
 from manyglot.probing.representations import Representation
-from manyglot.probing.uriel import Uriel
+from manyglot.probing.uriel import Exclusion, Uriel
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Moment:
 
 def follow(
     uriel: Uriel, steps: Iterable[tuple[int, Sequence[Representation]]], settings: ProbeSettings
-) -> tuple[list[Moment], dict[str, str]]:
+) -> tuple[list[Moment], dict[str, Exclusion]]:
     """Probe the representations of each step as they come; also the languages that are left out, with the reasons.
 
     Only those of one step are in memory. Permutations are the same at every step, so that what changes is the model.

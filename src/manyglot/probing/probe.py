@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from manyglot.errors import SettingsError
 from manyglot.probing.neighbours import NEIGHBOURS, Counts, Floats, Order, Vote, count, ranked, similarities
-from manyglot.probing.uriel import GROUPS, UNKNOWN, FeatureSet, Uriel, require
+from manyglot.probing.uriel import GROUPS, UNKNOWN, Exclusion, FeatureSet, Uriel, require
 
 if TYPE_CHECKING:
     from manyglot.probing.representations import Representation
@@ -184,7 +184,7 @@ class Prober:
 
 def probe_all(
     uriel: Uriel, representations: Sequence[Representation], settings: ProbeSettings
-) -> tuple[list[ProbeResult], dict[str, str]]:
+) -> tuple[list[ProbeResult], dict[str, Exclusion]]:
     """Probe representations; also the languages that are left out, with the reasons."""
     probers = {codes: Prober(uriel, codes, settings) for codes in dict.fromkeys(each.codes for each in representations)}
     results = [probers[each.codes].probe(each.model, each.method, each.values) for each in representations]

@@ -13,7 +13,8 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,42 @@ class FeatureSet:
         return int((self.value_LF != UNKNOWN).sum(axis=0).max(initial=0))
 
 
+class ExclusionReason(StrEnum):
+    """Why a language of a model is not probed."""
+
+    NOT_IN_URIEL = "not_in_uriel"
+    NO_FEATURES = "no_features"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A language that is not probed."""
+
+    reason: ExclusionReason
+    duplicate_of: str | None = None
+    """The language that stands for it, where URIEL has one entry for both."""
+
+    def __str__(self) -> str:
+        match self.reason:
+            case ExclusionReason.NOT_IN_URIEL:
+                return "not in URIEL"
+            case ExclusionReason.NO_FEATURES:
+                return "no features in URIEL"
+            case ExclusionReason.DUPLICATE:
+                return f"the same as {self.duplicate_of} in URIEL"
+
+    def as_json(self) -> dict[str, str]:
+        """For `--json`."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
 @dataclass(frozen=True)
 class Located:
     """The languages of a model that URIEL has, by the model's codes, and why the others are left out."""
 
     iso_of: Mapping[str, str]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, Exclusion]
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -109,15 +140,16 @@ class Uriel:
 
     def locate(self, codes: Iterable[str]) -> Located:
         """Find languages. Of several that are one in URIEL (pt, pt-br) the plain code stays, or else the first."""
-        isos, left_out = {code: self.iso(code) for code in codes}, {}
+        isos: dict[str, str | None] = {code: self.iso(code) for code in codes}
+        left_out: dict[str, Exclusion] = {}
         chosen: dict[str, str] = {}
         for code, iso in sorted(isos.items(), key=lambda pair: (pair[0] != primary(pair[0]), pair[0])):
             if iso is None:
-                left_out[code] = "not in URIEL"
+                left_out[code] = Exclusion(ExclusionReason.NOT_IN_URIEL)
             elif not self.has_features(iso):
-                left_out[code] = "no features in URIEL"
+                left_out[code] = Exclusion(ExclusionReason.NO_FEATURES)
             elif iso in chosen:
-                left_out[code] = f"the same as {chosen[iso]} in URIEL"
+                left_out[code] = Exclusion(ExclusionReason.DUPLICATE, chosen[iso])
             else:
                 chosen[iso] = code
         kept = {code: iso for code, iso in isos.items() if iso is not None and code not in left_out}

@@ -6,22 +6,37 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Literal, get_args
 
 from manyglot.errors import SettingsError, suggest
-from manyglot.evaluation.comparison import ALPHA, GROUPS, Comparison, GroupScore, Value
+from manyglot.evaluation.comparison import ALPHA, Comparison, GroupScore, Value
+from manyglot.evaluation.identify import describe_identifier
+from manyglot.evaluation.results import DirectionGroup
 
 TableFormat = Literal["markdown", "latex", "csv", "json"]
 Field = Callable[[GroupScore], Value | None]
 
-BLEU, WIN_RATE, LANG_ACC = "BLEU", "WR", "LangAcc"
-_FIELDS: dict[str, Field] = {
-    BLEU: lambda score: score.bleu,
-    WIN_RATE: lambda score: score.win_rate,
-    LANG_ACC: lambda score: score.language_accuracy,
+
+class Metric(StrEnum):
+    """What is shown of a group."""
+
+    BLEU = "bleu"
+    WIN_RATE = "win_rate"
+    LANGUAGE_ACCURACY = "language_accuracy"
+
+
+Column = tuple[DirectionGroup, Metric]
+_LABELS = {Metric.BLEU: "BLEU", Metric.WIN_RATE: "WR", Metric.LANGUAGE_ACCURACY: "LangAcc"}
+_FIELDS: dict[Metric, Field] = {
+    Metric.BLEU: lambda score: score.bleu,
+    Metric.WIN_RATE: lambda score: score.win_rate,
+    Metric.LANGUAGE_ACCURACY: lambda score: score.language_accuracy,
 }
-_COLUMNS = [(group, name) for group in GROUPS[:3] for name in (BLEU, WIN_RATE)]
-_COLUMNS += [("zero-shot", name) for name in (BLEU, LANG_ACC, WIN_RATE)]
+_COLUMNS: list[Column] = [
+    *((group, metric) for group in list(DirectionGroup)[:3] for metric in (Metric.BLEU, Metric.WIN_RATE)),
+    *((DirectionGroup.ZERO_SHOT, metric) for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)),
+]
 MARK = "†"
 """Beside a BLEU that differs significantly from the reference's."""
 
@@ -47,51 +62,51 @@ def comparison_text(comparison: Comparison, form: TableFormat) -> str:
             return _markdown(comparison)
 
 
-def _columns(comparison: Comparison) -> list[tuple[str, str]]:
+def _columns(comparison: Comparison) -> list[Column]:
     """Those that have something in them: no win rates without a reference, no zero-shot where there is none."""
     rows = comparison.rows.values()
     with_reference = comparison.reference is not None
     return [
-        (group, name)
-        for group, name in _COLUMNS
-        if any(group in row for row in rows) and (name != WIN_RATE or with_reference)
+        (group, metric)
+        for group, metric in _COLUMNS
+        if any(group in row for row in rows) and (metric is not Metric.WIN_RATE or with_reference)
     ]
 
 
-def _value(comparison: Comparison, system: str, column: tuple[str, str]) -> Value | None:
-    group, name = column
+def _value(comparison: Comparison, system: str, column: Column) -> Value | None:
+    group, metric = column
     score = comparison.rows[system].get(group)
-    return None if score is None else _FIELDS[name](score)
+    return None if score is None else _FIELDS[metric](score)
 
 
-def _cell(comparison: Comparison, system: str, column: tuple[str, str], bold: str, italic: str, between: str) -> str:
+def _cell(comparison: Comparison, system: str, column: Column, bold: str, italic: str, between: str) -> str:
     """A number as it is printed; the best of its column in bold, also where several are, but not the only one."""
     value = _value(comparison, system, column)
     if value is None:
-        is_reference = system == comparison.reference and column[1] == WIN_RATE
+        is_reference = system == comparison.reference and column[1] is Metric.WIN_RATE
         return italic.format("ref") if is_reference else "–"
     others = [other for name in comparison.rows if (other := _value(comparison, name, column)) is not None]
     best = max(round(other.mean, 2) for other in others)
     text = f"{value.mean:.2f}" + (f"{between}{value.deviation:.2f}" if value.deviation is not None else "")
     found = comparison.rows[system][column[0]].significance
-    mark = MARK if column[1] == BLEU and found is not None and found.p_value < ALPHA else ""
+    mark = MARK if column[1] is Metric.BLEU and found is not None and found.p_value < ALPHA else ""
     return (bold.format(text) if round(value.mean, 2) == best and len(others) > 1 else text) + mark
 
 
-def _heading(group: str, pivot: str, arrow: str) -> str:
+def _heading(group: DirectionGroup, pivot: str, arrow: str) -> str:
     """As the paper writes it: En → XX."""
     name = pivot.capitalize()
     return {
-        "en→xx": f"{name}{arrow}XX",
-        "xx→en": f"XX{arrow}{name}",
-        "all": "All",
-        "zero-shot": "Zero-shot",
+        DirectionGroup.FROM_PIVOT: f"{name}{arrow}XX",
+        DirectionGroup.INTO_PIVOT: f"XX{arrow}{name}",
+        DirectionGroup.SUPERVISED: "All",
+        DirectionGroup.ZERO_SHOT: "Zero-shot",
     }[group]
 
 
 def _markdown(comparison: Comparison) -> str:
     columns = _columns(comparison)
-    headings = [f"{_heading(group, comparison.pivot, '→')} {name}" for group, name in columns]
+    headings = [f"{_heading(group, comparison.pivot, '→')} {_LABELS[metric]}" for group, metric in columns]
     lines = [f"| system | {' | '.join(headings)} |", "|---|" + "---:|" * len(columns)]
     for system in comparison.rows:
         cells = [_cell(comparison, system, column, "**{}**", "*{}*", " ± ") for column in columns]
@@ -102,7 +117,7 @@ def _markdown(comparison: Comparison) -> str:
 def _latex(comparison: Comparison) -> str:
     """With booktabs and multirow, as the paper has it."""
     columns = _columns(comparison)
-    groups = [(group, [c for c in columns if c[0] == group]) for group in GROUPS if any(c[0] == group for c in columns)]
+    groups = [(group, those) for group in DirectionGroup if (those := [c for c in columns if c[0] is group])]
     arrow = r" $\rightarrow$ "
     spans = [
         rf"\multicolumn{{{len(those)}}}{{c}}{{{_heading(group, comparison.pivot, arrow)}}}" for group, those in groups
@@ -112,7 +127,7 @@ def _latex(comparison: Comparison) -> str:
         r"\toprule",
         rf"\multirow{{2}}{{*}}{{System}} & {' & '.join(spans)} \\",
         rf"\cmidrule{{2-{len(columns) + 1}}}",
-        f" & {' & '.join(name for _, name in columns)} " + r"\\",
+        f" & {' & '.join(_LABELS[metric] for _, metric in columns)} " + r"\\",
         r"\midrule",
     ]
     for system in comparison.rows:
@@ -137,7 +152,7 @@ def _csv(comparison: Comparison) -> str:
     columns = _columns(comparison)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    names = [f"{_heading(group, comparison.pivot, '→')} {name}" for group, name in columns]
+    names = [f"{_heading(group, comparison.pivot, '→')} {_LABELS[metric]}" for group, metric in columns]
     writer.writerow(["system", *names, *(f"{name} deviation" for name in names)])
     for system in comparison.rows:
         values = [_value(comparison, system, column) for column in columns]
@@ -150,7 +165,8 @@ def _notes(comparison: Comparison) -> Sequence[str]:
     """What the numbers are."""
     sizes = {group: score.num_directions for row in comparison.rows.values() for group, score in row.items()}
     counted = ", ".join(f"{n:,} {_heading(group, comparison.pivot, '→')}" for group, n in sizes.items())
-    notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(comparison.signatures)}."]
+    signatures = [*comparison.signatures, describe_identifier(comparison.identifier)]
+    notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(signatures)}."]
     if comparison.reference is not None:
         notes.append(f"WR: percent of directions with a higher BLEU than {comparison.reference}.")
     has_several = any(score.bleu.deviation is not None for row in comparison.rows.values() for score in row.values())

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from manyglot.corpus.cleaning import DropReason
 from manyglot.corpus.inspection import REMEMBERED, Inspection
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.corpus.rows import Split
@@ -22,6 +23,15 @@ from manyglot.corpus.zero_shot import SetFacts
 IntArray = npt.NDArray[np.int64]
 WORST, FEW = 5, 100
 """Test sets that are named, and how few sentences are worth a line."""
+DROP_LABELS: Mapping[str, str] = {
+    DropReason.NO_SUBWORDS: "no subwords",
+    DropReason.TOO_LONG: "too long",
+    DropReason.WRONG_SCRIPT: "wrong script",
+    DropReason.WRONG_LANGUAGE: "another language",
+    DropReason.LENGTH_RATIO: "length ratio",
+    DropReason.IN_DEV_OR_TEST: "in dev or test",
+    DropReason.DUPLICATE: "repeated",
+}
 OFTEN = 20
 """A direction that is seen more often than this in an epoch is warned of."""
 
@@ -30,8 +40,9 @@ def print_inspection(inspection: Inspection) -> None:
     """A line for each language, samples, and the problems."""
     console = Console(soft_wrap=True)
     table = Table()
-    for heading in ("language", "train", "dev", "test", "characters", "repeated"):
-        table.add_column(heading, justify="left" if heading == "language" else "right")
+    table.add_column("language")
+    for heading in ("train", "dev", "test", "characters", "repeated"):
+        table.add_column(heading, justify="right")
     for code in inspection.languages:
         train = inspection.facts[Split.TRAIN][code]
         counts = [f"{inspection.facts[split][code].sentences:,}" for split in Split]
@@ -73,8 +84,9 @@ def print_zero_shot(facts: Sequence[SetFacts]) -> None:
 def print_subwords(languages: Mapping[str, Mapping[str, int]]) -> None:
     """How the vocabulary fits each language: subwords of a word, and what it has no subword for."""
     table = Table()
-    for heading in ("language", "sentences", "subwords", "subwords a word", "unknown"):
-        table.add_column(heading, justify="left" if heading == "language" else "right")
+    table.add_column("language")
+    for heading in ("sentences", "subwords", "subwords a word", "unknown"):
+        table.add_column(heading, justify="right")
     for code, counts in languages.items():
         subwords, words = counts.get("subwords", 0), counts.get("words", 0)
         per_word = f"{subwords / words:.2f}" if words else "–"
@@ -94,7 +106,7 @@ def print_dropped(
         for reason, number in reasons.items():
             most = sorted(places, key=lambda place: -places[place].get(reason, 0))[:3]
             where = ", ".join(f"{place} {places[place][reason]:,}" for place in most if places[place].get(reason))
-            print(f"left out of {split}: {number:,} {reason} (most in {where})")
+            print(f"left out of {split}: {number:,} {DROP_LABELS.get(reason, reason)} (most in {where})")
             known = [(p, text) for p in places for text in examples[split][p].get(reason, [])]
             for place, text in known[:num_examples]:
                 print(f"  {place}: {text}")
@@ -102,7 +114,7 @@ def print_dropped(
 
 @dataclass(frozen=True)
 class Seen:
-    """How often some text is seen in an epoch, by the name of a way of sampling."""
+    """How often some text is seen in an epoch, by the identifier of a way of sampling."""
 
     pairs: int
     share: dict[str, float]
@@ -129,13 +141,13 @@ class Preview:
 
     @property
     def samplings(self) -> list[str]:
-        """The names of the ways of sampling."""
+        """The identifiers of the ways of sampling, such as `temperature:5`; `sampling_label` says them in words."""
         return list(next(iter(self.directions.values())).share)
 
     def warnings(self) -> list[str]:
         """Directions whose few sentences are seen again and again."""
         return [
-            f"{name}: {direction} repeats {often:.0f} times in an epoch."
+            f"{sampling_label(name)}: {direction} repeats {often:.0f} times in an epoch."
             for direction, seen in self.directions.items()
             for name, often in seen.epochs.items()
             if often > OFTEN
@@ -148,6 +160,21 @@ class Preview:
             "targets": [{"target": code, **asdict(seen)} for code, seen in self.targets.items()],
             "warnings": self.warnings(),
         }
+
+
+def sampling_label(sampling: str) -> str:
+    """The identifier of a way of sampling in words."""
+    return ", ".join(_label(*part.split(":")) for part in sampling.split(","))
+
+
+def _label(kind: str, *values: str) -> str:
+    match kind, values:
+        case "temperature", [temperature]:
+            return f"T = {temperature}"
+        case "into", [code, times]:
+            return f"into {code} {times} times"
+        case _:
+            return kind
 
 
 def _seen(rows: list[int], sizes: Mapping[Direction, int], counts: Mapping[str, IntArray]) -> Seen:
@@ -177,7 +204,7 @@ def _preview_table(heading: str, lines: Mapping[str, Seen], samplings: Sequence[
     table.add_column(heading)
     table.add_column("pairs", justify="right")
     for name in samplings:
-        table.add_column(f"share, {name}", justify="right")
+        table.add_column(f"share, {sampling_label(name)}", justify="right")
         table.add_column("epochs", justify="right")
     for line, seen in sorted(lines.items(), key=lambda item: -item[1].pairs):
         cells = [cell for name in samplings for cell in (f"{seen.share[name]:.2%}", f"{seen.epochs[name]:.2f}")]
@@ -199,8 +226,8 @@ def preview_svg(preview: Preview) -> str:
         f'font-family="system-ui, sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
     ]
     for n, name in enumerate(names):
-        colour = colours[n % len(colours)]
-        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{colour}">share of an epoch, {escape(name)}</text>')
+        colour, label = colours[n % len(colours)], sampling_label(name)
+        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{colour}">share of an epoch, {escape(label)}</text>')
         for i, code in enumerate(targets):
             top, long = 34 + i * step + n * bar, min(share[code, name] / most, 1.0) * width
             parts.append(f'<rect x="{left}" y="{top}" width="{long:.1f}" height="{bar - 1}" fill="{colour}"/>')

@@ -92,7 +92,7 @@ def draw_curves(histories: Mapping[str, History], output: Path) -> None:
 def _draw(figure: Figure, runs: Sequence[_Run]) -> None:
     """The loss beside learning rate and speed; then a panel for each dev score, and one for each run's languages."""
     scores = list(dict.fromkeys(key for run in runs for key in run.history.metrics if key != "dev_nll"))
-    into = {f"into {run.name}": run for run in runs if run.history.into}
+    into = {f"into:{run.name}": run for run in runs if run.history.into}
     numbers = [key for key in NUMBERS if any(key in run.history.training[-1] for run in runs)]
     parts = {1.7: [["loss"] * 4 + [key] * 2 for key in numbers], 2.2: _rows(scores), 3.3: _rows([*into])}
     rows: Any = [row for part in parts.values() for row in part]

@@ -62,10 +62,17 @@ def _lines(forecast: Mapping[str, Any]) -> dict[str, str]:
         f"{training['epochs']:,.2f} epochs",
         "model": f"{forecast['num_parameters']:,} parameters",
         **tried,
-        "validation": forecast["validation"],
+        "validation": _validation(forecast["validation"]),
         "disk": f"{size(disk['checkpoint'])} a checkpoint; {size(disk['needed'])} needed, {size(disk['free'])} free",
         "folder": _folder(forecast["run"]),
     }
+
+
+def _validation(plan: Mapping[str, Any]) -> str:
+    """What would be measured, and which metric selects the best step."""
+    parts = [f"{', '.join(each['metrics'])} of {each['description']}" for each in plan["measures"]]
+    chosen = f"Best by {plan['best_metric']}" if plan["best_metric"] else "The last step becomes the model"
+    return f"every {plan['every']:,} steps: {'; '.join(parts) or 'nothing'}. {chosen}."
 
 
 def _tried(trial: Mapping[str, Any], seconds: float, left: int) -> dict[str, str]:
@@ -88,7 +95,7 @@ def _folder(run: Mapping[str, Any]) -> str:
     step = f"step {run['step']:,}"
     words = {
         "new": "a new run",
-        "goes on": f"the run goes on from {step}",
+        "resumes": f"the run resumes from {step}",
         "finished": f"already trained to {step}, nothing is left to do",
         "refused": f"refused: {run['reason']}",
     }

@@ -19,7 +19,9 @@ from manyglot.reports.probing import check_picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OTHER, NOWHERE = "other", "not known"
+OTHER, UNKNOWN = "other", "unknown"
+LABELS = {UNKNOWN: "not known"}
+"""Kinds whose label differs from their name."""
 LINE, LEAST, MOST = 0.115, 4.0, 14.0
 """Inches for a language, and of the height of the picture."""
 RINGS, DIRECTIONS = (7, 14, 21, 28, 35), 8
@@ -100,7 +102,13 @@ def draw_places(
 ) -> None:
     """The plane: a point for each language in the colour of its kind."""
     for name, members in kinds.items():
-        axes.scatter(place_L2[members, 0], place_L2[members, 1], s=12, color=shades.get(name, QUIET), label=name)
+        axes.scatter(
+            place_L2[members, 0],
+            place_L2[members, 1],
+            s=12,
+            color=shades.get(name, QUIET),
+            label=LABELS.get(name, name),
+        )
     axes.set_xticks([])
     axes.set_yticks([])
 
@@ -153,13 +161,13 @@ def _cross(one: Box, other: Box) -> bool:
 
 
 def _shades(kinds: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    return dict(zip((name for name in kinds if name not in (OTHER, NOWHERE)), COLOURS, strict=False))
+    return dict(zip((name for name in kinds if name not in (OTHER, UNKNOWN)), COLOURS, strict=False))
 
 
 def _kinds(names: Sequence[str]) -> dict[str, list[int]]:
     """The languages of each kind that has a colour, the largest first; the others together."""
     frequent = [name for name, _ in Counter(filter(None, names)).most_common(len(COLOURS))]
-    members: dict[str, list[int]] = {name: [] for name in (*frequent, OTHER, NOWHERE)}
+    members: dict[str, list[int]] = {name: [] for name in (*frequent, OTHER, UNKNOWN)}
     for i, name in enumerate(names):
-        members[name if name in frequent else OTHER if name else NOWHERE].append(i)
+        members[name if name in frequent else OTHER if name else UNKNOWN].append(i)
     return {name: places for name, places in members.items() if places}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Column = tuple[str, Sequence[tuple[int, float]]]
+BASELINES: Sequence[tuple[str, Callable[[Baselines], str]]] = (
+    (FAMILY, lambda each: f"{each.family_and_geography.best:.1f}"),
+    (RANDOM, lambda each: f"{each.random_mean.best:.1f} ± {each.random_std.best:.1f}"),
+    (MAJORITY, lambda each: f"{each.majority:.1f}"),
+)
+"""The label and the cell of each baseline."""
 
 
 def over_training_text(moments: Sequence[Moment]) -> str:
@@ -28,7 +34,10 @@ def over_training_text(moments: Sequence[Moment]) -> str:
         for label, those in _lines(alike).items():
             lines += [_row(label, moment, groups, kinds) for moment in those]
         same = {each.group: each.baselines for each in alike[0].result.groups}
-        lines += [_beside(name, same, groups, len(kinds)) for name in (FAMILY, RANDOM, MAJORITY)]
+        lines += [
+            [label, "", *(cell(same[group]) if group in same else "–" for group in groups), *[""] * len(kinds)]
+            for label, cell in BASELINES
+        ]
     notes = (
         "Accuracy in per cent, with the k of the protocol; r: the correlation of distances with those of URIEL. "
         "In brackets: p, by permutations of the languages."
@@ -93,15 +102,6 @@ def _row(label: str, moment: Moment, groups: Sequence[str], kinds: Sequence[str]
         each = related.get(kind)
         cells.append(f"{each.correlation:z.2f} ({each.p_value:.3f})" if each else "–")
     return cells
-
-
-def _beside(name: str, same: Mapping[str, Baselines], groups: Sequence[str], num_empty: int) -> list[str]:
-    def shown(each: Baselines) -> str:
-        if name == RANDOM:
-            return f"{each.random_mean.best:.1f} ± {each.random_std.best:.1f}"
-        return f"{each.majority if name == MAJORITY else each.family_and_geography.best:.1f}"
-
-    return [name, "", *(shown(same[group]) if group in same else "–" for group in groups), *[""] * num_empty]
 
 
 def _accuracies(moments: Sequence[Moment], group: str) -> list[tuple[int, float]]:

@@ -31,7 +31,9 @@
   };
   const nameOf = (code) => (code === "" ? "no language" : data.names[code] || code);
   const titled = (i) => `${languages[source[i]].name} → ${languages[target[i]].name}`;
-  const kind = (i) => (unseen[i] ? "zero-shot" : "supervised");
+  const KINDS = { supervised: "supervised", zero_shot: "zero-shot" };
+  const kindOf = (i) => (unseen[i] ? "zero_shot" : "supervised");
+  const kind = (i) => KINDS[kindOf(i)];
   const difference = (a, b) => (a === null || b === null ? null : a - b);
   const choice = (label, options, value, change) =>
     el("label", {}, label, el("select", { onchange: (event) => change(event.target.value) },
@@ -323,9 +325,9 @@
       const [left, right] = word.split(">");
       return (!left || speaks(from(i), left)) && (!right || speaks(into(i), right));
     };
-    const kinds = [["all", "all"], ["supervised", "supervised"], ["zero-shot", "zero-shot"]];
+    const kinds = [["all", "all"], ...Object.entries(KINDS)];
     const filter = {
-      keeps: (i) => wanted.kind === "all" || kind(i) === wanted.kind,
+      keeps: (i) => wanted.kind === "all" || kindOf(i) === wanted.kind,
       control: (show) => choice("kind", kinds, "all", (value) => { wanted.kind = value; show(); }),
     };
     table(document.getElementById("direction-table"), columns, [...every],
@@ -339,7 +341,7 @@
       const [into, intoUnseen] = [group(target, code, 0), group(target, code, 1)];
       const [from, fromUnseen] = [group(source, code, 0), group(source, code, 1)];
       const of = (key, those) => mean(those.map((i) => run[key][i]));
-      const [first] = drift(run, language.code, ["supervised", "zero-shot"]).others;
+      const [first] = drift(run, language.code, Object.keys(KINDS)).others;
       return { language, into: of("bleu", into), intoUnseen: of("bleu", intoUnseen), from: of("bleu", from),
         fromUnseen: of("bleu", fromUnseen), accuracy: of("accuracy", into), accuracyUnseen: of("accuracy", intoUnseen),
         reference: of("reference", [...into, ...intoUnseen]), goes: first ? `${nameOf(first[0])} ${shown(first[1])}%` : "" };
@@ -375,7 +377,7 @@
     return { total, right: total ? (100 * (counts[code] || 0)) / total : null, others };
   };
 
-  const wantedDrift = { kind: data.runs.some((run) => run.outputs_in["zero-shot"]) ? "zero-shot" : "supervised" };
+  const wantedDrift = { kind: data.runs.some((run) => run.outputs_in.zero_shot) ? "zero_shot" : "supervised" };
   const renderDrift = () => {
     const box = document.getElementById("drifts");
     if (!box) return;
@@ -399,7 +401,7 @@
     });
     box.replaceChildren(
       el("div", { class: "controls" }, kinds.length > 1
-        ? choice("directions", kinds.map((each) => [each, each]), wantedDrift.kind, (value) => { wantedDrift.kind = value; renderDrift(); })
+        ? choice("directions", kinds.map((each) => [each, KINDS[each]]), wantedDrift.kind, (value) => { wantedDrift.kind = value; renderDrift(); })
         : null),
       el("div", { class: "swatches" }, el("span", {}, el("i", { class: "right" }), "the target language"),
         ...chief.map((label) => el("span", {}, el("i", { class: colour(label) }), nameOf(label))),

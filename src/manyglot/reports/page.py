@@ -20,7 +20,8 @@ from manyglot.corpus.languages import name_of
 from manyglot.evaluation.common import check_measures, check_test_sets
 from manyglot.evaluation.comparison import groups_of, win_rate
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation
-from manyglot.evaluation.results import average
+from manyglot.evaluation.identify import describe_identifier
+from manyglot.evaluation.results import DirectionGroup, average
 from manyglot.progress import duration
 from manyglot.reports.learning import learning_html
 from manyglot.reports.page_data import Run as Run
@@ -28,6 +29,7 @@ from manyglot.reports.page_data import page_data, worst_directions
 from manyglot.reports.page_data import part_of as part_of
 from manyglot.reports.page_data import read_run as read_run
 from manyglot.reports.page_data import run_of as run_of
+from manyglot.reports.tables import group_label
 
 SECTIONS = {
     "averages": "Averages",
@@ -47,6 +49,8 @@ ALIKE = (
 )
 
 
+RUN_COLUMN = 2
+"""The place of the run's name in the table of averages, where there are several runs."""
 NUM_LEAKING = 5
 """Pairs of languages that are named, of those that training has seen most of."""
 
@@ -112,8 +116,7 @@ def _averages(runs: Sequence[Run]) -> str:
         for i, run in enumerate(runs):
             results = {d.direction: d for d in run.evaluation.directions}
             means = average([results[direction] for direction in members])
-            pivot = run.evaluation.pivot or "xx"
-            name = group.replace("en", pivot) if "→" in group else {"all": "all supervised"}.get(group, group)
+            name = "all supervised" if group is DirectionGroup.SUPERVISED else group_label(group, run.evaluation.pivot)
             cells = [_th(name), _number(f"{len(members):,}")] if not i else [_th(""), _number("")]
             cells += [f'<td class="run{i} name">{escape(run.name)}</td>'] if others else []
             keys = ("bleu", "chrf", "language_accuracy", "reference_accuracy", "relative_accuracy")
@@ -125,7 +128,8 @@ def _averages(runs: Sequence[Run]) -> str:
                 cells.append(_number(_shown(rate)))
             lines.append(f"<tr{' class=begins' if not i else ''}>{''.join(cells)}</tr>")
     head = "".join(
-        f"<th scope=col{' class=name' if heading == 'run' else ''}>{escape(heading)}</th>" for heading in headings
+        f"<th scope=col{' class=name' if others and place == RUN_COLUMN else ''}>{escape(heading)}</th>"
+        for place, heading in enumerate(headings)
     )
     table = f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     return table + _notes(runs[0].evaluation, others)
@@ -134,7 +138,8 @@ def _averages(runs: Sequence[Run]) -> str:
 def _notes(run: Evaluation, others: bool) -> str:
     signatures = [*sorted({d.bleu_signature for d in run.directions}), run.chrf_signature]
     notes = [
-        f"Plain means over directions. LangAcc: percent of outputs in the target language, told by {run.identifier}; "
+        "Plain means over directions. LangAcc: percent of outputs in the target language, told by "
+        f"{describe_identifier(run.identifier)}; "
         "that of the references is what the identifier sees in perfect text, and relative is in percent of it."
     ]
     if others:
@@ -150,7 +155,7 @@ def _worst(runs: Sequence[Run], data: Mapping[str, Any]) -> str:
     numbers = {d.direction: i for i, d in enumerate(runs[0].evaluation.directions)}
     parts = []
     for kind, those in worst_directions(runs[0].evaluation).items():
-        parts.append(f"<h3>{kind.capitalize()}</h3>")
+        parts.append(f"<h3>{group_label(kind).capitalize()}</h3>")
         for i, d in enumerate(those):
             entries = data["examples"].get(numbers[d.direction], [])
             sentences = "".join(_sentence(d, entry, runs, data["texts"]) for entry in entries)

@@ -14,7 +14,7 @@ import numpy as np
 from manyglot.corpus.languages import Direction, name_of
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation, Example
-from manyglot.evaluation.results import Places, pick_examples, read_examples
+from manyglot.evaluation.results import DirectionGroup, Places, pick_examples, read_examples
 from manyglot.reports.language_places import language_places
 
 NUM_WORST = 10
@@ -103,11 +103,11 @@ def part_of(run: Run, part: Evaluation) -> Run:
     )
 
 
-def worst_directions(run: Evaluation) -> dict[str, list[DirectionResult]]:
+def worst_directions(run: Evaluation) -> dict[DirectionGroup, list[DirectionResult]]:
     """Those with the lowest BLEU, supervised and zero-shot apart, since the latter would fill the list."""
-    kinds = {"supervised": False, "zero-shot": True}
+    kinds = (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT)
     ordered = sorted(run.directions, key=lambda d: (d.bleu, d.chrf, d.source, d.target))
-    found = {kind: [d for d in ordered if d.zero_shot is unseen][:NUM_WORST] for kind, unseen in kinds.items()}
+    found = {kind: [d for d in ordered if d.kind is kind][:NUM_WORST] for kind in kinds}
     return {kind: those for kind, those in found.items() if those}
 
 

@@ -10,7 +10,7 @@ from manyglot.errors import ManyglotError
 from manyglot.probing.fill import Filled
 from manyglot.probing.neighbours import Vote
 from manyglot.probing.probe import GroupResult, ProbeResult, ProbeSettings, Score
-from manyglot.probing.uriel import GROUPS
+from manyglot.probing.uriel import GROUPS, Exclusion
 from manyglot.reports.curves import COLOURS, INK, KINDS, QUIET, STYLE
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def filled_text(language: str, representation: str, filled: Sequence[Filled]) ->
     return "\n".join([*lines, "", "A neighbour's value is given where it is another one.", ""])
 
 
-def left_out_text(left_out: Mapping[str, str]) -> str:
+def left_out_text(left_out: Mapping[str, Exclusion]) -> str:
     """The languages that were not probed, with the reason."""
     return "Left out: " + ", ".join(f"{code} ({why})" for code, why in left_out.items()) + "."
 

@@ -10,16 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from manyglot.evaluation.evaluate import Evaluation, Example
+from manyglot.evaluation.identify import describe_identifier
+from manyglot.evaluation.results import DirectionGroup
 
 
 def print_averages(evaluation: Evaluation) -> None:
     """The averages by group of directions, with the signatures of the scores."""
     table = Table(title=None)
-    for heading in ("directions", "number", "BLEU", "chrF++", "LangAcc", "LangAcc of references", "relative"):
-        table.add_column(heading, justify="left" if heading == "directions" else "right")
-    for name, row in evaluation.averages().items():
+    table.add_column("directions")
+    for heading in ("number", "BLEU", "chrF++", "LangAcc", "LangAcc of references", "relative"):
+        table.add_column(heading, justify="right")
+    for group, row in evaluation.averages().items():
         table.add_row(
-            name,
+            group_label(group, evaluation.pivot),
             str(row["num_directions"]),
             f"{row['bleu']:.1f}",
             f"{row['chrf']:.1f}",
@@ -32,7 +35,7 @@ def print_averages(evaluation: Evaluation) -> None:
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
         console.print(f"BLEU {signature}", highlight=False)
     console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
-    console.print(f"LangAcc: {evaluation.identifier}", highlight=False)
+    console.print(f"LangAcc: {describe_identifier(evaluation.identifier)}", highlight=False)
     if unknown := evaluation.left_out():
         console.print(f"LangAcc leaves out languages the identifier does not know: {', '.join(unknown)}")
 
@@ -41,8 +44,8 @@ def print_examples(examples: Iterable[Example]) -> None:
     """Source, output and reference under one another."""
     console = _console()
     for example in examples:
-        kind = "zero-shot" if example.zero_shot else "supervised"
-        console.print(Text(f"{example.source}→{example.target} ({kind})", style="bold"))
+        kind = DirectionGroup.ZERO_SHOT if example.zero_shot else DirectionGroup.SUPERVISED
+        console.print(Text(f"{example.source}→{example.target} ({group_label(kind)})", style="bold"))
         for label, text in (("source", example.text), ("output", example.output), ("reference", example.reference)):
             console.print(Text(f"  {label:<9} {text}"))
 
@@ -77,6 +80,16 @@ def _method(settings: Mapping[str, Any]) -> str:
     shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in settings.items()}
     details = "; ".join(f"{key} {value}" for key, value in shown.items() if key != "method")
     return f"{settings['method']} ({details})" if details else str(settings["method"])
+
+
+def group_label(group: DirectionGroup, pivot: str | None = None) -> str:
+    """A group of directions in words."""
+    return {
+        DirectionGroup.FROM_PIVOT: f"{pivot}→xx",
+        DirectionGroup.INTO_PIVOT: f"xx→{pivot}",
+        DirectionGroup.SUPERVISED: "supervised",
+        DirectionGroup.ZERO_SHOT: "zero-shot",
+    }[group]
 
 
 def percent(value: float | None) -> str:

@@ -24,6 +24,22 @@ NEEDS: dict[str, str] = {
 }
 """For who asks for what is not measured."""
 
+Sample = Mapping[str, int | str]
+"""What identifies the sample that a metric is measured on: names with counts and identifiers, never prose."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What selects the best step: a metric and the sample it is measured on. Scores compare only if both are equal."""
+
+    metric: str
+    sample: Sample
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower score is the better one."""
+        return self.metric in LOWER_IS_BETTER
+
 
 class Score(NamedTuple):
     """What was measured at a step."""
@@ -36,8 +52,8 @@ class Score(NamedTuple):
 class Best:
     """The best steps of a run, best first; of equals the later. A checkpoint holds it, so a run goes on with it."""
 
-    measure: str = ""
-    """The metric and the sample it is measured on: values of another measure cannot be compared."""
+    criterion: Criterion | None = None
+    """What the scores are of; None where no metric selects the best step."""
     scores: tuple[Score, ...] = ()
     waited: int = 0
     """Validations since the last that was better than all before it; they count from the first that was not zero."""
@@ -50,19 +66,20 @@ class Best:
     def after(self, step: int, value: float, keep: int) -> Best:
         """The same with one more validation, of which the best `keep` are remembered."""
         if not math.isfinite(value):
-            return Best(self.measure, self.scores, self.waited + 1)
+            return Best(self.criterion, self.scores, self.waited + 1)
         better = not self.scores or self._rank(value) < self._rank(self.scores[0].value)
         nothing_yet = self.scores and self.scores[0].value == NOTHING
         scores = sorted([*self.scores, Score(step, value)], key=lambda s: (self._rank(s.value), -s.step))
-        return Best(self.measure, tuple(scores[:keep]), 0 if better or nothing_yet else self.waited + 1)
+        return Best(self.criterion, tuple(scores[:keep]), 0 if better or nothing_yet else self.waited + 1)
 
     def _rank(self, value: float) -> float:
-        return value if self.measure.startswith(LOWER_IS_BETTER) else -value
+        return value if self.criterion is not None and self.criterion.lower_is_better else -value
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Best:
         """Read what `dataclasses.asdict` makes of it."""
-        return cls(values["measure"], tuple(Score(*score) for score in values["scores"]), values["waited"])
+        criterion = None if values["criterion"] is None else Criterion(**values["criterion"])
+        return cls(criterion, tuple(Score(*score) for score in values["scores"]), values["waited"])
 
 
 def metric_to_choose_by(best_by: BestBy | None, measured: Collection[str], patience: int | None) -> str | None:

@@ -124,7 +124,7 @@ def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Run
     weights = load_file(path / "model.safetensors")
     model.load_state_dict({name: part_of(weight, now[name]) for name, weight in weights.items()})
     _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
-    best = Best.from_json(values["best"]) if "best" in values else Best()  # which older checkpoints have not
+    best = Best.from_json(values["best"])
     return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]), best)
 
 

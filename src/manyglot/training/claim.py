@@ -13,33 +13,11 @@ import yaml
 
 from manyglot.errors import FolderError
 from manyglot.folders import held, is_empty, nearest
-from manyglot.training.schedule import TO_ZERO
-
-FREE_TO_CHANGE = (
-    "data",
-    "run",
-    "corpus.path",
-    "decoding.",
-    "evaluation.",
-    "validation",
-    "training.device",
-    "training.shard",
-    "training.max_steps",
-    "training.log_every",
-    "training.validate_every",
-    "training.best_by",
-    "training.patience",
-    "training.checkpoint_every",
-    "training.keep_checkpoints",
-    "training.keep_best",
-    "training.trackers",
-)
-"""Settings that do not decide the weights of a step, so that a run may go on with others; paths may move. `max_steps`
-is one of them unless the learning rate falls to zero there."""
+from manyglot.settings import Settings, is_resumable
 
 
-def check_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
-    """Refuse a folder that is not this run's: once it has a checkpoint, the settings that matter stay the same.
+def check_run(run: Path, settings: Settings, data_digest: str) -> None:
+    """Refuse a folder that is not this run's: once it has a checkpoint, only settings marked as resumable may change.
 
     A setting that the run's version did not have yet is taken to be as it is now.
     """
@@ -47,9 +25,7 @@ def check_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> None:
     started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if path.exists() and started:
         old = yaml.safe_load(path.read_text("utf-8")) or {}
-        differences = _differences(old, settings)
-        free = tuple(name for name in FREE_TO_CHANGE if name != "training.max_steps" or _may_end_elsewhere(settings))
-        changed = [name for name in differences if not name.startswith(free)]
+        changed = [name for name in _differences(old, _plain(settings)) if not is_resumable(settings, name)]
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
             raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
         if changed:
@@ -71,23 +47,23 @@ def check_writable(run: Path) -> None:
 
 
 @contextmanager
-def claimed_run(run: Path, settings: Mapping[str, Any], data_digest: str) -> Iterator[None]:
+def claimed_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
     """Keep the run's folder for this process, with the settings written into it."""
     with ExitStack() as stack:
         try:
             stack.enter_context(held(run))
             (run / "data.sha256").write_text(data_digest + "\n", "utf-8")
             new = run / "config.unfinished"
-            new.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
+            new.write_text(yaml.safe_dump(_plain(settings), sort_keys=False, allow_unicode=True), "utf-8")
             new.replace(run / "config.yaml")
         except OSError as error:
             raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
         yield
 
 
-def _may_end_elsewhere(settings: Mapping[str, Any]) -> bool:
-    """Whether the learning rate of a step does not depend on the last one."""
-    return settings["training"]["schedule"] not in TO_ZERO
+def _plain(settings: Settings) -> dict[str, Any]:
+    """All settings, defaults included, as plain values."""
+    return settings.model_dump(mode="json")
 
 
 def _was(name: str, settings: Any) -> str:

@@ -122,7 +122,7 @@ class Beginning:
     """Where a run would begin."""
 
     folder: str
-    state: Literal["new", "goes on", "finished", "refused"]
+    state: Literal["new", "resumes", "finished", "refused"]
     step: int = 0
     reason: str = ""
     """Why it is refused."""
@@ -158,8 +158,8 @@ class Forecast:
     trial: Trial | None
     """Nothing where a step does not fit into the memory."""
     disk: Disk
-    validation: str
-    """What would be measured now and then, in words."""
+    validation: Mapping[str, Any]
+    """What would be measured now and then; see `Validation.plan`."""
 
     @property
     def steps_left(self) -> int:
@@ -191,6 +191,6 @@ class Forecast:
             "trial": self.trial and asdict(self.trial),
             "estimated_seconds": self.trial and self.steps_left * self.trial.seconds,
             "disk": asdict(self.disk),
-            "validation": self.validation,
+            "validation": dict(self.validation),
             "warnings": self.warnings(),
         }

@@ -75,8 +75,8 @@ class Log:
 
     @property
     def note(self) -> str:
-        """The latest figures, for the progress bar."""
-        return "; ".join(filter(None, (self.learnt, self.measured)))
+        """The latest figures for the progress bar: a line for training, and one for validation."""
+        return "\n".join(filter(None, (self.learnt, self.measured)))
 
     def paused(self) -> AbstractContextManager[None]:
         """Leave out of the speed what is not training."""

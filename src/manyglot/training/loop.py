@@ -18,14 +18,14 @@ from manyglot.devices import Precision
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
-from manyglot.settings import Settings
+from manyglot.settings import RESUMABLE, Resumable, Settings
 from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
 from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.loss_meter import LossMeter
-from manyglot.training.schedule import ScheduleName, learning_rate
+from manyglot.training.schedule import TO_ZERO, ScheduleName, learning_rate
 from manyglot.training.sharding import gathered, is_sharded, own_part, place_model, whole_model
 from manyglot.training.speed import Speed
 from manyglot.training.step import Step, make_step, must_fit_step
@@ -36,11 +36,16 @@ from manyglot.training.validation import Validation
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
+def _ends_anywhere(settings: TrainingSettings) -> bool:
+    """Whether the learning rate of a step does not depend on the last one."""
+    return settings.schedule not in TO_ZERO
+
+
 class TrainingSettings(Settings):
     """How the model learns; the defaults are the paper's."""
 
-    max_steps: int = Field(100_000, ge=1)
-    """Stop after this many updates."""
+    max_steps: Annotated[int, Resumable(when=_ends_anywhere)] = Field(100_000, ge=1)
+    """Stop after this many updates. With the schedules cosine and linear, which end at zero there, it is fixed."""
     accumulation: int = Field(1, ge=1)
     """Batches whose gradients make one update: the real batch is this many times batches.max_tokens."""
     learning_rate: float = Field(5e-4, gt=0)
@@ -63,27 +68,27 @@ class TrainingSettings(Settings):
     """Scale gradients down to this norm; null does not, as in the paper."""
     precision: Precision = "auto"
     """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
-    device: str = "auto"
+    device: Annotated[str, RESUMABLE] = "auto"
     """auto, cpu, cuda or cuda:1."""
-    shard: bool = False
+    shard: Annotated[bool, RESUMABLE] = False
     """Share the weights, gradients and moments out among the processes, for a model that is too large for one GPU."""
-    validate_every: int = Field(5000, ge=1)
+    validate_every: Annotated[int, RESUMABLE] = Field(5000, ge=1)
     """Updates between two measurements on the dev split; `validation` says what is measured."""
-    best_by: BestBy | None = "auto"
+    best_by: Annotated[BestBy | None, RESUMABLE] = "auto"
     """What tells the best step, whose weights the model gets in the end: dev_bleu (the mean over the directions, as in
     the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto takes dev_bleu, or dev_nll where
     nothing is translated; null takes the last step."""
-    patience: int | None = Field(None, ge=1)
+    patience: Annotated[int | None, RESUMABLE] = Field(None, ge=1)
     """Stop when so many measurements in a row have not been better than the best; null never does."""
-    checkpoint_every: int = Field(1000, ge=1)
+    checkpoint_every: Annotated[int, RESUMABLE] = Field(1000, ge=1)
     """Updates between two checkpoints; a step that is among the best has one too."""
-    keep_checkpoints: int = Field(2, ge=1)
+    keep_checkpoints: Annotated[int, RESUMABLE] = Field(2, ge=1)
     """How many of the last checkpoints to keep."""
-    keep_best: int = Field(1, ge=1)
+    keep_best: Annotated[int, RESUMABLE] = Field(1, ge=1)
     """How many of the best checkpoints to keep, beside the last."""
-    log_every: int = Field(50, ge=1)
+    log_every: Annotated[int, RESUMABLE] = Field(50, ge=1)
     """Updates between two lines of the log."""
-    trackers: tuple[TrackerName, ...] = ()
+    trackers: Annotated[tuple[TrackerName, ...], RESUMABLE] = ()
     """Where the log goes as well: tensorboard (into the run's folder) and wandb; each is an extra to install."""
 
 

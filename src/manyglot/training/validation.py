@@ -21,7 +21,7 @@ from manyglot.devices import Precision, autocast
 from manyglot.model.packing import pack
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.training.best import Best, BestBy, metric_to_choose_by
+from manyglot.training.best import Best, BestBy, Criterion, Sample, metric_to_choose_by
 from manyglot.training.loss import sentence_losses
 
 MOST = 0.1
@@ -41,10 +41,13 @@ class Measure(Protocol):
 
     names: Sequence[str]
     """What it measures."""
-    sample: str
-    """On what, in words."""
+    sample: Sample
+    """On what: stored in checkpoints and compared when a run resumes."""
     setting: str
     """The setting that makes it cheaper."""
+
+    def describe_sample(self) -> str:
+        """The sample in words, for people only."""
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
         """What was measured by name, and the same or more of each direction."""
@@ -57,8 +60,8 @@ class Validation:
         self.measures = measures
         self.metric = metric_to_choose_by(best_by, [name for each in measures for name in each.names], patience)
         """What tells the best step."""
-        self.measure = next((f"{self.metric} of {each.sample}" for each in measures if self.metric in each.names), "")
-        """The same and what it is measured on."""
+        self.criterion = _criterion(self.metric, measures)
+        """The same and the sample it is measured on."""
         self.start, self.number, self.is_dear = time.monotonic(), 0, False
         self.seconds = [0.0 for _ in measures]
 
@@ -69,20 +72,29 @@ class Validation:
 
     def in_words(self) -> str:
         """What is measured on what, and what tells the best step."""
-        parts = [f"{', '.join(each.names)} of {each.sample}" for each in self.measures]
+        parts = [f"{', '.join(each.names)} of {each.describe_sample()}" for each in self.measures]
         chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
         return f"{'; '.join(parts) or 'nothing'}. {chosen}."
+
+    def plan(self, every: int) -> dict[str, Any]:
+        """The same as plain values; only `description` is for people."""
+        measures = [
+            {"metrics": list(each.names), "sample": dict(each.sample), "description": each.describe_sample()}
+            for each in self.measures
+        ]
+        return {"every": every, "best_metric": self.metric, "measures": measures}
 
     def begin(self, best: Best, every: int) -> Best:
         """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
         if self.measures:
             say(f"Validation every {every:,} steps: {self.in_words()}")
         self.start = time.monotonic()
-        if best.measure == self.measure:
+        if best.criterion == self.criterion:
             return best
-        if best.measure:
-            say(f"Until now the best step was told by {best.measure}. It is sought anew from here on.")
-        return Best(self.measure)
+        if best.criterion is not None:
+            was = f"{best.criterion.metric} on {_describe(best.criterion.sample)}"
+            say(f"The validation metric or its sample changed (was {was}); best-step tracking restarts.")
+        return Best(self.criterion)
 
     def __call__(self, model: Transformer) -> dict[str, Any]:
         """All measurements, the time they took and its share of the run, and what is known of each direction."""
@@ -122,6 +134,17 @@ class Validation:
         return f"To make it cheaper, lower {dearest.setting} or raise training.validate_every."
 
 
+def _criterion(metric: str | None, measures: Sequence[Measure]) -> Criterion | None:
+    """The metric with the sample of the measure that has it."""
+    samples = {name: each.sample for each in measures for name in each.names}
+    return None if metric is None else Criterion(metric, samples[metric])
+
+
+def _describe(sample: Sample) -> str:
+    """An earlier sample, of which only the stored values are known."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sample.items())
+
+
 def note_of(measured: Mapping[str, Any], best: Best) -> str:
     """What was measured, and the best so far, for the progress bar."""
     parts = [f"{short} {measured[name]:.2f}" for name, short in SHORT_NAMES.items() if name in measured]
@@ -147,7 +170,11 @@ class DevLoss:
             pairs += len(batch.source)
             if pairs >= most_pairs or after.epoch > 0:
                 break
-        self.sample = f"{pairs:,} sentence pairs"
+        self.sample: Sample = {"num_pairs": pairs}
+
+    def describe_sample(self) -> str:
+        """The sample in words."""
+        return f"{self.sample['num_pairs']:,} sentence pairs"
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
         """Sums over sentences, by direction."""

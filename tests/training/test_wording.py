@@ -1,0 +1,130 @@
+"""What a run says is not what it goes by: messages may be reworded between two parts of a run.
+
+The second part of a run is trained by a manyglot in which every message, label and help text has other words. It must
+end bit for bit as the run without interruption, and nothing that a run stores may be prose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tests
+from manyglot import workflow
+from manyglot.config import Experiment
+from manyglot.training.log import read_log
+from tests.conftest import tiny_experiment
+from tests.rewording import WORD
+
+TRAINING = {
+    "max_steps": 12,
+    "warmup_steps": 3,
+    "checkpoint_every": 3,
+    "validate_every": 2,
+    "log_every": 2,
+    "keep_best": 2,
+    "patience": 50,
+}
+MODEL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dropout": 0.3}
+STOPPED_AT = 6
+"""A step that is logged, validated and saved also in the run that does not end there."""
+TRAIN = """
+import sys
+from tests import rewording
+rewording.install()
+from manyglot.cli import main
+main(["train", sys.argv[1]])
+"""
+IDENTIFIER = re.compile(r"[a-zA-Z0-9_.:>|,-]*")
+FREE_TEXT = {"dropped_examples", "origin"}
+"""Keys of dataset.json below which the user's text and settings stand."""
+
+
+def prepared(folder: Path, **training: object) -> Experiment:
+    experiment = tiny_experiment(folder, model=MODEL, training={**TRAINING, **training})
+    workflow.prepare(experiment)
+    return experiment
+
+
+def train_reworded(experiment: Experiment) -> str:
+    """Train in a process that has other words for everything; return what it said."""
+    config = experiment.run.parent / "experiment.yaml"
+    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    path = os.pathsep.join([str(Path(tests.__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, str(config)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def log_of(experiment: Experiment) -> list[dict[str, Any]]:
+    """The log without what depends on the time of day."""
+    clock = {"tokens_per_second", "seconds", "validation"}
+    return [
+        {key: value for key, value in line.items() if key not in clock}
+        for line in read_log(experiment.run / "log.jsonl")
+    ]
+
+
+@pytest.mark.parametrize("best_by", ["dev_nll", "dev_chrf", "zero_shot_language_accuracy"])
+def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_by: str, tmp_path: Path) -> None:
+    whole, broken = (prepared(tmp_path / name, best_by=best_by) for name in ("whole", "broken"))
+    workflow.train(whole)
+    first_part = broken.training.model_copy(update={"max_steps": STOPPED_AT})
+    shutil.rmtree(workflow.train(broken.model_copy(update={"training": first_part})))
+    said = train_reworded(broken)
+    assert f"{WORD} {WORD} {WORD} {WORD} {STOPPED_AT}." in said, "Going on from step 6."
+    assert "step" not in said.replace("--", "").split(), "all of it is in other words"
+
+    for file in ("model/model.safetensors", "model/training.json"):
+        assert (broken.run / file).read_bytes() == (whole.run / file).read_bytes()
+    kept = [sorted(path.name for path in (each.run / "checkpoints").iterdir()) for each in (whole, broken)]
+    assert kept[0] == kept[1]
+    for name in kept[0]:
+        for file in ("model.safetensors", "optimizer.safetensors", "progress.json"):
+            expected, got = (each.run / "checkpoints" / name / file for each in (whole, broken))
+            assert got.read_bytes() == expected.read_bytes(), f"{name}/{file}"
+    assert log_of(broken) == log_of(whole)
+
+
+def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Every key and every string of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            yield key
+            if key not in free:
+                yield from strings_of(inside, free)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from strings_of(inside, free)
+
+
+def test_what_a_run_stores_are_identifiers(tmp_path: Path) -> None:
+    experiment = prepared(tmp_path, best_by="zero_shot_language_accuracy")
+    model = workflow.train(experiment)
+    stored = {
+        "log": read_log(experiment.run / "log.jsonl"),
+        "training": json.loads((model / "training.json").read_text("utf-8")),
+        "dataset": json.loads((experiment.data / "dataset.json").read_text("utf-8")),
+    }
+    for path in (experiment.run / "checkpoints").glob("*/*.json"):
+        stored[str(path)] = json.loads(path.read_text("utf-8"))
+    assert len(stored) >= 3 + 2 * 2, "progress.json and checksums.json of two checkpoints at least"
+    for name, value in stored.items():
+        prose = [text for text in strings_of(value, frozenset(FREE_TEXT)) if not IDENTIFIER.fullmatch(text)]
+        assert not prose, name
+    assert stored["training"]["measured_on"]["identifier"] == "profile"
