@@ -10,13 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.greedy import greedy
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.decoding.plain_beam import plain_beam
+from tests.decoding.plain_greedy import plain_greedy
 from tests.model.guidance.everywhere import Everywhere
 
 GUIDANCE = {
@@ -77,7 +77,8 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
     settings = DecodingSettings(beam=1, max_length=9, length_penalty=penalty)
     found = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist(), drawn(batch.source_BS))
     for source_S, language, hypotheses in zip(batch.source_BS, batch.lang_B.tolist(), found, strict=True):
-        expected = greedy(model, source_S[source_S != PAD], language, settings, int(source_S.sum()) % NUM_LANGUAGES)
+        random_language = int(source_S.sum()) % NUM_LANGUAGES
+        expected = plain_greedy(model, source_S[source_S != PAD], language, settings, random_language)
         assert hypotheses[0].ids == expected.ids
         assert hypotheses[0].score == pytest.approx(expected.score)
 
