@@ -37,7 +37,7 @@ class Oracle:
 
     via = None
 
-    def translate(self, texts: list[str], to: list[str], progress: object = None, first: int = 0) -> list[str]:
+    def translate(self, texts: list[str], to: list[str], **_: object) -> list[str]:
         by_text = {text: row for row in ROWS for text in row.values()}
         return [by_text[text]["en" if code == "fr" else code] for text, code in zip(texts, to, strict=True)]
 

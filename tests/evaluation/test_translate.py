@@ -31,10 +31,10 @@ class Translator:
     def __init__(self, at_once: int = 1000, stop_after: int | None = None) -> None:
         self.engine, self.calls, self.stop_after = SimpleNamespace(at_once=at_once), [], stop_after  # type: ignore[var-annotated]
 
-    def translate(self, texts: list[str], to: list[str], progress: Any, first: int) -> list[str]:
+    def translate(self, texts: list[str], to: list[str], offset: int, progress: Any) -> list[str]:
         if self.stop_after is not None and len(self.calls) >= self.stop_after:
             raise KeyboardInterrupt
-        self.calls.append((texts, to, first))
+        self.calls.append((texts, to, offset))
         progress.advance(len(texts))
         way = f"via {self.via} " if self.via else ""
         return [f"{way}{code}({text})" for text, code in zip(texts, to, strict=True)]
@@ -75,8 +75,8 @@ def test_a_sentence_has_its_place_whatever_the_blocks() -> None:
             run(translator, None, Part(rank, num_processes))
         placed.append(
             {
-                (first + i): pair
-                for texts, to, first in translator.calls
+                (offset + i): pair
+                for texts, to, offset in translator.calls
                 for i, pair in enumerate(zip(texts, to, strict=True))
             }
         )
