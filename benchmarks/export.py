@@ -42,10 +42,9 @@ def native(model: Transformer, sources: list[list[int]], languages: list[int], s
     found: Found = [[] for _ in sources]
     for start in range(0, len(order), 64):
         rows = order[start : start + 64]
-        source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
-        for i, hypotheses in zip(
-            rows, search.search(SearchBatch(source_BS, [languages[i] for i in rows])), strict=True
-        ):
+        targets = [languages[i] for i in rows]
+        source_BS = tag_sources([sources[i] for i in rows], targets, search.tags)
+        for i, hypotheses in zip(rows, search.search(SearchBatch(source_BS, targets)), strict=True):
             found[i] = hypotheses
     return found
 

@@ -9,13 +9,15 @@ import pytest
 from manyglot.corpus.languages import Direction, Languages, directions_of
 from manyglot.evaluation import translate
 from manyglot.evaluation.kept import Kept
-from manyglot.evaluation.translate import Chosen, translate_chosen
+from manyglot.evaluation.translate import EvaluationSet, translate_evaluation_set
 
 CODES = ("de", "en", "fr", "sw")
 ROWS = [{code: f"{code} {n}" for code in CODES if (code, n) != ("fr", 2)} for n in range(5)]
 DIRECTIONS = directions_of(Languages(CODES))
-CHOSEN = Chosen({d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset())
-EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in CHOSEN.rows.items()}
+EVALUATION_SET = EvaluationSet(
+    {d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset()
+)
+EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in EVALUATION_SET.rows.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ class Part:
 
 
 def run(translator: Translator, *arguments: Any) -> dict[Direction, list[str]]:
-    return translate_chosen(translator, CHOSEN, *arguments)  # type: ignore[arg-type]
+    return translate_evaluation_set(translator, EVALUATION_SET, *arguments)  # type: ignore[arg-type]
 
 
 def test_directions_are_translated_together_whatever_their_languages() -> None:
@@ -89,8 +91,8 @@ def test_only_directions_without_training_go_by_way_of_another_language() -> Non
     trained = frozenset(directions_of(Languages(CODES), "en")) | {Direction("de", "fr")}
     translator = Translator()
     translator.via = "en"
-    chosen = Chosen(CHOSEN.rows, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")})
-    outputs = translate_chosen(translator, chosen)  # type: ignore[arg-type]
+    zero_shot_set = EvaluationSet(EVALUATION_SET.rows, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")})
+    outputs = translate_evaluation_set(translator, zero_shot_set)  # type: ignore[arg-type]
     for direction, texts in outputs.items():
         way = "" if direction in trained else "via en "
         assert texts == [way + text for text in EXPECTED[direction]]

@@ -32,14 +32,14 @@ class Processes(Protocol):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What is translated: the rows of each direction."""
+class EvaluationSet:
+    """The sentences to evaluate: the rows of each direction, which hold source and reference."""
 
     rows: Mapping[Direction, Sequence[Row]]
     zero_shot: frozenset[Direction]
 
     def sources(self) -> dict[Direction, list[str]]:
-        """The sentences to translate."""
+        """Return the source sentences of each direction."""
         return sources_of(self.rows)
 
 
@@ -58,18 +58,18 @@ class _Block(NamedTuple):
     """Whether they go by way of another language, where the translator would: those without training do."""
 
 
-def translate_chosen(
-    translator: Translator, chosen: Chosen, kept: Kept | None = None, processes: Processes | None = None
+def translate_evaluation_set(
+    translator: Translator, evaluation_set: EvaluationSet, kept: Kept | None = None, processes: Processes | None = None
 ) -> dict[Direction, list[str]]:
     """The outputs of all directions, or of those that fall to this process; what was kept is not translated again."""
-    sources = chosen.sources()
+    sources = evaluation_set.sources()
     done = kept.read() if kept else {}
     direct = translator.with_settings(via=None) if translator.via else translator
     if processes:
         processes.wait()  # until all have read, for all deal out the same
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
-    by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
+    by_way = frozenset(d for d in evaluation_set.zero_shot if translator.via not in (None, d.source))
     blocks = list(_blocks(sources, by_way, max(ENOUGH, translator.engine.at_once)))
     missing = [each for each in blocks if not done.keys() >= set(each.directions)]
     mine = [block for _, block in processes.share(missing)] if processes else missing
