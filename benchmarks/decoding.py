@@ -34,6 +34,7 @@ from peers import m2m100
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native import NativeEngine
 from manyglot.devices import find_device
 from manyglot.export.fold import fold
@@ -99,7 +100,8 @@ def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: Dec
     engine = NativeEngine(model, vocabulary.languages, settings, find_device(options.device))
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
-        found = engine.translate_ids(sources, [0] * len(sources) if system == "folded" else languages, best=1)
+        languages = [0] * len(sources) if system == "folded" else languages[: len(sources)]
+        found = engine.search(SearchRequest(sources, languages, settings, num_hypotheses=1))
         return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
 
     return translate
@@ -123,7 +125,7 @@ def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings:
         engine = ExportedEngine.load(Path(folder) / "model", options.device)
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
-        found = engine.translate_ids(sources, [0] * len(sources), settings, best=1)
+        found = engine.search(SearchRequest(sources, [0] * len(sources), settings, num_hypotheses=1))
         return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
 
     return translate
@@ -235,8 +237,10 @@ def in_turns(
 def lengths(dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> dict[tuple[int, ...], int]:
     """How many words the trained model gives each sentence."""
     model = the_model([], dataset, options)
-    engine = NativeEngine(model, dataset.languages, DecodingSettings(beam=options.beam), find_device(options.device))
-    found = engine.translate_ids(texts, [i % len(dataset.languages) for i in range(len(texts))], best=1)
+    settings = DecodingSettings(beam=options.beam)
+    engine = NativeEngine(model, dataset.languages, settings, find_device(options.device))
+    languages = [i % len(dataset.languages) for i in range(len(texts))]
+    found = engine.search(SearchRequest(texts, languages, settings, num_hypotheses=1))
     return {tuple(text): len(hypotheses[0].ids) for text, hypotheses in zip(texts, found, strict=True)}
 
 

@@ -23,6 +23,8 @@ from manyglot.batches.batch import tag_sources
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.translator import Translator, trained_settings
 from manyglot.evaluation.scores import score
 from manyglot.export.ctranslate2 import export
@@ -40,8 +42,9 @@ def native(model: Transformer, sources: list[list[int]], languages: list[int], s
     found: Found = [[] for _ in sources]
     for start in range(0, len(order), 64):
         rows = order[start : start + 64]
-        source_BS = tag_sources([sources[i] for i in rows], [languages[i] for i in rows], search.tags)
-        for i, hypotheses in zip(rows, search.search(source_BS, [languages[i] for i in rows]), strict=True):
+        targets = [languages[i] for i in rows]
+        source_BS = tag_sources([sources[i] for i in rows], targets, search.tags)
+        for i, hypotheses in zip(rows, search.search(SearchBatch(source_BS, targets)), strict=True):
             found[i] = hypotheses
     return found
 
@@ -89,6 +92,7 @@ def main() -> None:
     ]
     texts, references, targets = zip(*pairs, strict=True)
     sources, languages = translator.vocabulary.encode(texts), [translator.languages.id(code) for code in targets]
+    request = SearchRequest(sources, languages, settings)
     ours = timed("manyglot", lambda: native(trained.model, sources, languages, settings))
     found = {"manyglot": ours}
     for quantization in (None, options.quantization):
@@ -96,7 +100,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             export(trained, Path(folder) / "model", codes, quantization)
             engine = ExportedEngine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
-            found[name] = timed(name, lambda engine=engine: engine.translate_ids(sources, languages, settings))
+            found[name] = timed(name, lambda engine=engine: engine.search(request))
             compare(name, ours, found[name])
     for name, hypotheses in found.items():
         print(f"{name}: BLEU {bleu(translator, hypotheses, references, targets):.2f}")

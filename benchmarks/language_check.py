@@ -19,7 +19,7 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
-from manyglot.decoding.check import Tally
+from manyglot.decoding.off_target import OffTargetCounts
 from manyglot.decoding.translator import Translator
 from manyglot.evaluation.identify import Identifier, Py3Langid, identify_with, make_identifier
 from manyglot.evaluation.scores import score
@@ -48,7 +48,8 @@ def measure(name: str, translator: Translator, tests: Sequence[Test], judge: Ide
     for code in sorted(set(targets)):
         rows = [i for i, target in enumerate(targets) if target == code]
         bleu.append(score([outputs[i] for i in rows], [references[i] for i in rows], code).bleu)
-    tallies: list[Tally] = list(translator.check.tally.values()) if translator.check else []
+    off_target = translator.off_target_filter
+    tallies: list[OffTargetCounts] = list(off_target.counts.values()) if off_target else []
     off, replaced = sum(t.off_target for t in tallies), sum(t.replaced for t in tallies)
     share, mean = 100 * sum(right) / len(right), sum(bleu) / len(bleu)
     print(f"| {name} | {off or ''} | {replaced or ''} | {share:.1f}% | {mean:.1f} | {seconds:.1f} s |", flush=True)
@@ -69,8 +70,8 @@ def main() -> None:
     translator.translate([tests[0][0]], tests[0][2])  # the first call takes longer
     measure("none", translator, tests, profile)
     measure("none, a beam of 10", translator.with_settings(beam=10), tests, profile)
-    measure("py3langid", translator.with_check(identify_with(general)), tests, profile)
-    measure("profiles", translator.with_check(identify_with(profile)), tests, profile)
+    measure("py3langid", translator.with_off_target_filter(identify_with(general)), tests, profile)
+    measure("profiles", translator.with_off_target_filter(identify_with(profile)), tests, profile)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_translations_of_other_settings_are_not_used(
 
     model, output = trained.run / "model", tmp_path / "scores"
     with monkeypatch.context() as broken:
-        broken.setattr("manyglot.evaluating.judge", fail)
+        broken.setattr("manyglot.evaluation.evaluate.Evaluator.score", fail)
         with pytest.raises(KeyboardInterrupt):
             workflow.evaluate(model, trained.data, output=output)
     workflow.evaluate(model, trained.data, output=output, **other)

@@ -36,4 +36,4 @@ def load(
         return translator
     from manyglot.evaluation.identify import Py3Langid, identify_with
 
-    return translator.with_check(identify_with(Py3Langid(translator.engine.languages)))
+    return translator.with_off_target_filter(identify_with(Py3Langid(translator.engine.languages)))

@@ -23,10 +23,9 @@ from manyglot.devices import find_device
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.evaluation.common import common_part
 from manyglot.evaluation.comparison import folders_of, name_runs
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, identifier_of, judge
-from manyglot.evaluation.identify import Identifier
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, Evaluator, identifier_of, select_sentences
 from manyglot.evaluation.kept import Kept, digest
-from manyglot.evaluation.translate import Chosen, translate_chosen
+from manyglot.evaluation.translate import EvaluationSet, translate_evaluation_set
 from manyglot.folders import checksum, continued, is_empty, unfinished_of
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.probing.representations import representations_of
@@ -39,12 +38,24 @@ from manyglot.settings import Settings, parse
 from manyglot.training.distributed import num_processes, team
 from manyglot.training.log import read_log
 
-_Judged = tuple[Evaluation, Mapping[str, Any]]
-
 CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
 """What of the log is drawn in a report."""
 MOST_POINTS = 200
 """Of a curve in a report."""
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """A model and what to evaluate it on."""
+
+    model_folder: Path
+    data: Path
+    zero_shot: bool = False
+    """Whether to evaluate the zero-shot directions too."""
+    overrides: Sequence[str] = ()
+    """Changes of the model's `decoding` and `evaluation` settings, such as `decoding.beam=1`."""
+    test: Path | None = None
+    """A folder of test files that replaces the test split of the data."""
 
 
 def evaluate(
@@ -62,94 +73,81 @@ def evaluate(
     translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
     change those of `decoding` and `evaluation`.
     """
+    request = EvaluationRequest(model_folder, data, zero_shot, tuple(overrides), test)
     if output is None:
         if num_processes() > 1:
             raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
-        return evaluate_model(model_folder, data, zero_shot, overrides, test)[0]
+        return evaluate_model(request)[0]
     if output.exists() and not is_empty(output):
         raise FolderError(f"{output} exists. Choose another folder, or delete it.")
     with team("auto") as processes:
-        task = _Task.of(model_folder, data, zero_shot, overrides, test, processes.device)
+        task = _EvaluationTask.of(request, processes.device)
         with continued(output, {"kind": "evaluation"}) if processes.leads else nullcontext():
             processes.wait()  # the folder is there
             kept = Kept(unfinished_of(output), task.origin(), processes.rank)
-            translate_chosen(task.translator, task.chosen, kept, processes)
+            translate_evaluation_set(task.translator, task.evaluation_set, kept, processes)
             processes.wait()
             if processes.leads:
-                evaluation = task.judge(kept.read())
+                evaluation = task.evaluator.score(task.evaluation_set, kept.read())
                 write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
                 kept.clear()
         processes.wait()
         return evaluation if processes.leads else Evaluation.load(output)
 
 
-def evaluate_model(
-    model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str] = (), test: Path | None = None
-) -> _Judged:
-    """The evaluation, and what is to be said about the model; nothing is written."""
-    task = _Task.of(model_folder, data, zero_shot, overrides, test, find_device("auto"))
-    return task.judge(translate_chosen(task.translator, task.chosen)), task.about()
+def evaluate_model(request: EvaluationRequest) -> tuple[Evaluation, Mapping[str, Any]]:
+    """Return the scores, and a description of the model for the report; write nothing."""
+    task = _EvaluationTask.of(request, find_device("auto"))
+    outputs = translate_evaluation_set(task.translator, task.evaluation_set)
+    return task.evaluator.score(task.evaluation_set, outputs), task.about()
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A model and what it is judged on and by."""
+class _EvaluationTask:
+    """Everything that an evaluation needs, loaded."""
 
-    folder: Path
+    request: EvaluationRequest
     trained: TrainedModel
     dataset: Dataset
-    judged: _JudgedBy
     translator: Translator
-    chosen: Chosen
-    identifier: Identifier
-    test: Path | None
+    evaluation_set: EvaluationSet
+    evaluator: Evaluator
 
     @classmethod
-    def of(
-        cls,
-        folder: Path,
-        data: Path,
-        zero_shot: bool,
-        overrides: Iterable[str],
-        test: Path | None,
-        device: torch.device,
-    ) -> _Task:
-        """Read everything; what cannot be judged is refused."""
-        trained, dataset = load_model(folder), Dataset(data)
+    def of(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
+        """Load the model and the sentences; refuse what cannot be evaluated."""
+        trained, dataset = load_model(request.model_folder), Dataset(request.data)
         for code in dataset.languages:
             if code not in trained.vocabulary.languages:
-                raise LanguageError(f"The model does not know '{code}', a language of {data}.")
+                raise LanguageError(f"The model does not know '{code}', a language of {request.data}.")
         values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
-        for override in overrides:
+        for override in request.overrides:
             apply_override(values, override)
-        judged, seen = parse(_JudgedBy, values), set(trained.directions)
+        settings, seen, test = parse(_Settings, values), set(trained.directions), request.test
         rows = dataset.rows(Split.TEST) if test is None else read_test(test, dataset.languages)
         directions = dataset.directions if test is None else _among(dataset.directions, rows)
         supervised = [d for d in directions if d in seen]
-        unseen = [d for d in directions if d not in seen] if zero_shot else []
-        chosen = choose(rows, supervised, unseen, judged.evaluation)
-        translator = Translator.of(trained, judged.decoding, device)
-        identifier = identifier_of(judged.evaluation, dataset)
-        return cls(folder, trained, dataset, judged, translator, chosen, identifier, test)
+        unseen = [d for d in directions if d not in seen] if request.zero_shot else []
+        evaluation_set = select_sentences(rows, supervised, unseen, settings.evaluation)
+        translator = Translator.of(trained, settings.decoding, device)
+        identifier = identifier_of(settings.evaluation, dataset)
+        evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.pivot)
+        return cls(request, trained, dataset, translator, evaluation_set, evaluator)
 
     def origin(self) -> dict[str, Any]:
-        """What outputs depend on."""
-        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        """Return what the outputs depend on."""
+        files = sorted(path for path in self.request.model_folder.iterdir() if path.is_file())
         return {
             "model": {path.name: checksum(path) for path in files},
-            "decoding": self.judged.decoding.model_dump(mode="json"),
-            "sentences": digest([[*direction, texts] for direction, texts in self.chosen.sources().items()]),
+            "decoding": self.evaluator.decoding.model_dump(mode="json"),
+            "sentences": digest([[*direction, texts] for direction, texts in self.evaluation_set.sources().items()]),
         }
 
-    def judge(self, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:
-        """Score outputs that are there."""
-        settings = self.judged
-        return judge(settings.decoding, self.chosen, outputs, self.identifier, settings.evaluation, self.dataset.pivot)
-
     def about(self) -> dict[str, Any]:
-        """What is to be said about the model."""
-        test = None if self.test is None else {"folder": str(self.test), "leaks": read_leaks(self.test)}
-        return {**_about(self.folder, self.trained, self.dataset), "test": test}
+        """Describe the model, its data and the test set for the report."""
+        folder = self.request.test
+        test = None if folder is None else {"folder": str(folder), "leaks": read_leaks(folder)}
+        return {**_about(self.request.model_folder, self.trained, self.dataset), "test": test}
 
 
 def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:
@@ -214,8 +212,8 @@ def _among(directions: Iterable[Direction], rows: Sequence[Mapping[str, str]]) -
     return [direction for direction in directions if there.issuperset(direction)]
 
 
-class _JudgedBy(Settings):
-    """The settings that matter when a trained model is evaluated."""
+class _Settings(Settings):
+    """The settings of a trained model that an evaluation depends on."""
 
     decoding: DecodingSettings = DecodingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -68,13 +68,14 @@ def translate(
     The text may be in any of the model's languages, mixed too; an empty line stays empty. A line that cannot be
     translated is empty in the output and named, and then the exit code is 1.
     """
-    from manyglot.decoding.job import Job
     from manyglot.decoding.requests import LIMIT, read_columns
+    from manyglot.decoding.translation_job import TranslationJob
+    from manyglot.translating import TranslatorOptions
     from manyglot.translating import translate as run_job
 
     if as_json and output_form not in (None, "jsonl"):
         raise SettingsError(f"--json is --output-format jsonl, and {output_form} is asked for too. Give one of them.")
-    job = Job(
+    job = TranslationJob(
         files=files or (),
         output=output,
         to=[name.strip() for name in to.split(",") if name.strip()],
@@ -95,10 +96,9 @@ def translate(
         "via": via,
     }
     decoding = {key: value for key, value in asked.items() if value is not None}
+    options = TranslatorOptions(device, engine, decoding, check_language, data)
     with _until_the_reader_has_enough():
-        outcome = run_job(
-            model, job, decoding=decoding, device=device, engine=engine, check_language=check_language, data=data
-        )
+        outcome = run_job(model, job, options)
     if outcome.num_problems:
         raise typer.Exit(1)
 

@@ -23,8 +23,8 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
 from manyglot.errors import CorpusError, FolderError, SettingsError, suggest
+from manyglot.evaluating import EvaluationRequest, evaluate_model, write_results
 from manyglot.evaluating import evaluate as evaluate
-from manyglot.evaluating import evaluate_model, write_results
 from manyglot.evaluating import report as report
 from manyglot.evaluation.evaluate import Evaluation
 from manyglot.export.ctranslate2 import export as export_to_ctranslate2
@@ -105,7 +105,7 @@ def demo(output: Path, overrides: Iterable[str] = ()) -> tuple[Evaluation, Path]
     experiment = read_experiment(config, overrides).model_copy(update={"data": output / "data", "run": output / "run"})
     prepare(experiment)
     model_folder = train(experiment)
-    evaluation, about = evaluate_model(model_folder, experiment.data, zero_shot=True)
+    evaluation, about = evaluate_model(EvaluationRequest(model_folder, experiment.data, zero_shot=True))
     return evaluation, write_results(output, "manyglot demo: a phrasebook", evaluation, about)
 
 

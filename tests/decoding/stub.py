@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
-from manyglot.decoding.engine import LINES_AT_ONCE
+from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
 from manyglot.decoding.translator import Translator
 from manyglot.progress import Bar
 from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
@@ -31,24 +31,14 @@ class StubEngine:
         self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam=2)
         self.vocabulary = Vocabulary(subwords(), self.languages)
         self.calls: list[tuple[int, int, int]] = []
-        """Of each call: sentences that are not empty, the beam, and the place of the first."""
+        """Of each call: sentences that are not empty, the beam, and the offset."""
 
-    def translate_ids(
-        self,
-        sources: Sequence[Sequence[int]],
-        languages: Sequence[int],
-        settings: DecodingSettings | None = None,
-        *,
-        first: int = 0,
-        progress: Bar | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        settings = settings or self.settings
-        self.calls.append((sum(map(bool, sources)), settings.beam, first))
+    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+        sources, beam = request.sources, request.settings.beam
+        self.calls.append((sum(map(bool, sources)), beam, request.offset))
         found = []
-        for text, source, language in zip(self.vocabulary.decode(sources), sources, languages, strict=True):
-            outputs = self.rule(text, self.languages.codes[language])[: settings.beam] if source else [""]
+        for text, source, language in zip(self.vocabulary.decode(sources), sources, request.languages, strict=True):
+            outputs = self.rule(text, self.languages.codes[language])[:beam] if source else [""]
             ids = self.vocabulary.encode(outputs)
             found.append([Hypothesis(tuple(each), -float(i)) for i, each in enumerate(ids)])
         if progress is not None:

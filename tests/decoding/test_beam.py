@@ -10,13 +10,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.greedy import greedy
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.decoding.plain_beam import plain_beam
+from tests.decoding.plain_greedy import plain_greedy
 from tests.model.guidance.everywhere import Everywhere
 
 GUIDANCE = {
@@ -53,7 +54,8 @@ def drawn(source_BS: torch.Tensor) -> torch.Tensor:
 def search(
     model: Transformer, source_BS: torch.Tensor, languages: list[int], **settings: float
 ) -> list[list[Hypothesis]]:
-    return BeamSearch(model, DecodingSettings(**settings)).search(source_BS, languages, drawn(source_BS))  # type: ignore[arg-type]
+    batch = SearchBatch(source_BS, languages, drawn(source_BS))
+    return BeamSearch(model, DecodingSettings(**settings)).search(batch)  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
@@ -76,9 +78,12 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
     model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     settings = DecodingSettings(beam=1, max_length=9, length_penalty=penalty)
-    found = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist(), drawn(batch.source_BS))
+    found = BeamSearch(model, settings).search(
+        SearchBatch(batch.source_BS, batch.lang_B.tolist(), drawn(batch.source_BS))
+    )
     for source_S, language, hypotheses in zip(batch.source_BS, batch.lang_B.tolist(), found, strict=True):
-        expected = greedy(model, source_S[source_S != PAD], language, settings, int(source_S.sum()) % NUM_LANGUAGES)
+        random_language = int(source_S.sum()) % NUM_LANGUAGES
+        expected = plain_greedy(model, source_S[source_S != PAD], language, settings, random_language)
         assert hypotheses[0].ids == expected.ids
         assert hypotheses[0].score == pytest.approx(expected.score)
 
@@ -131,7 +136,9 @@ def test_the_search_is_what_its_definition_says(
     settings = DecodingSettings(beam=beam, max_length=max_length, length_penalty=penalty)
     languages = batch.lang_B.tolist()
     prefixes = [tuple(prefix) if row % 2 else () for row in range(len(batch))]
-    found = BeamSearch(model, settings).search(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    found = BeamSearch(model, settings).search(
+        SearchBatch(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    )
     for row, source_S in enumerate(batch.source_BS):
         chosen = int(source_S.sum()) % NUM_LANGUAGES
         expected = plain_beam(model, source_S[source_S != PAD], languages[row], settings, chosen, prefixes[row])
@@ -147,8 +154,8 @@ def test_a_sentence_that_is_read_once_is_translated_as_if_read_for_each_language
     source_BS[source_BS >= model.dimensions.first_tag] = 5
     sentences, languages = [0, 2, 2, 1, 0, 2], [1, 0, 2, 1, 0, 1]
     settings = DecodingSettings(beam=3, max_length=6)
-    once = BeamSearch(model, settings).search(source_BS, languages, sentences=sentences)
-    again = BeamSearch(model, settings).search(source_BS[sentences], languages)
+    once = BeamSearch(model, settings).search(SearchBatch(source_BS, languages, source_rows=sentences))
+    again = BeamSearch(model, settings).search(SearchBatch(source_BS[sentences], languages))
     assert [[h.ids for h in hypotheses] for hypotheses in once] == [[h.ids for h in each] for each in again]
 
 
@@ -165,8 +172,8 @@ def test_half_precision_finds_about_the_same() -> None:
     half = make("decoder").to(torch.bfloat16)
     batch = random_batch(model, size=40)
     settings = DecodingSettings(beam=3, max_length=8)
-    expected = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
-    found = BeamSearch(half, settings, exact_VD).search(batch.source_BS, batch.lang_B.tolist())
+    expected = BeamSearch(model, settings).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
+    found = BeamSearch(half, settings, exact_VD).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(found, expected, strict=True)]
     assert sum(apart) / len(apart) < 0.03
     assert len({h.score for hypotheses in found for h in hypotheses}) > 100, "scores are not rounded to halves"

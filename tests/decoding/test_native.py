@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding import native, slots
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native import NativeEngine
 from manyglot.decoding.slots import SlotSearch
 from manyglot.errors import ManyglotError
@@ -22,6 +25,16 @@ SOURCES = [[5, 6, 7], [8, 9], [], [10, 11, 12]]
 def engine(*guidance: dict[str, object], **options: object) -> NativeEngine:
     model = tiny_model([read_method(each) for each in guidance])
     return NativeEngine(model, LANGUAGES, SETTINGS, torch.device("cpu"), **options)  # type: ignore[arg-type]
+
+
+def search(
+    engine: NativeEngine,
+    sources: list[list[int]],
+    languages: list[int],
+    settings: DecodingSettings = SETTINGS,
+    **options: Any,
+) -> list[list[Hypothesis]]:
+    return engine.search(SearchRequest(sources, languages, settings, **options))
 
 
 def ids(found: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
@@ -45,9 +58,9 @@ def test_a_source_is_read_once_for_all_its_targets(
 
     monkeypatch.setattr(Transformer, "encode", counted)
     jobs = [(source, language) for language in range(3) for source in SOURCES]
-    together = one.translate_ids([source for source, _ in jobs], [language for _, language in jobs])
+    together = search(one, [source for source, _ in jobs], [language for _, language in jobs])
     assert sum(read) == (3 if once else 9)
-    alone = [one.translate_ids([source], [language])[0] for source, language in jobs]
+    alone = [search(one, [source], [language])[0] for source, language in jobs]
     assert ids(together) == ids(alone)
 
 
@@ -61,20 +74,20 @@ def test_many_sentences_into_one_language_are_translated_by_a_folded_model(monke
 
     plain, faster = engine({"method": "laa"}), engine({"method": "laa"}, fold=folded)
     for languages in ([1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [0, 1, 2, 0]):
-        assert ids(faster.translate_ids(SOURCES, languages)) == ids(plain.translate_ids(SOURCES, languages))
-    faster.translate_ids(SOURCES[:3], [0] * 3)
+        assert ids(search(faster, SOURCES, languages)) == ids(search(plain, SOURCES, languages))
+    search(faster, SOURCES[:3], [0] * 3)
     assert made == [1, 2], "once for each language, and not for a few sentences or several languages"
 
 
 def test_what_cannot_be_folded_is_translated_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "MANY", 2)
     one = engine({"method": "laa"}, fold=lambda model, language: None)
-    assert ids(one.translate_ids(SOURCES, [1] * 4)) == ids(engine({"method": "laa"}).translate_ids(SOURCES, [1] * 4))
+    assert ids(search(one, SOURCES, [1] * 4)) == ids(search(engine({"method": "laa"}), SOURCES, [1] * 4))
 
 
 def test_half_precision_takes_a_copy() -> None:
     one = engine({"method": "laa"})
-    found = one.translate_ids(SOURCES, [0, 1, 2, 0], SETTINGS.model_copy(update={"precision": "bfloat16"}))
+    found = search(one, SOURCES, [0, 1, 2, 0], SETTINGS.model_copy(update={"precision": "bfloat16"}))
     assert [len(hypotheses) > 0 for hypotheses in found] == [True] * 4
     assert one.model.embedding.weight.dtype == torch.float64
     assert found[2] == [Hypothesis((), 0.0)]
@@ -93,23 +106,23 @@ def test_a_cpu_computes_in_half_precision_where_that_is_faster(monkeypatch: pyte
 
 def test_words_can_be_given_and_drawn() -> None:
     one = engine({"method": "laa"})
-    given = one.translate_ids(SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])
+    given = search(one, SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])
     assert all(h.ids[:1] == (7,) for h in given[0])
     assert all(h.ids[:2] == (8, 9) for h in given[1])
     settings = SETTINGS.model_copy(update={"temperature": 1.0})
-    drawn = one.translate_ids(SOURCES, [0] * 4, settings)
-    assert ids(drawn) == ids(one.translate_ids(SOURCES, [0] * 4, settings))
-    assert ids(drawn) != ids(one.translate_ids(SOURCES, [0] * 4, settings.model_copy(update={"seed": 2})))
-    assert ids(drawn)[3:] == ids(one.translate_ids(SOURCES[3:], [0], settings, first=3))
+    drawn = search(one, SOURCES, [0] * 4, settings)
+    assert ids(drawn) == ids(search(one, SOURCES, [0] * 4, settings))
+    assert ids(drawn) != ids(search(one, SOURCES, [0] * 4, settings.model_copy(update={"seed": 2})))
+    assert ids(drawn)[3:] == ids(search(one, SOURCES[3:], [0], settings, offset=3))
 
 
 def test_slots_are_an_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where they are used."""
     monkeypatch.setattr(slots, "SENTENCES", 3)
     plain, other = engine({"method": "laa"}), engine({"method": "laa"})
-    monkeypatch.setattr(other, "_search", lambda settings, languages: SlotSearch(other.model, settings))
+    monkeypatch.setattr(other, "_search", lambda request: SlotSearch(other.model, request.settings))
     sources, languages = [*SOURCES, *SOURCES, [7] * 9], [0, 1, 2, 0, 1, 1, 1, 1, 2]
-    assert ids(other.translate_ids(sources, languages)) == ids(plain.translate_ids(sources, languages))
+    assert ids(search(other, sources, languages)) == ids(search(plain, sources, languages))
 
 
 def test_too_little_memory_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,4 +133,4 @@ def test_too_little_memory_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(
         ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.max_tokens"
     ):
-        engine({"method": "laa"}).translate_ids(SOURCES, [0] * len(SOURCES))
+        search(engine({"method": "laa"}), SOURCES, [0] * len(SOURCES))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.lines import without_controls
 from manyglot.decoding.requests import Columns, Form, Request, in_blocks, read_requests
-from manyglot.decoding.results import Result, StreamWriter, answer, open_results, refusals
+from manyglot.decoding.results import Result, StreamWriter, join_result, open_results, refusals
 from manyglot.decoding.translation import Translation
 from manyglot.errors import ManyglotError
 from tests.decoding.test_requests import ANY_BYTES, FORMS, num_lines
@@ -73,7 +73,8 @@ def test_objects_are_read_back(results: list[Result]) -> None:
 
 def test_the_sentences_of_a_request_become_one_output() -> None:
     request = Request("Eins. Zwei.", ("en",), 3, parts=("Eins.", "Zwei."), extra={"id": 7})
-    result = answer(request, "en", ["One.", "Two."], score=-0.5, on_target=True)
+    hypotheses = [[Translation("One.", -0.25, True)], [Translation("Two.", -0.75, True)]]
+    result = join_result(request, "en", hypotheses, scores=True)
     assert result == Result(3, "Eins. Zwei.", "en", "One. Two.", -0.5, (), True, extra={"id": 7})
     assert json.loads(written([result], "jsonl")) == {
         "id": 7,
@@ -120,8 +121,8 @@ def test_the_loop_of_a_command_answers_every_line_in_order(data: bytes, form: Fo
             if request.problem:
                 writer.write(refusals(request, default))
             else:
-                outputs = [sentence.upper() for sentence in request.sentences]
-                writer.write(answer(request, to, outputs) for to in request.to or ())
+                hypotheses = [[Translation(sentence.upper(), 0.0)] for sentence in request.sentences]
+                writer.write(join_result(request, to, hypotheses) for to in request.to or ())
     values = [json.loads(line) for line in stream.getvalue().split(b"\n")[:-1]]
     assert [value["number"] for value in values] == list(range(1, num_lines(data) + 1))
     assert all("problem" not in value or value["output"] == "" for value in values)

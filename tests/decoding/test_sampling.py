@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from manyglot.decoding.beam import BeamSearch, DecodingSettings
 from manyglot.decoding.sampling import Sampler
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subwords import EOS, PAD, UNK
@@ -24,8 +25,8 @@ def test_the_sharpest_sample_is_greedy(seed: int, sharp: dict[str, float]) -> No
     model = make(seed)
     batch = random_batch(model, seed=seed)
     inputs = batch.source_BS, batch.lang_B.tolist()
-    drawn = Sampler(model, DecodingSettings(beam=2, max_length=6, **sharp)).search(*inputs)  # type: ignore[arg-type]
-    best = BeamSearch(model, DecodingSettings(beam=1, max_length=6)).search(*inputs)
+    drawn = Sampler(model, DecodingSettings(beam=2, max_length=6, **sharp)).search(SearchBatch(*inputs))  # type: ignore[arg-type]
+    best = BeamSearch(model, DecodingSettings(beam=1, max_length=6)).search(SearchBatch(*inputs))
     for samples, (greedy,) in zip(drawn, best, strict=True):
         assert [h.ids for h in samples] == [greedy.ids] * 2
         assert samples[0].score == pytest.approx(greedy.score)
@@ -36,9 +37,11 @@ def test_what_is_drawn_does_not_depend_on_the_batch(seed: int) -> None:
     model = make(seed)
     batch = random_batch(model, seed=seed)
     sampler, languages = Sampler(model, DecodingSettings(beam=3, max_length=6, temperature=1.0)), batch.lang_B.tolist()
-    together = sampler.search(batch.source_BS, languages)
+    together = sampler.search(SearchBatch(batch.source_BS, languages))
     for row, source_S in enumerate(batch.source_BS):
-        (alone,) = sampler.search(source_S[source_S != PAD][None], languages[row : row + 1], places=[row])
+        (alone,) = sampler.search(
+            SearchBatch(source_S[source_S != PAD][None], languages[row : row + 1], sentence_numbers=[row])
+        )
         assert [h.ids for h in alone] == [h.ids for h in together[row]]
 
 
@@ -46,9 +49,9 @@ def test_what_is_drawn_does_not_depend_on_the_batch(seed: int) -> None:
 def test_words_are_drawn_by_their_probabilities(temperature: float, top_p: float) -> None:
     model, source_BS = make(), torch.tensor([[5, 9, EOS]])
     settings = DecodingSettings(beam=1000, max_length=1, temperature=temperature, top_p=top_p)
-    (samples,) = Sampler(model, settings).search(source_BS, [1])
+    (samples,) = Sampler(model, settings).search(SearchBatch(source_BS, [1]))
     counts = Counter(h.ids for h in samples)
-    (first,) = BeamSearch(model, DecodingSettings(beam=1, max_length=1)).search(source_BS, [1])
+    (first,) = BeamSearch(model, DecodingSettings(beam=1, max_length=1)).search(SearchBatch(source_BS, [1]))
     probability = _first_words(model, source_BS, temperature, top_p)
     assert set(counts) <= {(word,) if word != EOS else () for word, p in enumerate(probability) if p > 0}
     for word, p in enumerate(probability):
@@ -73,7 +76,9 @@ def test_samples_come_in_no_order_of_length_or_score() -> None:
     """The first to end would mostly be short, and a caller who wants one takes the first."""
     model = make()
     source_BS = random_batch(model, size=30).source_BS
-    drawn = Sampler(model, DecodingSettings(beam=6, max_length=9, temperature=3.0)).search(source_BS, [0] * 30)
+    drawn = Sampler(model, DecodingSettings(beam=6, max_length=9, temperature=3.0)).search(
+        SearchBatch(source_BS, [0] * 30)
+    )
     lengths = [[len(h.ids) for h in samples] for samples in drawn]
     means = [sum(column) / 30 for column in zip(*lengths, strict=True)]
     assert max(means) - min(means) < 3
@@ -83,6 +88,6 @@ def test_samples_come_in_no_order_of_length_or_score() -> None:
 def test_a_prefix_is_kept() -> None:
     model = make()
     settings = DecodingSettings(beam=4, max_length=5, temperature=2.0)
-    (samples,) = Sampler(model, settings).search(torch.tensor([[5, 9, EOS]]), [0], prefixes=[(7, 8)])
+    (samples,) = Sampler(model, settings).search(SearchBatch(torch.tensor([[5, 9, EOS]]), [0], prefixes=[(7, 8)]))
     assert all(h.ids[:2] == (7, 8) for h in samples)
     assert len(samples) == 4

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from manyglot.decoding import slots
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.belt import Belt, Found
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.slots import SlotSearch
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS
@@ -58,7 +59,9 @@ def test_the_search_is_what_its_definition_says(
     settings = DecodingSettings(beam=beam, max_length=max_length, length_penalty=penalty)
     languages = batch.lang_B.tolist()
     prefixes = [tuple(prefix) if row % 2 else () for row in range(len(batch))]
-    found = SlotSearch(model, settings).search(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    found = SlotSearch(model, settings).search(
+        SearchBatch(batch.source_BS, languages, drawn(batch.source_BS), prefixes=prefixes)
+    )
     for row, source_S in enumerate(batch.source_BS):
         chosen = int(source_S.sum()) % NUM_LANGUAGES
         expected = plain_beam(model, source_S[source_S != PAD], languages[row], settings, chosen, prefixes[row])
@@ -75,8 +78,8 @@ def test_a_sentence_is_read_once_for_several_languages(guidance: str, seed: int)
     source_BS[source_BS >= model.dimensions.first_tag] = 5
     sentences, languages = [0, 2, 2, 1, 0, 2], [1, 0, 2, 1, 0, 1]
     settings = DecodingSettings(beam=3, max_length=6)
-    once = SlotSearch(model, settings).search(source_BS, languages, sentences=sentences)
-    assert ids(once) == ids(BeamSearch(model, settings).search(source_BS[sentences], languages))
+    once = SlotSearch(model, settings).search(SearchBatch(source_BS, languages, source_rows=sentences))
+    assert ids(once) == ids(BeamSearch(model, settings).search(SearchBatch(source_BS[sentences], languages)))
 
 
 def test_a_belt_is_kept_while_it_is_large_enough() -> None:
@@ -87,8 +90,8 @@ def test_a_belt_is_kept_while_it_is_large_enough() -> None:
         changed = settings.model_copy(update={"max_length": longest, "max_length_ratio": 100.0})
         languages = [i % NUM_LANGUAGES for i in range(len(source))]
         source_BS = torch.tensor([[*words, EOS] for words in source])
-        found = SlotSearch(model, changed, belts=belts).search(source_BS, languages)
-        assert ids(found) == ids(BeamSearch(model, changed).search(source_BS, languages))
+        found = SlotSearch(model, changed, belts=belts).search(SearchBatch(source_BS, languages))
+        assert ids(found) == ids(BeamSearch(model, changed).search(SearchBatch(source_BS, languages)))
 
     translate([[5, 6, 7], [8, 9, 10], [11, 12, 13]])
     (many,) = belts.values()
@@ -108,8 +111,8 @@ def test_half_precision_finds_about_the_same() -> None:
     half = make("decoder").to(torch.bfloat16)
     batch = random_batch(model, size=40)
     settings = DecodingSettings(beam=3, max_length=8)
-    expected = BeamSearch(model, settings).search(batch.source_BS, batch.lang_B.tolist())
-    found = SlotSearch(half, settings, exact_VD).search(batch.source_BS, batch.lang_B.tolist())
+    expected = BeamSearch(model, settings).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
+    found = SlotSearch(half, settings, exact_VD).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(found, expected, strict=True)]
     assert sum(apart) / len(apart) < 0.03
     assert len({h.score for hypotheses in found for h in hypotheses}) > 100, "scores are not rounded to halves"
@@ -120,7 +123,7 @@ def test_what_never_ends_is_ended() -> None:
     with torch.no_grad():
         model.embedding.weight[EOS] = -model.embedding.weight[EOS].abs() - 5
     settings = DecodingSettings(beam=2, max_length_ratio=0.5)
-    found = SlotSearch(model, settings).search(torch.tensor([[5, 6, 7, EOS], [5, EOS, PAD, PAD]]), [0, 0])
+    found = SlotSearch(model, settings).search(SearchBatch(torch.tensor([[5, 6, 7, EOS], [5, EOS, PAD, PAD]]), [0, 0]))
     assert [len(hypotheses[0].ids) for hypotheses in found] == [12, 11]
 
 
@@ -137,9 +140,11 @@ def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
         batch = random_batch(model, seed=seed, size=size)
         languages, chosen = batch.lang_B.tolist(), drawn(batch.source_BS)
         prefixes = [(7, 8) if row % 3 == 1 else () for row in range(size)]
-        expected = BeamSearch(model, settings).search(batch.source_BS, languages, chosen, prefixes=prefixes)
+        expected = BeamSearch(model, settings).search(
+            SearchBatch(batch.source_BS, languages, chosen, prefixes=prefixes)
+        )
         found = SlotSearch(copy, settings, belts=belts).search(
-            batch.source_BS.to(device), languages, chosen.to(device), prefixes=prefixes
+            SearchBatch(batch.source_BS.to(device), languages, chosen.to(device), prefixes=prefixes)
         )
         assert ids(found) == ids(expected)
         for mine, theirs in zip(found, expected, strict=True):
@@ -168,7 +173,7 @@ def test_where_another_program_takes_the_memory_there_are_new_slots(monkeypatch:
     batch = random_batch(model, size=5)
     search = SlotSearch(model, DecodingSettings(beam=2, max_length=4))
     languages, run, full = batch.lang_B.tolist(), Belt.run, ["then", "now"]
-    expected = search.search(batch.source_BS, languages)
+    expected = search.search(SearchBatch(batch.source_BS, languages))
     kept = list(search.belts.values())
 
     def run_once_there_is_room(*arguments: Any) -> Found:
@@ -178,8 +183,8 @@ def test_where_another_program_takes_the_memory_there_are_new_slots(monkeypatch:
 
     monkeypatch.setattr(Belt, "run", run_once_there_is_room)
     with pytest.raises(torch.OutOfMemoryError, match="then"):
-        search.search(batch.source_BS, languages)
+        search.search(SearchBatch(batch.source_BS, languages))
     assert not search.belts, "which may be broken"
     full.append("once")
-    assert search.search(batch.source_BS, languages) == expected
+    assert search.search(SearchBatch(batch.source_BS, languages)) == expected
     assert not any(belt in kept for belt in search.belts.values())

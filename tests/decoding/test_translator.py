@@ -51,7 +51,7 @@ def test_what_is_drawn_at_random_depends_on_the_seed_alone(
     drawing = Translator.of(replace(loaded, model=model), translator.settings, torch.device("cpu"))
     first = drawing.translate(sentences, to="qab")
     assert first == drawing.with_settings(max_tokens=1).translate(sentences, to="qab")
-    assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(sentences[5:], to="qab", first=5)
+    assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(sentences[5:], to="qab", offset=5)
     assert any(first != drawing.with_settings(seed=seed).translate(sentences, to="qab") for seed in range(2, 7))
 
 

@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from manyglot.corpus.rows import Split
 from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, evaluate
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, Evaluator, select_sentences
 from manyglot.evaluation.identify import Profile
+from manyglot.evaluation.translate import translate_evaluation_set
 
 ROWS = [
     {
@@ -37,15 +39,18 @@ class Oracle:
 
     via = None
 
-    def translate(self, texts: list[str], to: list[str], progress: object = None, first: int = 0) -> list[str]:
+    def translate(self, texts: list[str], to: list[str], **_: object) -> list[str]:
         by_text = {text: row for row in ROWS for text in row.values()}
         return [by_text[text]["en" if code == "fr" else code] for text, code in zip(texts, to, strict=True)]
 
 
-def run(rows: list[dict[str, str]], **settings: object) -> Evaluation:
+def run(rows: list[dict[str, str]], **changes: Any) -> Evaluation:
+    settings = EvaluationSettings(**changes)
     supervised = [Direction("de", "en"), Direction("en", "de"), Direction("en", "fr")]
     zero_shot = [Direction("de", "fr"), Direction("fr", "de")]
-    return evaluate(Oracle(), rows, supervised, zero_shot, PROFILE, EvaluationSettings(**settings), "en")  # type: ignore[arg-type]
+    evaluation_set = select_sentences(rows, supervised, zero_shot, settings)
+    outputs = translate_evaluation_set(Oracle(), evaluation_set)  # type: ignore[arg-type]
+    return Evaluator(PROFILE, settings, Oracle.settings, pivot="en").score(evaluation_set, outputs)
 
 
 def test_scores_and_languages_are_those_of_their_direction() -> None:
@@ -155,6 +160,6 @@ def test_a_direction_has_the_rows_with_both_languages_in_their_order() -> None:
     rng = random.Random(1)
     rows = [{code: f"{code} {n}" for code in ("de", "en", "fr") if rng.random() < 0.7} for n in range(60)]
     directions = [Direction("de", "en"), Direction("fr", "de")]
-    chosen = choose(rows, directions[:1], directions[1:], EvaluationSettings())
+    selected = select_sentences(rows, directions[:1], directions[1:], EvaluationSettings())
     for d in directions:
-        assert chosen.rows[d] == [row for row in rows if d.source in row and d.target in row]
+        assert selected.rows[d] == [row for row in rows if d.source in row and d.target in row]

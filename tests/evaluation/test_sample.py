@@ -30,7 +30,7 @@ UNSEEN = [Direction("de", "fr"), Direction("fr", "de")]
 class Drifting:
     """Translates perfectly, except into French, where every other answer is English."""
 
-    def translate(self, texts: Sequence[str], to: Sequence[str], progress: object = None, first: int = 0) -> list[str]:
+    def translate(self, texts: Sequence[str], to: Sequence[str], **_: object) -> list[str]:
         numbers = [int(text.split()[0]) for text in texts]
         return [
             ROWS[n]["en" if code == "fr" and i % 2 else code]

@@ -9,13 +9,15 @@ import pytest
 from manyglot.corpus.languages import Direction, Languages, directions_of
 from manyglot.evaluation import translate
 from manyglot.evaluation.kept import Kept
-from manyglot.evaluation.translate import Chosen, translate_chosen
+from manyglot.evaluation.translate import EvaluationSet, translate_evaluation_set
 
 CODES = ("de", "en", "fr", "sw")
 ROWS = [{code: f"{code} {n}" for code in CODES if (code, n) != ("fr", 2)} for n in range(5)]
 DIRECTIONS = directions_of(Languages(CODES))
-CHOSEN = Chosen({d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset())
-EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in CHOSEN.rows.items()}
+EVALUATION_SET = EvaluationSet(
+    {d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset()
+)
+EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in EVALUATION_SET.rows.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +33,10 @@ class Translator:
     def __init__(self, at_once: int = 1000, stop_after: int | None = None) -> None:
         self.engine, self.calls, self.stop_after = SimpleNamespace(at_once=at_once), [], stop_after  # type: ignore[var-annotated]
 
-    def translate(self, texts: list[str], to: list[str], progress: Any, first: int) -> list[str]:
+    def translate(self, texts: list[str], to: list[str], offset: int, progress: Any) -> list[str]:
         if self.stop_after is not None and len(self.calls) >= self.stop_after:
             raise KeyboardInterrupt
-        self.calls.append((texts, to, first))
+        self.calls.append((texts, to, offset))
         progress.advance(len(texts))
         way = f"via {self.via} " if self.via else ""
         return [f"{way}{code}({text})" for text, code in zip(texts, to, strict=True)]
@@ -57,7 +59,7 @@ class Part:
 
 
 def run(translator: Translator, *arguments: Any) -> dict[Direction, list[str]]:
-    return translate_chosen(translator, CHOSEN, *arguments)  # type: ignore[arg-type]
+    return translate_evaluation_set(translator, EVALUATION_SET, *arguments)  # type: ignore[arg-type]
 
 
 def test_directions_are_translated_together_whatever_their_languages() -> None:
@@ -75,8 +77,8 @@ def test_a_sentence_has_its_place_whatever_the_blocks() -> None:
             run(translator, None, Part(rank, num_processes))
         placed.append(
             {
-                (first + i): pair
-                for texts, to, first in translator.calls
+                (offset + i): pair
+                for texts, to, offset in translator.calls
                 for i, pair in enumerate(zip(texts, to, strict=True))
             }
         )
@@ -89,8 +91,8 @@ def test_only_directions_without_training_go_by_way_of_another_language() -> Non
     trained = frozenset(directions_of(Languages(CODES), "en")) | {Direction("de", "fr")}
     translator = Translator()
     translator.via = "en"
-    chosen = Chosen(CHOSEN.rows, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")})
-    outputs = translate_chosen(translator, chosen)  # type: ignore[arg-type]
+    zero_shot_set = EvaluationSet(EVALUATION_SET.rows, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")})
+    outputs = translate_evaluation_set(translator, zero_shot_set)  # type: ignore[arg-type]
     for direction, texts in outputs.items():
         way = "" if direction in trained else "via en "
         assert texts == [way + text for text in EXPECTED[direction]]

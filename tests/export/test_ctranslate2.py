@@ -18,6 +18,8 @@ import torch
 from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.export.ctranslate2 import export
 from manyglot.export.engine import ExportedEngine
@@ -76,7 +78,7 @@ def native(
     trained: TrainedModel, sources: list[list[int]], languages: list[int], settings: DecodingSettings
 ) -> list[list[Hypothesis]]:
     search = BeamSearch(trained.model, settings)
-    return search.search(tag_sources(sources, languages, search.tags), languages)
+    return search.search(SearchBatch(tag_sources(sources, languages, search.tags), languages))
 
 
 def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> ExportedEngine:
@@ -104,7 +106,7 @@ def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSetti
     """
     sources, languages = sentences()
     ours = native(trained, sources, languages, settings)
-    theirs = engine.translate_ids(sources, languages, settings)
+    theirs = engine.search(SearchRequest(sources, languages, settings))
     num_ended = 0
     for source, language, expected, got in zip(sources, languages, ours, theirs, strict=True):
         if ends_at_once(trained, source, language, settings):
@@ -141,13 +143,12 @@ def test_a_symbol_that_is_never_written_is_not_written(tmp_path: Path) -> None:
     with torch.no_grad():
         trained.model.embedding.weight[[PAD, UNK, len(VOCABULARY) - 1], 0] = 5
     sources, languages = sentences()
-    found = exported(trained, tmp_path / "model").translate_ids(sources, languages)
+    found = exported(trained, tmp_path / "model").search(SearchRequest(sources, languages, SETTINGS))
     words = {i for hypotheses in found for each in hypotheses for i in each.ids}
     assert words <= set(range(UNK + 1, len(VOCABULARY.subwords)))
-    best = native(trained, sources, languages, parse(DecodingSettings, {"beam": 1}))
-    greedy = ExportedEngine.load(tmp_path / "model").translate_ids(
-        sources, languages, parse(DecodingSettings, {"beam": 1})
-    )
+    settings = parse(DecodingSettings, {"beam": 1})
+    best = native(trained, sources, languages, settings)
+    greedy = ExportedEngine.load(tmp_path / "model").search(SearchRequest(sources, languages, settings))
     assert [each[0].ids for each in greedy] == [each[0].ids for each in best]
 
 
@@ -167,7 +168,7 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
     assert engine.targets == ("de", "fr")
     assert engine.languages == VOCABULARY.languages
     with pytest.raises(LanguageError, match=r"not exported for 'en'\. It is for de, fr"):
-        engine.translate_ids([[5]], [1])
+        engine.search(SearchRequest([[5]], [1], SETTINGS))
     with pytest.raises(LanguageError, match="weights of its own"):
         export(trained, tmp_path / "all")
 
@@ -183,7 +184,7 @@ def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
     assert export(random_model(COMBINATIONS["token"]), tmp_path / "all") == [tmp_path / "all"]
     engine = ExportedEngine.load(tmp_path / "all")
     assert engine.targets == CODES
-    assert engine.translate_ids([[], [5]], [0, 2])[0] == [Hypothesis((), 0.0)]
+    assert engine.search(SearchRequest([[], [5]], [0, 2], SETTINGS))[0] == [Hypothesis((), 0.0)]
 
 
 def test_no_two_symbols_have_one_name(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_quantized_models_load_and_run(quantization: str, tmp_path: Path) -> Non
     trained = random_model(COMBINATIONS["lee"])
     engine = exported(trained, tmp_path / "small", quantization)
     sources, languages = sentences(6)
-    assert all(engine.translate_ids(sources, languages))
+    assert all(engine.search(SearchRequest(sources, languages, SETTINGS)))
     export(trained, tmp_path / "plain", ["de"])
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("small/de", "plain")]
     assert sizes[0] < sizes[1]
@@ -251,7 +252,7 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         export(replace(trained, model=free), tmp_path / "model", ["de"])
     export(trained, tmp_path / "model", ["de"])
     with pytest.raises(ManyglotError, match="at most 4096 tokens"):
-        ExportedEngine.load(tmp_path / "model").translate_ids([[5] * 4096], [0])
+        ExportedEngine.load(tmp_path / "model").search(SearchRequest([[5] * 4096], [0], SETTINGS))
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[ctranslate2\]'"):
         export(trained, tmp_path / "other", ["de"])

@@ -1,1 +1,1 @@
-"""Translating: beam search, its greedy reference, and the Translator that people use."""
+"""Translating: beam search, sampling, and the Translator that people use."""

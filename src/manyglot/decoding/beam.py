@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.decoding.next_words import NextWords
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.devices import Precision
 from manyglot.model.cached import CachedDecoder, encode_sources
 from manyglot.model.transformer import Transformer
@@ -108,28 +109,15 @@ class BeamSearch:
             yield batch
 
     @torch.inference_mode()
-    def search(
-        self,
-        source_BS: Tensor,
-        languages: Sequence[int],
-        drawn_B: Tensor | None = None,
-        *,
-        sentences: Sequence[int] | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        places: Sequence[int] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each target, best first; guidance may need a drawn language for each.
-
-        Each row of the source has one target, unless it is said which sentence each target translates. Outputs may be
-        made to begin with given words. Where words are drawn at random, they depend on the places of the targets in
-        the text. No more than the best so many are given.
-        """
-        state = self._start(source_BS, languages, drawn_B, sentences)
+    def search(self, batch: SearchBatch) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each output, best first."""
+        state = self._start(batch.source_RS, batch.languages, batch.random_lang_B, batch.source_rows)
+        prefixes, numbers = batch.prefixes, batch.sentence_numbers
         for sentence in state.sentences:
             sentence.prefix = () if prefixes is None else tuple(prefixes[sentence.row])
-            sentence.place = sentence.row if places is None else places[sentence.row]
-        results: list[list[Hypothesis]] = [[] for _ in languages]
+            sentence.place = sentence.row if numbers is None else numbers[sentence.row]
+        num_hypotheses = batch.num_hypotheses or self.settings.beam
+        results: list[list[Hypothesis]] = [[] for _ in batch.languages]
         while state.sentences:
             length = state.ids_BKT.shape[2]
             candidates = self._expand(state)
@@ -137,7 +125,7 @@ class BeamSearch:
             done = [s for s in state.sentences if len(s.finished) >= self.settings.beam or length == s.limit]
             for sentence in done:
                 in_order = sorted(sentence.finished, key=self._order)
-                results[sentence.row] = [hypothesis for _, hypothesis in in_order[: best or self.settings.beam]]
+                results[sentence.row] = [hypothesis for _, hypothesis in in_order[:num_hypotheses]]
             self._go_on(state, candidates, [i for i, s in enumerate(state.sentences) if s not in done])
         return results
 

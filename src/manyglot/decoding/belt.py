@@ -44,8 +44,8 @@ class Room:
 
 
 @dataclass
-class Job:
-    """Sentences to translate: what is known of each before it comes to its slot."""
+class SentenceQueue:
+    """Sentences that wait for a slot, each with its target language, its limits and the place of its source."""
 
     lang_S: Tensor
     drawn_S: Tensor
@@ -93,7 +93,7 @@ class Belt:
         def numbers(*shape: int, of: torch.dtype = torch.long) -> Tensor:
             return torch.zeros(shape, dtype=of, device=self.device)
 
-        self.job = Job(
+        self.job = SentenceQueue(
             lang_S=numbers(none + 1),
             drawn_S=numbers(none + 1),
             last_S=numbers(none + 1),
@@ -126,7 +126,7 @@ class Belt:
         """The sentence of slots without one."""
         return self.room.sentences
 
-    def run(self, job: Job, memories: Iterable[Memory]) -> Found:
+    def run(self, job: SentenceQueue, memories: Iterable[Memory]) -> Found:
         """Translate all sentences, the first ones first; their sources are given in the same order."""
         self._load(job, memories)
         self._record()
@@ -134,9 +134,9 @@ class Belt:
         self._turn()
         return Found(*(getattr(self.found, each.name)[: len(job.lang_S)] for each in fields(self.found)))
 
-    def _load(self, job: Job, memories: Iterable[Memory]) -> None:
+    def _load(self, job: SentenceQueue, memories: Iterable[Memory]) -> None:
         number = len(job.lang_S)
-        for each in fields(Job):
+        for each in fields(SentenceQueue):
             mine, theirs = getattr(self.job, each.name), getattr(job, each.name)
             if isinstance(mine, Tensor):
                 mine[:number] = theirs.to(self.device) if each.name != "forced_SP" else _filled_up(theirs, mine)

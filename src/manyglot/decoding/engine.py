@@ -1,8 +1,9 @@
-"""What an engine is to the Translator: whatever searches, for sentences as ids in any order and number."""
+"""The interface between the Translator and whatever searches: an engine answers requests in subword ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from manyglot.corpus.languages import Languages
@@ -13,35 +14,45 @@ LINES_AT_ONCE = 1024
 """Sentences of a stream translated together: enough to sort by length, few enough to see progress."""
 
 
+@dataclass(frozen=True)
+class SearchRequest:
+    """Sentences to translate, in any order and number, and how to search for their translations."""
+
+    sources: Sequence[Sequence[int]]
+    """Subword ids of each sentence, without tags and end symbol; an empty sentence has an empty translation."""
+    languages: Sequence[int]
+    """Target language id of each sentence."""
+    settings: DecodingSettings
+    prefixes: Sequence[Sequence[int]] | None = None
+    """Subword ids that each translation must begin with."""
+    num_hypotheses: int | None = None
+    """Number of hypotheses to return per sentence; None returns as many as the beam holds."""
+    offset: int = 0
+    """Number of sentences that precede the first one in the text: what is sampled depends on it, not on the batches."""
+
+    def __post_init__(self) -> None:
+        assert len(self.sources) == len(self.languages)
+        assert self.prefixes is None or len(self.prefixes) == len(self.sources)
+
+    def restrict(self, rows: Collection[int]) -> SearchRequest:
+        """Return the request with all other sentences emptied, so that each of these keeps its place in the text."""
+        return replace(self, sources=[source if row in rows else [] for row, source in enumerate(self.sources)])
+
+
 class Engine(Protocol):
-    """Searches for the translations of sentences: the native engine with a model of ours, others with exports."""
+    """Searches for translations: `NativeEngine` with a model folder, `ExportedEngine` with an export."""
 
     @property
     def languages(self) -> Languages:
-        """The languages of the model, by whose ids the targets are told."""
+        """The languages of the model, in the order of their ids."""
 
     @property
     def settings(self) -> DecodingSettings:
-        """The search where no other is asked for."""
+        """The decoding settings that the model was trained with."""
 
     @property
     def at_once(self) -> int:
-        """Sentences that it likes to be given together, out of a long text."""
+        """Number of sentences per request, of a long text, with which the engine is fast."""
 
-    def translate_ids(
-        self,
-        sources: Sequence[Sequence[int]],
-        languages: Sequence[int],
-        settings: DecodingSettings | None = None,
-        *,
-        first: int = 0,
-        progress: Bar | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first; at least one.
-
-        Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty.
-        Where the sentences are part of a longer text, `first` is the place of the first one in it. Outputs begin with
-        the prefixes, where there are any. No more than the best so many are given.
-        """
+    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first; at least one."""

@@ -1,4 +1,4 @@
-"""The native engine: sentences as ids, in any order and number, through a model of ours in batches."""
+"""The native engine: searches with a PyTorch model, in batches of sentences of similar length."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from manyglot.batches.batch import tag_sources
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.belt import Belt
-from manyglot.decoding.engine import LINES_AT_ONCE
+from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
 from manyglot.decoding.sampling import Sampler
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.slots import SlotSearch
 from manyglot.devices import Precision, cpu_has_half, in_half, must_fit
 from manyglot.errors import ManyglotError
@@ -58,56 +59,29 @@ class NativeEngine:
         self._forms: dict[_Form, Transformer] = {}
         self._belts: dict[tuple[_Form, int], dict[int, Belt]] = {}
 
-    def translate_ids(
-        self,
-        sources: Sequence[Sequence[int]],
-        languages: Sequence[int],
-        settings: DecodingSettings | None = None,
-        *,
-        first: int = 0,
-        progress: Bar | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first; the best so many, if that is said.
+    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first.
 
-        Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty. A
-        source that comes several times, for several targets, is read once where the encoder allows it. Where the
-        sentences are part of a longer text, `first` is the place of the first one in it, on which depends what is drawn
-        at random. Outputs may be made to begin with given words.
+        The encoder reads a source with several target languages only once, unless guidance acts in the encoder.
         """
-        settings = settings or self.settings
-        for source, prefix in zip(sources, prefixes or (), strict=False):
-            if source and len(prefix) > settings.limit(len(source)):
-                raise ManyglotError(
-                    f"A prefix has {len(prefix)} subwords, and the translation of its sentence may have no more than "
-                    f"{settings.limit(len(source))} (decoding.max_length, decoding.max_length_ratio)."
-                )
-        search, drawn = self._search(settings, languages), self._draw(len(sources), first, settings.seed)
+        _check_prefixes(request)
+        search, random_lang_B = self._search(request), self._random_languages(request)
         smaller = "max_length" if self._in_slots else "max_tokens"
         instead = f"Lower decoding.{smaller} or decoding.beam, or see what else is in that memory"
-        results = [[Hypothesis((), 0.0)] for _ in sources]
-        for rows in search.batches(sources):
-            targets = [languages[i] for i in rows]
-            read, sentences = self._sources([sources[i] for i in rows], targets, search)
+        results = [[Hypothesis((), 0.0)] for _ in request.sources]
+        for rows in search.batches(request.sources):
+            batch = self._batch(request, rows, search, random_lang_B[rows])
             with must_fit(self.device, "A search", instead):
-                found = search.search(
-                    read.to(self.device),
-                    targets,
-                    drawn[rows].to(self.device),
-                    sentences=sentences,
-                    prefixes=None if prefixes is None else [prefixes[i] for i in rows],
-                    places=[first + i for i in rows],
-                    best=best,
-                )
-            for i, hypotheses in zip(rows, found, strict=True):
-                results[i] = hypotheses
+                found = search.search(batch)
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = hypotheses
             if progress is not None:
                 progress.advance(len(rows))
         return results
 
-    def _search(self, settings: DecodingSettings, languages: Sequence[int]) -> BeamSearch | SlotSearch:
-        """Search or draw, with the model or a form of it that is faster."""
+    def _search(self, request: SearchRequest) -> BeamSearch | SlotSearch:
+        """Return a beam search or a sampler, with the model or a faster form of it."""
+        settings, languages = request.settings, request.languages
         one = self.fold is not None and len(languages) >= MANY and len(set(languages)) == 1
         form = _Form(self._in_half(settings.precision), languages[0] if one else None)
         model, exact_VD = self._form(form), self.model.embedding.weight.detach() if form.half else None
@@ -116,6 +90,27 @@ class NativeEngine:
         if self._in_slots:
             return SlotSearch(model, settings, exact_VD, self.model.tags(), self._belts_of(form, settings.beam))
         return BeamSearch(model, settings, exact_VD, self.model.tags())
+
+    def _batch(
+        self, request: SearchRequest, rows: Sequence[int], search: BeamSearch | SlotSearch, random_lang_B: Tensor
+    ) -> SearchBatch:
+        """Put some sentences of a request on the device, with their tags."""
+        languages = [request.languages[row] for row in rows]
+        source_RS, source_rows = _tagged([request.sources[row] for row in rows], languages, search)
+        return SearchBatch(
+            source_RS=source_RS.to(self.device),
+            languages=languages,
+            random_lang_B=random_lang_B.to(self.device),
+            source_rows=source_rows,
+            prefixes=None if request.prefixes is None else [request.prefixes[row] for row in rows],
+            sentence_numbers=[request.offset + row for row in rows],
+            num_hypotheses=request.num_hypotheses,
+        )
+
+    def _random_languages(self, request: SearchRequest) -> Tensor:
+        """Sample a language for each sentence, by the seed and its place in the text, whatever its batch."""
+        rng = np.random.Generator(np.random.PCG64(request.settings.seed).advance(request.offset))
+        return torch.from_numpy((rng.random(len(request.sources)) * len(self.languages)).astype(np.int64))
 
     def _in_half(self, precision: Precision) -> bool:
         """Whether to compute in bfloat16; on a CPU, unless it is said, where that is faster."""
@@ -140,18 +135,24 @@ class NativeEngine:
             self._belts = {(form, beam): {}}
         return self._belts[form, beam]
 
-    def _sources(
-        self, sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | SlotSearch
-    ) -> tuple[Tensor, list[int] | None]:
-        """The sources with their tags; each once, and which of them each target has, if that is possible."""
-        if search.model.guidance.in_encoder:
-            return tag_sources(sources, languages, search.tags), None
-        numbers: dict[tuple[int, ...], int] = {}
-        of_target = [numbers.setdefault(tuple(source), len(numbers)) for source in sources]
-        once = tag_sources(list(numbers), languages[: len(numbers)], search.tags)
-        return once, of_target if len(numbers) < len(sources) else None
 
-    def _draw(self, number: int, first: int, seed: int) -> Tensor:
-        """A random language for each sentence, by the seed and its place, whatever its batch."""
-        rng = np.random.Generator(np.random.PCG64(seed).advance(first))
-        return torch.from_numpy((rng.random(number) * len(self.languages)).astype(np.int64))
+def _check_prefixes(request: SearchRequest) -> None:
+    """Refuse a prefix that is longer than its translation may be."""
+    for source, prefix in zip(request.sources, request.prefixes or (), strict=False):
+        if source and len(prefix) > (limit := request.settings.limit(len(source))):
+            raise ManyglotError(
+                f"A prefix has {len(prefix)} subwords, and the translation of its sentence may have no more than "
+                f"{limit} (decoding.max_length, decoding.max_length_ratio)."
+            )
+
+
+def _tagged(
+    sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | SlotSearch
+) -> tuple[Tensor, list[int] | None]:
+    """Return the padded sources with their tags, and the row of each sentence where equal sources share one."""
+    if search.model.guidance.in_encoder:
+        return tag_sources(sources, languages, search.tags), None
+    row_of: dict[tuple[int, ...], int] = {}
+    source_rows = [row_of.setdefault(tuple(source), len(row_of)) for source in sources]
+    source_RS = tag_sources(list(row_of), languages[: len(row_of)], search.tags)
+    return source_RS, source_rows if len(row_of) < len(sources) else None

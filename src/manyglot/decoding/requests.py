@@ -59,7 +59,7 @@ class Request:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What to translate one by one; the translations are joined again by `answer`."""
+        """What to translate one by one; `join_result` joins the translations again."""
         return (self.text,) if self.parts is None else self.parts
 
     def into(self, languages: Languages, default: Sequence[str] = ()) -> Request:

@@ -7,8 +7,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, BinaryIO, Protocol, cast
 
 from manyglot.corpus.textfiles import COMPRESSED, one_line
@@ -47,18 +48,19 @@ class Writer(Protocol):
         """Write results, in whole lines, and see that they leave the process."""
 
 
-def answer(
-    request: Request,
-    to: str,
-    outputs: Sequence[str],
-    score: float | None = None,
-    alternatives: Sequence[Translation] = (),
-    on_target: bool | None = None,
-) -> Result:
-    """The result of a request, whose sentences have these translations."""
-    output = join_sentences(outputs, to)
+def join_result(request: Request, to: str, hypotheses: Sequence[Sequence[Translation]], scores: bool = False) -> Result:
+    """Join the best hypotheses of a request's sentences into its result; a single sentence keeps its alternatives."""
+    best = [each[0] for each in hypotheses]
+    on_target = [each.on_target for each in best if each.on_target is not None]
     return Result(
-        request.number, request.text, to, output, score, tuple(alternatives), on_target, request.problem, request.extra
+        number=request.number,
+        source=request.text,
+        to=to,
+        output=join_sentences([each.text for each in best], to),
+        score=fmean(each.score for each in best) if scores and request.text.strip() else None,
+        alternatives=tuple(hypotheses[0][1:]) if len(hypotheses) == 1 else (),
+        on_target=all(on_target) if on_target else None,
+        extra=request.extra,
     )
 
 
@@ -69,7 +71,8 @@ def refusals(request: Request, targets: Sequence[str] = ()) -> list[Result]:
 
 def refusal(request: Request, to: str) -> Result:
     """The empty result of a request that cannot be translated, or not into this language."""
-    return answer(replace(request, problem=request.unknown.get(to, request.problem)), to, [])
+    problem = request.unknown.get(to, request.problem)
+    return Result(request.number, request.text, to, "", problem=problem, extra=request.extra)
 
 
 def as_text(result: Result) -> str:

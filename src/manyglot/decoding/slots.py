@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from manyglot.decoding.beam import DecodingSettings, Hypothesis, longest_first
-from manyglot.decoding.belt import Belt, Found, Job, round_up
+from manyglot.decoding.belt import Belt, Found, SentenceQueue, round_up
+from manyglot.decoding.search_batch import SearchBatch
 from manyglot.devices import says_full
 from manyglot.model.cached import encode_sources
 from manyglot.model.executor import Memory
@@ -65,65 +66,42 @@ class SlotSearch:
         number = max(ceil(tokens / each), ceil(len(order) / SENTENCES))
         return [order[first::number] for first in range(number)]
 
-    def search(
-        self,
-        source_BS: Tensor,
-        languages: Sequence[int],
-        drawn_B: Tensor | None = None,
-        *,
-        sentences: Sequence[int] | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        places: Sequence[int] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each target, best first, as `BeamSearch.search` gives them.
+    def search(self, batch: SearchBatch) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each output, best first, as `BeamSearch.search` does.
 
-        It is best if the longest sentences come first. Their places change nothing, for nothing is drawn at random.
+        The search is fastest when the longest sentences come first. It samples no words, so it ignores the sentence
+        numbers.
         """
-        given = source_BS, languages, drawn_B, sentences, prefixes, best
         try:
-            return self._search(*given)
+            return self._search(batch)
         except RuntimeError as error:  # another program may have taken what was free
             if not says_full(error):
                 raise
         torch.cuda.empty_cache()
-        return self._search(*given)  # with as many slots as there is room for now
+        return self._search(batch)  # with as many slots as there is room for now
 
     @torch.inference_mode()
-    def _search(
-        self,
-        source_BS: Tensor,
-        languages: Sequence[int],
-        drawn_B: Tensor | None,
-        sentences: Sequence[int] | None,
-        prefixes: Sequence[Sequence[int]] | None,
-        best: int | None,
-    ) -> list[list[Hypothesis]]:
-        numbers = np.arange(len(languages)) if sentences is None else np.asarray(sentences)
-        length_S = (source_BS != PAD).sum(dim=1).cpu().numpy()[numbers]
-        job = self._job(length_S, languages, drawn_B, prefixes)
+    def _search(self, batch: SearchBatch) -> list[list[Hypothesis]]:
+        rows = np.arange(len(batch.languages)) if batch.source_rows is None else np.asarray(batch.source_rows)
+        length_S = (batch.source_RS != PAD).sum(dim=1).cpu().numpy()[rows]
+        queue = self._queue(length_S, batch)
         try:
-            found = self._belt(job).run(job, self._read(source_BS, numbers, length_S, job))
+            found = self._belt(queue).run(queue, self._read(batch.source_RS, rows, length_S, queue))
         except RuntimeError:
             self.belts.clear()  # who knows in what state they are
             raise
-        return self._hypotheses(found, job, min(best or self.settings.beam, self.settings.beam))
+        return self._hypotheses(found, queue, min(batch.num_hypotheses or self.settings.beam, self.settings.beam))
 
-    def _job(
-        self,
-        length_S: np.ndarray,
-        languages: Sequence[int],
-        drawn_S: Tensor | None,
-        prefixes: Sequence[Sequence[int]] | None,
-    ) -> Job:
+    def _queue(self, length_S: np.ndarray, batch: SearchBatch) -> SentenceQueue:
+        """Prepare a batch, whose sources have these lengths, for the slots."""
         of_length = np.array([self.settings.limit(length) for length in range(length_S.max() + 1)])
-        limits, lang_S = of_length[length_S], torch.tensor(languages)
+        limits, lang_S = of_length[length_S], torch.tensor(batch.languages)
         tags_LP = torch.tensor([tags.target for tags in self.tags], dtype=torch.long)
-        return Job(
+        return SentenceQueue(
             lang_S=lang_S,
-            drawn_S=torch.zeros_like(lang_S) if drawn_S is None else drawn_S,
+            drawn_S=torch.zeros_like(lang_S) if batch.random_lang_B is None else batch.random_lang_B,
             last_S=torch.from_numpy(limits + self._num_tags),
-            forced_SP=torch.cat([tags_LP[lang_S], _cut(prefixes or [()] * len(limits), limits)], dim=1),
+            forced_SP=torch.cat([tags_LP[lang_S], _cut(batch.prefixes or [()] * len(limits), limits)], dim=1),
             start_S=torch.from_numpy(length_S.cumsum() - length_S),
             length_S=torch.from_numpy(length_S),
             num_slots=self._num_slots(length_S, int(limits.max()) + self._num_tags + 1),
@@ -158,12 +136,12 @@ class SlotSearch:
         """Bytes of the keys and values of a token, in all layers."""
         return 2 * len(self.model.decoder) * self.model.settings.width * self.model.embedding.weight.element_size()
 
-    def _belt(self, job: Job) -> Belt:
-        """One that holds the job. Two are kept: a small one, for sentences that come alone, and a large one.
+    def _belt(self, queue: SentenceQueue) -> Belt:
+        """One that holds the queue. Two are kept: a small one, for sentences that come alone, and a large one.
 
         A large one with more slots than are needed costs less than another recording.
         """
-        needed = job.room()
+        needed = queue.room()
         alike = [slots for slots in self.belts if (slots in SMALL) == (needed.slots in SMALL)]
         kept = next((self.belts[slots] for slots in alike if self.belts[slots].room.holds(needed)), None)
         if kept is not None:
@@ -175,7 +153,9 @@ class SlotSearch:
         self.belts[needed.slots] = belt
         return belt
 
-    def _read(self, source_BS: Tensor, numbers: np.ndarray, length_S: np.ndarray, job: Job) -> Iterator[Memory]:
+    def _read(
+        self, source_BS: Tensor, numbers: np.ndarray, length_S: np.ndarray, job: SentenceQueue
+    ) -> Iterator[Memory]:
         """What the encoder makes of the sources, some at a time, in the order of the job."""
         device = self.model.embedding.weight.device
         for rows in _pieces(length_S):
@@ -187,7 +167,7 @@ class SlotSearch:
             sentence_B = None if alike else torch.from_numpy(place_B).to(device)
             yield encode_sources(self.model, source_BS_, target, sentence_B)
 
-    def _hypotheses(self, found: Found, job: Job, best: int) -> list[list[Hypothesis]]:
+    def _hypotheses(self, found: Found, queue: SentenceQueue, best: int) -> list[list[Hypothesis]]:
         """The best K that ended, in words: those of a beam are found by going back from parent to parent."""
         num_scored = self._num_tags if self.tags[0].predicted else 0
         ended_SC, there_SC = found.ended_SC, found.ended_SC >= 0
@@ -196,7 +176,7 @@ class SlotSearch:
         score_SC = (found.score_SC / penalty_SC).masked_fill(~there_SC, -torch.inf)
         score_SK, order_SK = (x[:, :best] for x in score_SC.sort(dim=1, descending=True, stable=True))
         ended_SK, beam_SK = ended_SC.gather(1, order_SK), found.beam_SC.gather(1, order_SK)
-        ids_SKT = _go_back(found, ended_SK, beam_SK, int(job.last_S.max()))[..., self._num_tags :]
+        ids_SKT = _go_back(found, ended_SK, beam_SK, int(queue.last_S.max()))[..., self._num_tags :]
         num_words_SK = (ended_SK - self._num_tags).clamp_min(0)
         inside_SKT = torch.arange(ids_SKT.shape[2], device=ids_SKT.device) < num_words_SK[..., None]
         words, num_words = tuple(ids_SKT[inside_SKT].tolist()), num_words_SK.flatten().tolist()

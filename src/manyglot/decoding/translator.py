@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import torch
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import DecodingSettings
-from manyglot.decoding.check import Identify, LanguageCheck
-from manyglot.decoding.engine import Engine
+from manyglot.decoding.engine import Engine, SearchRequest
 from manyglot.decoding.native import Fold, NativeEngine
+from manyglot.decoding.off_target import Identify, OffTargetFilter
 from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
@@ -44,7 +45,7 @@ class Translator:
         self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.settings
         self.languages = engine.languages if targets is None else Languages(targets)
         """The languages it translates into."""
-        self.check: LanguageCheck | None = None
+        self.off_target_filter: OffTargetFilter | None = None
 
     @classmethod
     def of(
@@ -66,10 +67,10 @@ class Translator:
         other.settings = parse(DecodingSettings, self.settings.model_dump() | changes, where="decoding")
         return other
 
-    def with_check(self, identify: Identify | None) -> Translator:
-        """The same model with outputs whose language is checked, see `LanguageCheck`; None checks nothing."""
+    def with_off_target_filter(self, identify: Identify | None) -> Translator:
+        """The same model with an `OffTargetFilter` for its outputs; None removes the filter."""
         other = copy(self)
-        other.check = None if identify is None else LanguageCheck(identify)
+        other.off_target_filter = None if identify is None else OffTargetFilter(identify)
         return other
 
     @property
@@ -84,16 +85,18 @@ class Translator:
         self,
         texts: Iterable[str],
         to: str | Sequence[str],
-        progress: Bar | None = None,
-        first: int = 0,
+        *,
         prefixes: Sequence[str] | None = None,
+        offset: int = 0,
+        progress: Bar | None = None,
     ) -> list[str]:
         """Translate sentences into one language, or each into its own when `to` is a list.
 
-        Where the sentences are part of a longer text, `first` is the place of the first one in it, on which depends
-        what is drawn at random. Each translation begins with its prefix, where prefixes are given.
+        Each translation begins with its prefix, where prefixes are given. Where a longer text comes in several calls,
+        `offset` is the number of sentences before this one: what is sampled depends on a sentence's place in the text.
         """
-        return [found[0].text for found in self.hypotheses(texts, to, 1, progress, first, prefixes)]
+        found = self.hypotheses(texts, to, 1, prefixes=prefixes, offset=offset, progress=progress)
+        return [translations[0].text for translations in found]
 
     def translate_to_all(self, texts: Iterable[str], to: Iterable[str] | None = None) -> dict[str, list[str]]:
         """Translate all sentences into each of several languages, or of all: the translations by language code."""
@@ -113,52 +116,61 @@ class Translator:
         return self._stream(iter(_sentences(texts)), repeat(to) if isinstance(to, str) else iter(to))
 
     def _stream(self, texts: Iterator[str], targets: Iterator[str]) -> Iterator[str]:
-        first = 0
+        offset = 0
         while block := list(islice(texts, self.engine.at_once)):
-            yield from self.translate(block, list(islice(targets, len(block))), first=first)
-            first += len(block)
+            yield from self.translate(block, list(islice(targets, len(block))), offset=offset)
+            offset += len(block)
 
     def hypotheses(
         self,
         texts: Iterable[str],
         to: str | Sequence[str],
         n: int = 5,
-        progress: Bar | None = None,
-        first: int = 0,
+        *,
         prefixes: Sequence[str] | None = None,
+        offset: int = 0,
+        progress: Bar | None = None,
     ) -> list[list[Translation]]:
-        """The n best translations of each sentence, best first, with their scores.
+        """Return the n best translations of each sentence, best first, with their scores.
 
-        The beam is at least n wide. Translations of one sentence are different; where the search ends with fewer, there
-        are fewer. Scores compare translations of one sentence, and those of different ones only roughly.
+        The beam is at least n wide. The translations of a sentence are distinct, so there may be fewer than n. Scores
+        compare translations of one sentence; those of different sentences are only roughly comparable. The other
+        arguments are those of `translate`.
         """
         lines = [one_line(_text(text)) for text in _sentences(texts)]
         targets = self._targets(to, len(lines))
         if self.via is not None:
-            lines = self._half_way(lines, targets, self.via, first)
-        sources = self.vocabulary.encode(lines)
-        begun = None if prefixes is None else self._prefixes(prefixes, len(lines))
-        found = self._search(sources, targets, n, first, progress, begun)
-        if self.check is None:
+            lines = self._half_way(lines, targets, self.via, offset)
+        request = SearchRequest(
+            sources=self.vocabulary.encode(lines),
+            languages=[self.engine.languages.id(code) for code in targets],
+            settings=self._settings_for(n),
+            prefixes=None if prefixes is None else self._prefixes(prefixes, len(lines)),
+            num_hypotheses=1 if n == 1 else None,
+            offset=offset,
+        )
+        found = self._search(request, n, progress)
+        if self.off_target_filter is None:
             return found
 
         def search_wider(rows: Sequence[int], beam: int) -> list[list[Translation]]:
-            """All hypotheses of some sentences; the others are empty, so that each keeps its place in the text."""
-            those = set(rows)
-            alone = [source if i in those else [] for i, source in enumerate(sources)]
-            wider = self._search(alone, targets, max(beam, n), first, prefixes=begun)
-            return [wider[row] for row in rows]
+            """Return all hypotheses of some sentences."""
+            width = max(beam, n)
+            wider = replace(request.restrict(set(rows)), settings=self._settings_for(width), num_hypotheses=None)
+            translations = self._search(wider, width)
+            return [translations[row] for row in rows]
 
-        return [each[:n] for each in self.check.mend(found, targets, self.settings.beam, search_wider)]
+        corrected = self.off_target_filter.correct(found, targets, self.settings.beam, search_wider)
+        return [each[:n] for each in corrected]
 
-    def _half_way(self, texts: Sequence[str], targets: Sequence[str], via: str, first: int) -> list[str]:
+    def _half_way(self, texts: Sequence[str], targets: Sequence[str], via: str, offset: int) -> list[str]:
         """The sentences in the language that they go by way of; equal ones once, at the place of the first of them."""
         first_row: dict[str, int] = {}
         for row, (text, target) in enumerate(zip(texts, targets, strict=True)):
             if target != via:
                 first_row.setdefault(text, row)
         alone = [text if first_row.get(text) == row else "" for row, text in enumerate(texts)]
-        found = self.with_settings(via=None).translate(alone, via, first=first)
+        found = self.with_settings(via=None).translate(alone, via, offset=offset)
         return [text if target == via else found[first_row[text]] for text, target in zip(texts, targets, strict=True)]
 
     def _prefixes(self, prefixes: Sequence[str], number: int) -> list[list[int]]:
@@ -181,24 +193,17 @@ class Translator:
             raise ManyglotError(f"There are {number} sentences and {len(to)} target languages.")
         return [self.languages.find(name) for name in to]
 
-    def _search(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[str],
-        n: int,
-        first: int,
-        progress: Bar | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-    ) -> list[list[Translation]]:
+    def _settings_for(self, n: int) -> DecodingSettings:
+        """Return the settings with a beam that is wide enough for n translations."""
         if n < 1:
             raise ManyglotError(f"The number of translations is {n}; it should be 1 or more.")
-        settings = self.settings if n <= self.settings.beam else self.settings.with_beam(n)
-        languages = [self.engine.languages.id(code) for code in targets]
-        found = self.engine.translate_ids(
-            sources, languages, settings, first=first, progress=progress, prefixes=prefixes, best=1 if n == 1 else None
-        )
+        return self.settings if n <= self.settings.beam else self.settings.with_beam(n)
+
+    def _search(self, request: SearchRequest, n: int, progress: Bar | None = None) -> list[list[Translation]]:
+        """Return the n best distinct translations of each sentence."""
+        found = self.engine.search(request, progress)
         texts = iter(self.vocabulary.decode([hypothesis.ids for hypotheses in found for hypothesis in hypotheses]))
-        return [_different([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in found]
+        return [_distinct([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in found]
 
 
 def trained_settings(trained: TrainedModel) -> DecodingSettings:
@@ -220,8 +225,8 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _different(translations: Iterable[Translation]) -> list[Translation]:
-    """The best of those with the same text, which can be written in different subwords."""
+def _distinct(translations: Iterable[Translation]) -> list[Translation]:
+    """Keep the best of the translations that have the same text, in different subwords."""
     best: dict[str, Translation] = {}
     for translation in translations:
         best.setdefault(translation.text, translation)

@@ -1,8 +1,9 @@
-"""Evaluation of a model on many directions: the sentences are chosen, translated and judged."""
+"""Evaluation of translations in many directions: select the sentences, and score their outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
@@ -10,7 +11,6 @@ from pydantic import Field
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.beam import DecodingSettings
-from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
 from manyglot.evaluation.identify import Identifier, IdentifierName, make_identifier
 from manyglot.evaluation.results import DirectionResult as DirectionResult
@@ -19,7 +19,7 @@ from manyglot.evaluation.results import Example as Example
 from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
 from manyglot.evaluation.scoring import Translated, score_directions
-from manyglot.evaluation.translate import Chosen, Row, translate_chosen
+from manyglot.evaluation.translate import EvaluationSet, Row
 from manyglot.progress import say
 from manyglot.settings import Settings
 
@@ -66,65 +66,56 @@ def identifier_of(settings: EvaluationSettings, dataset: Dataset) -> Identifier:
     return make_identifier(settings.identifier, dataset, settings.restrict, settings.merge_variants)
 
 
-def evaluate(
-    translator: Translator,
-    rows: Sequence[Mapping[str, str]],
-    supervised: Sequence[Direction],
-    zero_shot: Sequence[Direction],
-    identifier: Identifier,
-    settings: EvaluationSettings,
-    pivot: str | None = None,
-) -> Evaluation:
-    """Translate and score the test rows in the given directions; those without any row are left out and named."""
-    chosen = choose(rows, supervised, zero_shot, settings)
-    return judge(translator.settings, chosen, translate_chosen(translator, chosen), identifier, settings, pivot)
+@dataclass(frozen=True)
+class Evaluator:
+    """Scores the outputs of an evaluation set."""
+
+    identifier: Identifier
+    settings: EvaluationSettings
+    decoding: DecodingSettings
+    """The search that produced the outputs, recorded in the results."""
+    pivot: str | None = None
+    """The pivot language of the data, by which the results are grouped."""
+
+    def score(self, evaluation_set: EvaluationSet, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:
+        """Compare outputs with the references and identify their languages."""
+        rows, measure = evaluation_set.rows, self.settings.measure
+        translated = {
+            d: Translated(sources, outputs[d], [row[d.target] for row in rows[d]])
+            for d, sources in evaluation_set.sources().items()
+        }
+        zero_shot = [d for d in rows if d in evaluation_set.zero_shot]
+        scored = score_directions(translated, zero_shot, self.identifier, measure)
+        examples = [
+            Example(*direction, each.result.zero_shot, *texts)
+            for direction, each in scored.items()
+            for texts in zip(*translated[direction], each.identified, strict=True)
+        ]
+        results = [each.result for each in scored.values()]
+        numbers = _row_numbers(evaluation_set)
+        statistics = {d: each.statistics._replace(rows_N=np.array(numbers[d])) for d, each in scored.items()}
+        return Evaluation(
+            directions=results,
+            examples=examples,
+            identifier=self.identifier.name,
+            chrf_signature=measure.chrf_signature(),
+            pivot=self.pivot,
+            settings={"decoding": self.decoding.model_dump(), "evaluation": self.settings.model_dump()},
+            statistics=statistics,
+            outputs_in=count_languages(results, statistics),
+        )
 
 
-def judge(
-    decoding: DecodingSettings,
-    chosen: Chosen,
-    outputs: Mapping[Direction, Sequence[str]],
-    identifier: Identifier,
-    settings: EvaluationSettings,
-    pivot: str | None = None,
-) -> Evaluation:
-    """Score outputs that are there."""
-    rows = chosen.rows
-    translated = {
-        d: Translated(sources, outputs[d], [row[d.target] for row in rows[d]])
-        for d, sources in chosen.sources().items()
-    }
-    scored = score_directions(translated, [d for d in rows if d in chosen.zero_shot], identifier, settings.measure)
-    examples = [
-        Example(*direction, each.result.zero_shot, *texts)
-        for direction, each in scored.items()
-        for texts in zip(*translated[direction], each.identified, strict=True)
-    ]
-    results = [each.result for each in scored.values()]
-    numbers = _row_numbers(chosen)
-    statistics = {d: each.statistics._replace(rows_N=np.array(numbers[d])) for d, each in scored.items()}
-    return Evaluation(
-        results,
-        examples,
-        identifier.name,
-        settings.measure.chrf_signature(),
-        pivot,
-        {"decoding": decoding.model_dump(), "evaluation": settings.model_dump()},
-        statistics,
-        count_languages(results, statistics),
-    )
-
-
-def _row_numbers(chosen: Chosen) -> dict[Direction, list[int]]:
-    """The rows of each direction, numbered for all; a row is the same object wherever it is."""
+def _row_numbers(evaluation_set: EvaluationSet) -> dict[Direction, list[int]]:
+    """Number the rows across all directions; a row that several directions share is the same object in each."""
     found: dict[int, int] = {}
-    return {d: [found.setdefault(id(row), len(found)) for row in rows] for d, rows in chosen.rows.items()}
+    return {d: [found.setdefault(id(row), len(found)) for row in rows] for d, rows in evaluation_set.rows.items()}
 
 
-def choose(
+def select_sentences(
     rows: Sequence[Row], supervised: Sequence[Direction], zero_shot: Sequence[Direction], settings: EvaluationSettings
-) -> Chosen:
-    """The rows of each direction that has some; what cannot be scored is told before anything is translated."""
+) -> EvaluationSet:
+    """Select the rows of each direction; leave out directions without text, and refuse languages BLEU cannot score."""
     directions = [*supervised, *zero_shot]
     has = {
         code: np.array([code in row for row in rows], dtype=bool) for code in {code for d in directions for code in d}
@@ -140,9 +131,9 @@ def choose(
     if empty:
         named = ", ".join(map(str, empty[:NAMED])) + (f" and {len(empty) - NAMED} more" if empty[NAMED:] else "")
         say(f"Left out, because there is no test text: {named}.")
-    chosen = Chosen({direction: test for direction, test in found.items() if test}, frozenset(zero_shot))
-    settings.measure.check({direction.target for direction in chosen.rows})
-    return chosen
+    selected = {direction: test for direction, test in found.items() if test}
+    settings.measure.check({direction.target for direction in selected})
+    return EvaluationSet(selected, frozenset(zero_shot))
 
 
 def _spread(places: Sequence[int], most: int | None) -> Sequence[int]:

@@ -18,7 +18,7 @@ import numpy as np
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.corpus.scripts import script_of
-from manyglot.decoding.check import Identify
+from manyglot.decoding.off_target import Identify
 from manyglot.evaluation.tools import RESTRICTED, TOOLS, VARIANTS_APART, Told
 from manyglot.evaluation.tools import Py3Langid as Py3Langid
 

@@ -32,14 +32,14 @@ class Processes(Protocol):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What is translated: the rows of each direction."""
+class EvaluationSet:
+    """The sentences to evaluate: the rows of each direction, which hold source and reference."""
 
     rows: Mapping[Direction, Sequence[Row]]
     zero_shot: frozenset[Direction]
 
     def sources(self) -> dict[Direction, list[str]]:
-        """The sentences to translate."""
+        """Return the source sentences of each direction."""
         return sources_of(self.rows)
 
 
@@ -52,24 +52,24 @@ class _Block(NamedTuple):
     """Directions that are translated together."""
 
     directions: list[Direction]
-    first: int
-    """The place of its first sentence among all, on which depends what is drawn at random."""
+    offset: int
+    """The number of sentences in the blocks before: what is sampled depends on a sentence's place among all."""
     by_way: bool
     """Whether they go by way of another language, where the translator would: those without training do."""
 
 
-def translate_chosen(
-    translator: Translator, chosen: Chosen, kept: Kept | None = None, processes: Processes | None = None
+def translate_evaluation_set(
+    translator: Translator, evaluation_set: EvaluationSet, kept: Kept | None = None, processes: Processes | None = None
 ) -> dict[Direction, list[str]]:
     """The outputs of all directions, or of those that fall to this process; what was kept is not translated again."""
-    sources = chosen.sources()
+    sources = evaluation_set.sources()
     done = kept.read() if kept else {}
     direct = translator.with_settings(via=None) if translator.via else translator
     if processes:
         processes.wait()  # until all have read, for all deal out the same
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
-    by_way = frozenset(d for d in chosen.zero_shot if translator.via not in (None, d.source))
+    by_way = frozenset(d for d in evaluation_set.zero_shot if translator.via not in (None, d.source))
     blocks = list(_blocks(sources, by_way, max(ENOUGH, translator.engine.at_once)))
     missing = [each for each in blocks if not done.keys() >= set(each.directions)]
     mine = [block for _, block in processes.share(missing)] if processes else missing
@@ -79,7 +79,7 @@ def translate_chosen(
     with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
         for block in mine:
             texts = {direction: sources[direction] for direction in block.directions}
-            outputs = translate_directions(translator if block.by_way else direct, texts, progress, block.first)
+            outputs = translate_directions(translator if block.by_way else direct, texts, block.offset, progress)
             done |= outputs
             if kept:
                 kept.add(outputs)
@@ -93,22 +93,22 @@ def _blocks(sources: Mapping[Direction, Sequence[str]], by_way: Set[Direction], 
     """
     place = 0
     for so, neighbours in groupby(sorted(sources, key=lambda d: (d in by_way, d.source)), key=lambda d: d in by_way):
-        block, first = [], place
+        block, offset = [], place
         for direction in neighbours:
             block.append(direction)
             place += len(sources[direction])
-            if place - first >= enough:
-                yield _Block(block, first, so)
-                block, first = [], place
+            if place - offset >= enough:
+                yield _Block(block, offset, so)
+                block, offset = [], place
         if block:
-            yield _Block(block, first, so)
+            yield _Block(block, offset, so)
 
 
 def translate_directions(
-    translator: Translator, sources: Mapping[Direction, Sequence[str]], progress: Bar | None = None, first: int = 0
+    translator: Translator, sources: Mapping[Direction, Sequence[str]], offset: int = 0, progress: Bar | None = None
 ) -> dict[Direction, list[str]]:
     """All directions in one call, so that batches mix target languages and waste nothing."""
     texts = [text for texts in sources.values() for text in texts]
     targets = [direction.target for direction, texts in sources.items() for _ in texts]
-    outputs = iter(translator.translate(texts, targets, progress, first))
+    outputs = iter(translator.translate(texts, targets, offset=offset, progress=progress))
     return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}

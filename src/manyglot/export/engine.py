@@ -1,15 +1,15 @@
-"""The engine of exports: searches with exported models, in place of the beam search with a model of ours."""
+"""The engine of exports: searches with CTranslate2 models, one per target language or one for several."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
-from manyglot.decoding.engine import LINES_AT_ONCE
+from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.export.ctranslate2 import import_ctranslate2
 from manyglot.export.exported import ExportedModel
@@ -72,37 +72,31 @@ class ExportedEngine:
         """The languages that it translates into, by their codes."""
         return tuple(self.languages.codes[i] for i in sorted(self._of_language))
 
-    def translate_ids(
-        self,
-        sources: Sequence[Sequence[int]],
-        languages: Sequence[int],
-        settings: DecodingSettings | None = None,
-        *,
-        first: int = 0,
-        progress: Bar | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        best: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first; the best so many, if that is said.
+    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first.
 
-        Sources are subwords without tags and end, languages the ids of the targets. An empty sentence stays empty.
-        The place of the `first` sentence changes nothing, for guidance that draws at random cannot be exported.
+        The offset has no effect, because guidance that samples languages cannot be exported.
         """
-        if prefixes is not None or (settings or self.settings).temperature is not None:
+        settings = request.settings
+        if request.prefixes is not None or settings.temperature is not None:
             raise ManyglotError("An export neither takes prefixes nor draws words at random. Use the model folder.")
+        results = [[Hypothesis((), 0.0)] for _ in request.sources]
+        for model, rows in self._rows_by_model(request).items():
+            codes = [self.languages.codes[request.languages[row]] for row in rows]
+            found = model.search([request.sources[row] for row in rows], codes, settings)
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = hypotheses[: request.num_hypotheses]
+            if progress is not None:
+                progress.advance(len(rows))
+        return results
+
+    def _rows_by_model(self, request: SearchRequest) -> dict[ExportedModel, list[int]]:
+        """Return the sentences that are not empty, by the model that serves their target language."""
         rows_of: dict[ExportedModel, list[int]] = defaultdict(list)
-        for row, (source, language) in enumerate(zip(sources, languages, strict=True)):
+        for row, (source, language) in enumerate(zip(request.sources, request.languages, strict=True)):
             if language not in self._of_language:
                 name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language
                 raise LanguageError(f"The model was not exported for {name}. It is for {', '.join(self.targets)}.")
             if source:
                 rows_of[self._of_language[language]].append(row)
-        results = [[Hypothesis((), 0.0)] for _ in sources]
-        for model, rows in rows_of.items():
-            codes = [self.languages.codes[languages[row]] for row in rows]
-            found = model.search([sources[row] for row in rows], codes, settings or self.settings)
-            for row, hypotheses in zip(rows, found, strict=True):
-                results[row] = hypotheses[:best]
-            if progress is not None:
-                progress.advance(len(rows))
-        return results
+        return rows_of

@@ -1,4 +1,4 @@
-"""Greedy search without a cache, one sentence at a time: the plain twin that beam search is tested against."""
+"""Greedy search without a cache, one sentence at a time: the reference for a beam of one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from manyglot.vocabulary.subwords import EOS, PAD, UNK
 
 
 @torch.inference_mode()
-def greedy(
+def plain_greedy(
     model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings, drawn: int = 0
 ) -> Hypothesis:
-    """Take the best word at each step until the end."""
+    """Take the most probable word at each step until the end of the sentence."""
     tag = model.tags()[language]
     lang_B, drawn_B = (torch.tensor([each], device=source_S.device) for each in (language, drawn))
     forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]

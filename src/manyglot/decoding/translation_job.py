@@ -1,4 +1,4 @@
-"""A job of the command line: what is read from where, and what is written to where, in constant memory."""
+"""A translation job reads requests from files or a stream and writes their results, in constant memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
-from manyglot.decoding.answers import Answering
+from manyglot.decoding.block_translator import BlockTranslator
 from manyglot.decoding.interrupts import uninterrupted
 from manyglot.decoding.notices import Notices
 from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
@@ -26,21 +26,21 @@ MOST_COUNTED = 2**30
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job."""
+    """Counts of a job that has run."""
 
     num_lines: int = 0
     num_problems: int = 0
     """Lines that could not be translated, or not into all their languages."""
 
 
-class _Done:
-    """What has been written so far."""
+class _JobLog:
+    """Counts the requests whose results are written, and reports their problems."""
 
     def __init__(self) -> None:
         self.outcome, self.notices = Outcome(), Notices()
 
     def add(self, requests: Sequence[Request]) -> None:
-        """Count a block and tell what there is to say of it."""
+        """Count a block of requests and report what was wrong with them."""
         for request in requests:
             self.notices.tell(request)
         bad = sum(bool(request.problem or request.unknown) for request in requests)
@@ -48,8 +48,8 @@ class _Done:
 
 
 @dataclass(frozen=True)
-class Job:
-    """Requests to be read, and results to be written."""
+class TranslationJob:
+    """Where to read requests from, in which format, and where to write their results."""
 
     files: Sequence[Path] = ()
     """Read one after the other; standard input where there are none, and for `-`."""
@@ -99,30 +99,29 @@ class Job:
         return None if self.output == STANDARD else self.output
 
     def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
-        """Translate everything; what cannot be is told, and is an empty result.
+        """Translate all requests; one that cannot be translated is reported and has an empty result.
 
-        Ctrl-C leaves the results of whole blocks, and it is told how many lines they are of.
+        Ctrl-C leaves the results of whole blocks; a message says how many lines they cover.
         """
         targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
         output = self.output_file
         total = self._check_files(result_files(output, self.written_form, targets) if output else [])
-        asked, done = Answering(targets, self.n_best, self.scores), _Done()
+        block_translator, log = BlockTranslator(translator, targets, self.n_best, self.scores), _JobLog()
         try:
             blocks = self._blocks(stdin, max(1, translator.engine.at_once // max(1, len(targets))))
-            first = list(
-                islice(blocks, 1)
-            )  # what is wrong with all of the input is told before anything is overwritten
+            # Reading the first block reports unreadable input before any file is overwritten.
+            first = list(islice(blocks, 1))
             with open_results(output or stdout, self.written_form, targets) as writer:
                 hidden = output is None and stdout.isatty()  # the results themselves are progress enough
                 with counter("translating", "lines", total, hidden) as progress:
-                    self._run(translator, asked, chain(first, blocks), writer, progress, done)
+                    self._run(block_translator, chain(first, blocks), writer, log, progress)
         except KeyboardInterrupt:
-            done.notices.finish()
+            log.notices.finish()
             of_total = "" if total is None else f" of {total:,}"
-            say(f"manyglot: stopped after {done.outcome.num_lines:,}{of_total} lines.")
+            say(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.")
             raise
-        done.notices.finish()
-        return done.outcome
+        log.notices.finish()
+        return log.outcome
 
     def _blocks(self, stdin: BinaryIO, most: int) -> Iterator[list[Request]]:
         """What is translated together; in a terminal, each line when it is entered."""
@@ -134,20 +133,19 @@ class Job:
 
     def _run(
         self,
-        translator: Translator,
-        asked: Answering,
+        block_translator: BlockTranslator,
         blocks: Iterable[Sequence[Request]],
         writer: Writer,
+        log: _JobLog,
         progress: Bar,
-        done: _Done,
     ) -> None:
-        first = 0
+        offset = 0
         for block in blocks:
-            answered = asked.block(translator, block, first, progress)
+            translated = block_translator.translate(block, offset, progress)
             with uninterrupted():
-                writer.write(self._rows(answered.results))
-                done.add(answered.requests)
-            first += answered.num_sentences
+                writer.write(self._rows(translated.results))
+                log.add(translated.requests)
+            offset += translated.num_sentences
 
     def _rows(self, results: Iterable[Result]) -> Iterator[Result]:
         """The results as they are written: in a table, the alternatives have rows of their own."""

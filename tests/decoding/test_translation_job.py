@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from manyglot.decoding.interrupts import uninterrupted
-from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.requests import read_columns
+from manyglot.decoding.translation_job import Outcome, TranslationJob
 from manyglot.errors import CorpusError, ManyglotError
 from tests.decoding.stub import stub
 
@@ -22,7 +22,7 @@ from tests.decoding.stub import stub
 def run(data: bytes = b"", **options: Any) -> tuple[list[str], Outcome]:
     """The lines that a job writes to standard output, and its outcome."""
     stdout = io.BytesIO()
-    outcome = Job(**options).run(stub(), io.BytesIO(data), stdout)
+    outcome = TranslationJob(**options).run(stub(), io.BytesIO(data), stdout)
     return stdout.getvalue().decode().splitlines(), outcome
 
 
@@ -206,7 +206,7 @@ def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.Cap
     text.write_text("one. a.\n" + "one\n" * 1099 + "stop\n")
     out = tmp_path / "out.txt"
     with pytest.raises(KeyboardInterrupt):
-        Job(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
+        TranslationJob(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
     assert out.read_text() == "de:one. de:a.\n" + "de:one\n" * 1023
     told = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
     assert capsys.readouterr().err == told
@@ -221,7 +221,7 @@ def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixt
 
     stdout = Interrupting()
     with pytest.raises(KeyboardInterrupt):
-        Job(to=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
+        TranslationJob(to=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
     assert stdout.getvalue() == b"de:one\n" * 1024
     assert capsys.readouterr().err == "manyglot: stopped after 1,024 lines.\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -264,7 +264,7 @@ def test_memory_does_not_grow_with_the_text() -> None:
     def peak(number: int) -> int:
         with open(os.devnull, "wb") as nowhere:
             tracemalloc.start()
-            outcome = Job(to=["de"]).run(stub(), Lines(number), nowhere)  # type: ignore[arg-type]
+            outcome = TranslationJob(to=["de"]).run(stub(), Lines(number), nowhere)  # type: ignore[arg-type]
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert outcome.num_lines == number

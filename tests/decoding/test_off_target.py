@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from manyglot.decoding.check import LanguageCheck, Tally
+from manyglot.decoding.off_target import OffTargetCounts, OffTargetFilter
 from manyglot.decoding.translation import Translation
 from tests.decoding.stub import StubEngine, stub
 
@@ -21,7 +21,7 @@ def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
 
 def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_the_right_one() -> None:
     plain = stub(lambda text, code: [FRENCH, "bonjour encore", "bonjour trois", GERMAN, "guten morgen"])
-    translator = plain.with_check(identify)
+    translator = plain.with_off_target_filter(identify)
     assert plain.translate(["hello"], "de") == [FRENCH]
     assert translator.translate(["hello"], "de") == [GERMAN]
     assert translator.hypotheses(["hello"], "de", n=2) == [
@@ -31,8 +31,10 @@ def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_
 
 
 def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
-    translator = stub(lambda text, code: [GERMAN] if text == "good" else [FRENCH, GERMAN]).with_check(identify)
-    assert translator.translate(["good", "bad", "", "good"], "de", first=7) == [GERMAN, GERMAN, "", GERMAN]
+    translator = stub(lambda text, code: [GERMAN] if text == "good" else [FRENCH, GERMAN]).with_off_target_filter(
+        identify
+    )
+    assert translator.translate(["good", "bad", "", "good"], "de", offset=7) == [GERMAN, GERMAN, "", GERMAN]
     assert isinstance(translator.engine, StubEngine)
     assert translator.engine.calls == [(3, 2, 7), (1, 10, 7)]
     translator.with_settings(beam=8).translate(["bad"], "de")
@@ -40,12 +42,12 @@ def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
 
 
 def test_what_has_no_better_alternative_is_kept_and_marked() -> None:
-    translator = stub(lambda text, code: [FRENCH, "bonjour encore"]).with_check(identify)
+    translator = stub(lambda text, code: [FRENCH, "bonjour encore"]).with_off_target_filter(identify)
     assert translator.hypotheses(["hello"], "de", n=1) == [[Translation(FRENCH, 0.0, on_target=False)]]
 
 
 def test_short_text_and_unknown_languages_are_not_judged() -> None:
-    translator = stub(lambda text, code: ["b 12" if text == "short" else FRENCH]).with_check(identify)
+    translator = stub(lambda text, code: ["b 12" if text == "short" else FRENCH]).with_off_target_filter(identify)
     (short,), (unknown,) = translator.hypotheses(["short", "long"], ["de", "en"], n=1)
     assert (short.on_target, unknown.on_target) == (None, None)
     assert isinstance(translator.engine, StubEngine)
@@ -53,12 +55,14 @@ def test_short_text_and_unknown_languages_are_not_judged() -> None:
 
 
 def test_what_was_found_is_summed_up_by_language() -> None:
-    translator = stub(lambda text, code: [FRENCH, GERMAN] if text == "bad" else [FRENCH]).with_check(identify)
+    translator = stub(lambda text, code: [FRENCH, GERMAN] if text == "bad" else [FRENCH]).with_off_target_filter(
+        identify
+    )
     translator.translate(["bad", "worse", "worse"], "de")
     translator.translate(["fine"], "fr")
-    assert translator.check is not None
-    assert translator.check.tally == {"de": Tally(3, 3, 1), "fr": Tally(1, 0, 0)}
-    assert list(translator.check.summary()) == [
+    assert translator.off_target_filter is not None
+    assert translator.off_target_filter.counts == {"de": OffTargetCounts(3, 3, 1), "fr": OffTargetCounts(1, 0, 0)}
+    assert list(translator.off_target_filter.summary()) == [
         "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target, in tsv and jsonl)."
     ]
-    assert list(LanguageCheck(identify).summary()) == []
+    assert list(OffTargetFilter(identify).summary()) == []
