@@ -21,8 +21,8 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.decoding.check import Tally
 from manyglot.decoding.translator import Translator
-from manyglot.evaluation.identify import Identifier, Py3Langid, identify_with, make_identifier
 from manyglot.evaluation.scores import score
+from manyglot.langid.identifier import Identifier, Py3Langid, identify_with, make_identifier
 from manyglot.model.folder import load_model
 
 Test = tuple[str, str, str]

@@ -39,6 +39,7 @@ from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
+from manyglot.distributed import Team
 from manyglot.model import operations
 from manyglot.model.cost import training_operations
 from manyglot.model.guidance import read_method
@@ -46,7 +47,6 @@ from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
 from manyglot.training.alignment import AlignmentSettings
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
 from manyglot.training.losses import Losses
 from manyglot.training.step import RecordedStep, make_step

@@ -15,13 +15,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot import workflow
-from manyglot.config import read_experiment
-from manyglot.export.fold import fold
+from manyglot.config.experiment import read_experiment
 from manyglot.model import guidance
 from manyglot.model.folder import load_model
+from manyglot.model.folding import fold
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
 from manyglot.model.guidance.products import times
+from manyglot.workflows import corpus as workflow
 
 
 class LowRankSettings(SitedSettings):

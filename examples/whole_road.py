@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+from manyglot.config.experiment import read_experiment
+from manyglot.workflows import corpus as workflow
 
 experiment = read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides=sys.argv[1:])
 workflow.prepare(experiment)

@@ -17,14 +17,14 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
-from manyglot import workflow
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
+from manyglot.config.settings import parse
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.settings import parse
+from manyglot.workflows import corpus as workflow
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job, and its children, ignore
 settings.register_profile("manyglot", deadline=None, derandomize=True)

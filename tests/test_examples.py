@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+from manyglot.config.experiment import read_experiment
 from manyglot.reports.page import write_page
+from manyglot.workflows import corpus as workflow
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -34,7 +34,7 @@ def phrasebook_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"data={folder}/data",
         f"run={folder}/run",
     ]
-    experiment = read_experiment(ROOT / "src" / "manyglot" / "demo.yaml", overrides)
+    experiment = read_experiment(ROOT / "src" / "manyglot" / "workflows" / "demo.yaml", overrides)
     workflow.prepare(experiment)
     return workflow.train(experiment)
 

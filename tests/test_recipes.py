@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+from manyglot.config.experiment import read_experiment
+from manyglot.workflows import corpus as workflow
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 FILES = sorted(path.relative_to(RECIPES) for folder in ("ted59", "opus100") for path in (RECIPES / folder).iterdir())

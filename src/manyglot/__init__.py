@@ -29,11 +29,11 @@ def load(
     With `check_language`, py3langid looks at every output; one in a wrong language is replaced by an alternative in the
     right one, or marked.
     """
-    from manyglot.export.opening import open_translator  # here, so that importing manyglot stays instant
+    from manyglot.decoding.loading import open_translator  # here, so that importing manyglot stays instant
 
     translator = open_translator(folder, device, engine)
     if not check_language:
         return translator
-    from manyglot.evaluation.identify import Py3Langid, identify_with
+    from manyglot.langid.identifier import Py3Langid, identify_with
 
     return translator.with_check(identify_with(Py3Langid(translator.engine.languages)))

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot import workflow
 from manyglot.batches import encode as encoding
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.rows import Split
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 CLEANING = CleaningSettings(max_subwords=12)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.prepare import every_nth
 from manyglot.corpus.rows import Split
 from manyglot.errors import CorpusError, FolderError
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 MULTIWAY = {"vocabulary": {"size": 64}}

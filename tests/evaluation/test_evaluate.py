@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, evaluate
-from manyglot.evaluation.identify import Profile
+from manyglot.langid.identifier import Profile
+from manyglot.workflows import corpus as workflow
 
 ROWS = [
     {

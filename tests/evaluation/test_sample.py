@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import sample
-from manyglot.evaluation.identify import Profile
 from manyglot.evaluation.sample import (
     DevTranslations,
     ValidationSettings,
@@ -18,6 +16,8 @@ from manyglot.evaluation.sample import (
     draw,
     translated_measures,
 )
+from manyglot.langid.identifier import Profile
+from manyglot.workflows import corpus as workflow
 
 CODES = ("de", "en", "fr")
 WORDS = {"de": "der Hund sieht die Katze", "en": "the dog sees the cat", "fr": "le chien voit le chat"}

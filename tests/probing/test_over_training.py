@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from manyglot import workflow
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
 from manyglot.model.folder import load_model
 from manyglot.training.checkpoint import RunState, save_checkpoint
+from manyglot.workflows import corpus as workflow
+from tests.cli.test_probe import CODES, VALUES, Maker
+from tests.cli.test_probe import make as make
 from tests.commands import mistake, run
 from tests.probing.made_up import write_uriel
-from tests.probing.test_command import CODES, VALUES, Maker
-from tests.probing.test_command import make as make
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+from manyglot.config.experiment import read_experiment
+from manyglot.workflows import corpus as workflow
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "synthetic.yaml"
 SYSTEMS = {

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot import workflow
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.packing import LONG, Answers, pack
 from manyglot.errors import SettingsError
@@ -21,6 +20,7 @@ from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.step import PlainStep, RecordedStep
 from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.workflows import corpus as workflow
 from tests.conftest import random_batch, tiny_experiment, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyglot import workflow
 from manyglot.batches import plan
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
-from manyglot.folders import held
+from manyglot.files import held
 from manyglot.training import forecast, trial
 from manyglot.training.forecast import Course, Disk, Seen
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
+from manyglot.distributed import Team
 from manyglot.model.cost import training_operations
 from manyglot.training import speed as speed_module
 from manyglot.training.checkpoint import RunState
-from manyglot.training.distributed import Team
 from manyglot.training.log import Log, read_log
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
 from manyglot.vocabulary.subwords import PAD
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_model
 
 CPU = torch.device("cpu")

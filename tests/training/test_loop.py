@@ -9,20 +9,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.batches.packing import pack
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.distributed import Team
 from manyglot.errors import ManyglotError
 from manyglot.training import loop
-from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.schedule import learning_rate
 from manyglot.training.step import PlainStep
 from manyglot.training.validation import Validation
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}

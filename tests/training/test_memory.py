@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.distributed import Team
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.reports.forecast import print_forecast
 from manyglot.training import loop, memory, trial
-from manyglot.training.distributed import Team
 from manyglot.training.memory import available_memory, check_memory
 from manyglot.vocabulary.subwords import PAD
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from manyglot import workflow
-from manyglot.config import Experiment, read_experiment
+from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import read_training
 from manyglot.training.log import read_log
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 14, "warmup_steps": 3, "checkpoint_every": 3, "validate_every": 4, "log_every": 2}
@@ -33,7 +33,7 @@ main(["train", sys.argv[1]])
 """
 MORTAL = """
 import os, signal, sys
-from manyglot import folders
+from manyglot import files
 from manyglot.cli import main
 from manyglot.training import best, checkpoint, loop
 
@@ -51,7 +51,7 @@ def mortal(function):
 
 checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written some of the files
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
-folders._onto_disk = mortal(folders._onto_disk)
+files._onto_disk = mortal(files._onto_disk)
 loop.step_optimizer = mortal(loop.step_optimizer)
 loop.Log.write = mortal(loop.Log.write)
 main(["train", sys.argv[2]])

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from manyglot.training.distributed import Team
+from manyglot.distributed import Team
 from manyglot.training.sharding import _share_out, gathered, is_sharded, own_part, part_of, place_model, whole_model
 from manyglot.training.step import PlainStep, make_step
 from tests.conftest import random_batch, tiny_model

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.training import loop
 from manyglot.training.log import read_log
 from manyglot.training.trackers import check_trackers, flat, opened
+from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 5, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
@@ -164,6 +164,6 @@ def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, mo
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 1, "trackers": ["wandb"]})
     workflow.prepare(experiment)
     for leads in (True, False):
-        monkeypatch.setattr("manyglot.training.distributed.Team.leads", leads)
+        monkeypatch.setattr("manyglot.distributed.Team.leads", leads)
         workflow.train(experiment.model_copy(update={"run": tmp_path / str(leads)}))
     assert seen == [("wandb",), ()]

@@ -12,11 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyglot import learning, workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.batches.packing import pack
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
@@ -24,6 +23,8 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.log import read_log
 from manyglot.training.loss import batch_loss
 from manyglot.training.validation import DevLoss, Validation
+from manyglot.workflows import corpus as workflow
+from manyglot.workflows import train as learning
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 8, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 1, "log_every": 4}

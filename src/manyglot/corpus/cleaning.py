@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import primary
 from manyglot.corpus.scripts import script_of, share_in_script
-from manyglot.settings import Settings
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

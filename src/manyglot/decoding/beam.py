@@ -19,13 +19,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.config.settings import Settings
 from manyglot.decoding.next_words import NextWords
 from manyglot.devices import Precision
 from manyglot.model.attention import Memory
 from manyglot.model.cache import DecoderCache
 from manyglot.model.guidance.base import Target
 from manyglot.model.transformer import Transformer
-from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
 

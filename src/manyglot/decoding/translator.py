@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from manyglot.config.settings import parse
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import DecodingSettings
@@ -22,7 +23,6 @@ from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
-from manyglot.settings import parse
 from manyglot.vocabulary.subwords import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 

@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
-from manyglot.evaluation.identify import Identifier, IdentifierName, make_identifier
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
@@ -20,8 +20,8 @@ from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
 from manyglot.evaluation.scoring import Translated, score_directions
 from manyglot.evaluation.translate import Chosen, Row, translate_chosen
+from manyglot.langid.identifier import Identifier, IdentifierName, make_identifier
 from manyglot.progress import say
-from manyglot.settings import Settings
 
 NAMED = 5
 """Directions that a message names."""

@@ -9,16 +9,16 @@ from statistics import fmean
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Identifier, IdentifierName, accuracy, labels_of, make_identifier
 from manyglot.evaluation.scores import Measure, check_tokenizers, score
 from manyglot.evaluation.translate import sources_of, translate_directions
+from manyglot.langid.identifier import Identifier, IdentifierName, accuracy, labels_of, make_identifier
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.settings import Settings
 
 NAMED = 5
 """Directions that a message names."""

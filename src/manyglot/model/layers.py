@@ -12,12 +12,12 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from manyglot.config.settings import Settings
 from manyglot.model.attention import Attention, Memory
 from manyglot.model.cache import LayerCache
 from manyglot.model.guidance.base import Guidance, Point, Site, Target
 from manyglot.model.operations import Branch, Fork, Norm, Sight, add_norm, as_states, feed_forward
 from manyglot.model.slots import SlotLayer
-from manyglot.settings import Settings
 
 
 class ModelSettings(Settings):

@@ -15,9 +15,9 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.packing import Answers, Packed
+from manyglot.config.settings import Settings
 from manyglot.errors import SettingsError
 from manyglot.model.transformer import Transformer
-from manyglot.settings import Settings
 
 FEWEST = 2
 """Pairs of a batch, on average. One alone is found whatever the encoder does."""

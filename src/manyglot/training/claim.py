@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from manyglot.errors import FolderError
-from manyglot.folders import held, is_empty, nearest
+from manyglot.files import held, is_empty, nearest
 from manyglot.training.schedule import TO_ZERO
 
 FREE_TO_CHANGE = (

@@ -14,15 +14,15 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import Loader, Place, Planned
+from manyglot.config.settings import Settings
 from manyglot.devices import Precision
+from manyglot.distributed import Team
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
-from manyglot.settings import Settings
 from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
-from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.losses import Losses
 from manyglot.training.schedule import ScheduleName, learning_rate

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.devices import in_half
+from manyglot.distributed import Team
 from manyglot.errors import SettingsError
 from manyglot.model.cost import kept_numbers
 from manyglot.model.transformer import Transformer
 from manyglot.progress import size
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, updates_from
 
 CACHED = "active_file", "inactive_file", "slab_reclaimable"

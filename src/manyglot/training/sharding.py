@@ -15,9 +15,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from manyglot.distributed import Team
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.training.distributed import Team
 
 
 def place_model(model: Transformer, shared: bool, team: Team) -> None:

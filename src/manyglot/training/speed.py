@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manyglot.devices import Precision, peak_speed
+from manyglot.distributed import Team
 from manyglot.model.cost import training_operations
 from manyglot.model.transformer import Transformer
-from manyglot.training.distributed import Team
 from manyglot.training.loss import Sums
 
 

@@ -12,9 +12,9 @@ import torch
 
 from manyglot.batches.loader import Loader, Planned
 from manyglot.devices import name_of
+from manyglot.distributed import Team
 from manyglot.model.transformer import Transformer
 from manyglot.training.checkpoint import RunState
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer, updates_from
 from manyglot.training.step import make_step, must_fit_step
 

@@ -18,8 +18,8 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from manyglot.config.settings import Settings
 from manyglot.model.guidance.products import ByLanguage, Choice, product_dtype
-from manyglot.settings import Settings
 from manyglot.vocabulary.vocabulary import Tags
 
 

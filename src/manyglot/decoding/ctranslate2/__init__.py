@@ -1,0 +1,1 @@
+"""Translating with models exported to CTranslate2."""

@@ -1,0 +1,221 @@
+"""Evaluation from end to end: a model folder and prepared data become scores, sentences and a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyglot.batches.dataset import Dataset
+from manyglot.config.experiment import apply_override
+from manyglot.config.settings import Settings, parse
+from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
+from manyglot.corpus.sources import read_test
+from manyglot.corpus.zero_shot import read_leaks
+from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.translator import Translator
+from manyglot.devices import find_device
+from manyglot.distributed import num_processes, team
+from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.evaluation.common import common_part
+from manyglot.evaluation.comparison import folders_of, name_runs
+from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, identifier_of, judge
+from manyglot.evaluation.kept import Kept, digest
+from manyglot.evaluation.translate import Chosen, translate_chosen
+from manyglot.files import checksum, continued, is_empty, unfinished_of
+from manyglot.langid.identifier import Identifier
+from manyglot.model.folder import TrainedModel, load_model
+from manyglot.probing.representations import representations_of
+from manyglot.progress import say
+from manyglot.reports.history import History
+from manyglot.reports.language_places import pairs_of
+from manyglot.reports.matrix import matrix_svg
+from manyglot.reports.page import part_of, read_run, run_of, write_page
+from manyglot.training.log import read_log
+
+_Judged = tuple[Evaluation, Mapping[str, Any]]
+
+CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
+"""What of the log is drawn in a report."""
+MOST_POINTS = 200
+"""Of a curve in a report."""
+
+
+def evaluate(
+    model_folder: Path,
+    data: Path,
+    zero_shot: bool = False,
+    output: Path | None = None,
+    overrides: Iterable[str] = (),
+    test: Path | None = None,
+) -> Evaluation:
+    """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
+
+    The files of a folder `test`, line-aligned or in pairs, take the place of the data's own test split. With an output
+    folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
+    translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
+    change those of `decoding` and `evaluation`.
+    """
+    if output is None:
+        if num_processes() > 1:
+            raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
+        return evaluate_model(model_folder, data, zero_shot, overrides, test)[0]
+    if output.exists() and not is_empty(output):
+        raise FolderError(f"{output} exists. Choose another folder, or delete it.")
+    with team("auto") as processes:
+        task = _Task.of(model_folder, data, zero_shot, overrides, test, processes.device)
+        with continued(output, {"kind": "evaluation"}) if processes.leads else nullcontext():
+            processes.wait()  # the folder is there
+            kept = Kept(unfinished_of(output), task.origin(), processes.rank)
+            translate_chosen(task.translator, task.chosen, kept, processes)
+            processes.wait()
+            if processes.leads:
+                evaluation = task.judge(kept.read())
+                write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
+                kept.clear()
+        processes.wait()
+        return evaluation if processes.leads else Evaluation.load(output)
+
+
+def evaluate_model(
+    model_folder: Path, data: Path, zero_shot: bool, overrides: Iterable[str] = (), test: Path | None = None
+) -> _Judged:
+    """The evaluation, and what is to be said about the model; nothing is written."""
+    task = _Task.of(model_folder, data, zero_shot, overrides, test, find_device("auto"))
+    return task.judge(translate_chosen(task.translator, task.chosen)), task.about()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A model and what it is judged on and by."""
+
+    folder: Path
+    trained: TrainedModel
+    dataset: Dataset
+    judged: _JudgedBy
+    translator: Translator
+    chosen: Chosen
+    identifier: Identifier
+    test: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        data: Path,
+        zero_shot: bool,
+        overrides: Iterable[str],
+        test: Path | None,
+        device: torch.device,
+    ) -> _Task:
+        """Read everything; what cannot be judged is refused."""
+        trained, dataset = load_model(folder), Dataset(data)
+        for code in dataset.languages:
+            if code not in trained.vocabulary.languages:
+                raise LanguageError(f"The model does not know '{code}', a language of {data}.")
+        values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
+        for override in overrides:
+            apply_override(values, override)
+        judged, seen = parse(_JudgedBy, values), set(trained.directions)
+        rows = dataset.rows(Split.TEST) if test is None else read_test(test, dataset.languages)
+        directions = dataset.directions if test is None else _among(dataset.directions, rows)
+        supervised = [d for d in directions if d in seen]
+        unseen = [d for d in directions if d not in seen] if zero_shot else []
+        chosen = choose(rows, supervised, unseen, judged.evaluation)
+        translator = Translator.of(trained, judged.decoding, device)
+        identifier = identifier_of(judged.evaluation, dataset)
+        return cls(folder, trained, dataset, judged, translator, chosen, identifier, test)
+
+    def origin(self) -> dict[str, Any]:
+        """What outputs depend on."""
+        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        return {
+            "model": {path.name: checksum(path) for path in files},
+            "decoding": self.judged.decoding.model_dump(mode="json"),
+            "sentences": digest([[*direction, texts] for direction, texts in self.chosen.sources().items()]),
+        }
+
+    def judge(self, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:
+        """Score outputs that are there."""
+        settings = self.judged
+        return judge(settings.decoding, self.chosen, outputs, self.identifier, settings.evaluation, self.dataset.pivot)
+
+    def about(self) -> dict[str, Any]:
+        """What is to be said about the model."""
+        test = None if self.test is None else {"folder": str(self.test), "leaks": read_leaks(self.test)}
+        return {**_about(self.folder, self.trained, self.dataset), "test": test}
+
+
+def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:
+    """Write all scores and sentences, and the report; return the report's path."""
+    evaluation.save(folder / "results.json")
+    (folder / "about.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "matrix.svg").write_text(matrix_svg(evaluation), encoding="utf-8")
+    write_page(folder / "report.html", [run_of(name, evaluation, about)])
+    return folder / "report.html"
+
+
+def report(runs: Sequence[str], output: Path, common: bool = False) -> None:
+    """Write the report of a run, beside others if there are any: `[NAME=]FOLDER` each, of `evaluate`'s output."""
+    given = list(dict.fromkeys(runs))
+    for text in given:
+        if len(folders_of(text)) > 1:
+            raise SettingsError(f"{text}: a report shows single runs. Give each seed by itself.")
+    found = [read_run(name, folders_of(text)[0]) for text, name in name_runs(given).items()]
+    if common:
+        parts = common_part([run.evaluation for run in found])
+        found = [part_of(run, part) for run, part in zip(found, parts, strict=True)]
+    write_page(output, found)
+
+
+def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[str, Any]:
+    """The model, its data and its training, with its curves where the log is beside it."""
+    log = read_log(model_folder.parent / "log.jsonl")
+    history, parameters = History(log), trained.model.num_parameters()
+    same = dataset.card["origin"].get("corpus") == trained.config.get(
+        "corpus"
+    )  # what it is judged on may be other text
+    curves = {key: history.curve(key).thinned(MOST_POINTS) for key in CURVES}
+    return {
+        "model": str(model_folder),
+        "languages": list(trained.vocabulary.languages),
+        "similarities": {each.method: pairs_of(each.values) for each in representations_of(trained, "")},
+        "num_trained_directions": len(trained.directions),
+        "num_subwords": len(trained.vocabulary.subwords),
+        "num_parameters": sum(parameters.values()),
+        "parameters": parameters,
+        "training": {
+            **trained.training,
+            "target_tokens": history.num_tokens,
+            "seconds": log[-1].get("seconds") if log else None,
+        },
+        "data": {
+            "folder": str(dataset.folder),
+            "rows": dataset.card["rows"],
+            "sentences": {code: each["sentences"] for code, each in dataset.card["subwords"].items()} if same else {},
+        },
+        "curves": {key: [[float(n) for n in xy] for xy in zip(*each, strict=True)] for key, each in curves.items()},
+        "config": trained.config,
+    }
+
+
+def _among(directions: Iterable[Direction], rows: Sequence[Mapping[str, str]]) -> list[Direction]:
+    """The directions between languages that have text; others are named."""
+    there = {code for row in rows for code in row}
+    missing = {code for direction in directions for code in direction} - there
+    if missing:
+        say(f"The test text has no {', '.join(sorted(missing))}.")
+    return [direction for direction in directions if there.issuperset(direction)]
+
+
+class _JudgedBy(Settings):
+    """The settings that matter when a trained model is evaluated."""
+
+    decoding: DecodingSettings = DecodingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()

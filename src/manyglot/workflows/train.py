@@ -1,0 +1,268 @@
+"""Training from end to end: a run is planned, trained, continued, summed up and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from manyglot.batches.dataset import Dataset
+from manyglot.batches.loader import Loader
+from manyglot.batches.pairs import PairsIndex
+from manyglot.config.experiment import Experiment, read_experiment
+from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
+from manyglot.corpus.sources import open_corpus
+from manyglot.decoding.translator import Translator
+from manyglot.devices import find_device
+from manyglot.distributed import Team, num_processes, team
+from manyglot.errors import FolderError, ManyglotError, SettingsError, Stopped
+from manyglot.evaluation.sample import DEV_SEED, translated_measures
+from manyglot.model.folder import TrainedModel, load_model, save_model
+from manyglot.model.transformer import Transformer
+from manyglot.progress import say
+from manyglot.reports.curves import draw_curves
+from manyglot.reports.history import History
+from manyglot.reports.summary import Summary
+from manyglot.training.alignment import answers_of, pairs_in_words
+from manyglot.training.checkpoint import RunState, load_best, read_weights, saved_steps
+from manyglot.training.claim import check_run, check_writable, claimed_run
+from manyglot.training.forecast import Beginning, Course, Disk, Forecast
+from manyglot.training.log import read_log
+from manyglot.training.loop import is_finished, last_state, make_optimizer
+from manyglot.training.loop import train as train_model
+from manyglot.training.memory import check_memory, shortage
+from manyglot.training.sharding import place_model, whole_model
+from manyglot.training.trackers import check_trackers
+from manyglot.training.trial import try_out
+from manyglot.training.validation import DevLoss, Measure, Validation
+from manyglot.vocabulary.vocabulary import Tags
+
+
+def train(experiment: Experiment) -> Path:
+    """Train a model on the prepared data and return its folder; an interrupted run goes on where it was.
+
+    Under torchrun all processes train it together.
+    """
+    with team(experiment.training.device) as processes:
+        return _train(experiment, processes)
+
+
+def forecast(experiment: Experiment) -> Forecast:
+    """What `train` would do, how long it would take and what it would need; nothing is written.
+
+    On a machine whose memory is too small, so that training would be refused, all but the time is told.
+    """
+    if num_processes() > 1:
+        raise SettingsError("--dry-run is for one process. Start it without torchrun.")
+    settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
+    dataset, model, loader = _material(experiment)
+    validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
+    too_large = shortage(model, loader, settings, Team(device))
+    place_model(model, settings.shard, Team(device))
+    optimizer, state = make_optimizer(model, settings), RunState()
+    try:
+        check_trackers(settings.trackers)
+        check_run(run, experiment.resolved(), dataset.digest())
+        check_writable(run)
+        if (done := _trained_to(experiment)) is not None:
+            beginning = Beginning(str(run), "finished", done)
+        else:
+            state = last_state(run, model, optimizer, settings)
+            over = is_finished(state, settings)
+            beginning = Beginning(str(run), "finished" if over else "goes on" if state.step else "new", state.step)
+    except ManyglotError as error:
+        beginning = Beginning(str(run), "refused", reason=str(error))
+    trial = None
+    if too_large is None:
+        trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
+    else:
+        beginning = Beginning(str(run), "refused", reason=too_large)
+    disk = Disk.of(run, model, settings)
+    course = Course.of(loader, dataset.supervised, settings)
+    measured = f"every {settings.validate_every:,} steps: {validation.in_words()}"
+    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, measured)
+
+
+def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
+    """What a training begins with: the data, an untrained model, the batches."""
+    dataset = Dataset(experiment.data)
+    dataset.check_origin(experiment.recipe.as_json())
+    _warn_of_changed_text(experiment, dataset)
+    model = new_model(experiment, dataset)
+    store, alignment = dataset.store(Split.TRAIN), experiment.training.alignment
+    loader = Loader(store, dataset.supervised, experiment.batches, model.tags(), experiment.seed)
+    if alignment is not None:
+        answers_of(model, alignment)  # which refuses some guidance
+        say(pairs_in_words(alignment, loader.plan.counts_D.sum() / loader.plan.num_batches(0)))
+    return dataset, model, loader
+
+
+def _train(experiment: Experiment, processes: Team) -> Path:
+    dataset, model, loader = _material(experiment)
+    settings = experiment.training
+    validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
+    claim = experiment.run, experiment.resolved(), dataset.digest()
+    check_trackers(settings.trackers)
+    check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
+    processes.wait()
+    model_folder = experiment.run / "model"
+    if (done := _trained_to(experiment)) is not None:
+        early = ", where it stopped early" if done < settings.max_steps else ""
+        say(f"{experiment.run} is already trained to step {done}{early}; its model is {model_folder}.")
+        if early:
+            say(f"To train on, delete {model_folder} and raise training.patience.")
+        return model_folder
+    check_memory(model, loader, settings, processes)
+    with claimed_run(*claim) if processes.leads else nullcontext():
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, processes)
+        if not is_finished(state, settings):
+            raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
+        directions = tuple(loader.directions)
+        whole = whole_model(model, processes)
+        if processes.leads:
+            training = _choose_weights(experiment.run, whole, state, validation)
+            trained = TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved(), training)
+            save_model(model_folder, trained)
+        processes.wait()
+    return model_folder
+
+
+def _trained_to(experiment: Experiment) -> int | None:
+    """The last step of a run that has its model; one that should go on beyond its end is refused."""
+    model_folder = experiment.run / "model"
+    if not model_folder.exists():
+        return None
+    trained = load_model(model_folder)
+    asked_for = int(trained.config["training"]["max_steps"])
+    done = int(trained.training.get("steps", asked_for))
+    if experiment.training.max_steps > done == asked_for:
+        raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
+    return done
+
+
+def _choose_weights(run: Path, model: Transformer, state: RunState, validation: Validation) -> dict[str, Any]:
+    """Give the model the weights of the best step, or leave it those of the last; say and return which."""
+    told = state.best.measure == validation.measure  # and not by what it was told before the run went on
+    best = load_best(run / "checkpoints", model, state.best) if told else None
+    if best is None:
+        say(f"The model has the weights of step {state.step:,}, the last.")
+        return {"steps": state.step, "step": state.step, "best_by": None}
+    metric, _, sample = state.best.measure.partition(" of ")
+    say(f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f}).")
+    return {"steps": state.step, "step": best.step, "best_by": metric, "value": best.value, "measured_on": sample}
+
+
+def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
+    """Say so if the text is not what the data was prepared from; it need not be there any more."""
+    try:
+        text = open_corpus(experiment.corpus).fingerprint()
+    except ManyglotError:
+        return
+    if text != dataset.card["origin"]["text"]:
+        say(f"The text has changed since {dataset.folder} was prepared. Delete it and prepare again to use the new.")
+
+
+def _validation(
+    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
+) -> Validation:
+    """What is measured while a model learns, and by what its best step is told."""
+    measures = _measures(experiment, dataset, tags, trained, device)
+    return Validation(measures, experiment.training.best_by, experiment.training.patience)
+
+
+def _measures(
+    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
+) -> list[Measure]:
+    """What is measured on the dev split while a model learns; a corpus without one is trained without."""
+    store, settings = dataset.store(Split.DEV), experiment.validation
+    measures: list[Measure] = []
+    if settings.pairs and any(map(PairsIndex(store).size, trained)):
+        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "into": {}})
+        loader = Loader(store, trained, batches, tags, DEV_SEED)
+        measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
+    decoding = experiment.decoding.with_beam(settings.beam).model_copy(update={"via": None})
+
+    def translator(model: Transformer) -> Translator:
+        return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
+
+    identifier = experiment.evaluation.identifier
+    measures += translated_measures(dataset, trained, settings, identifier, translator)
+    if not measures and (settings.pairs or settings.sentences or settings.zero_shot_sentences):
+        say("The corpus has no dev text in the directions of the training: training without validation.")
+    return measures
+
+
+def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
+    """An untrained model for a dataset, the same for the same seed."""
+    torch.manual_seed(experiment.seed)
+    vocabulary = dataset.vocabulary
+    return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
+
+
+def over_training(run: Path) -> Iterator[tuple[int, TrainedModel]]:
+    """The model of a run as it was at each step that has a checkpoint, the earliest first: the same one every time.
+
+    The run may still be going on; then its languages are those of its data.
+    """
+    if not run.exists():
+        raise FolderError(f"{run} does not exist. Give the folder of a run, that of `run` in its settings.")
+    steps = saved_steps(run / "checkpoints")
+    if not (run / "config.yaml").exists() or not steps:
+        inside = run.name == "model" and (run.parent / "checkpoints").is_dir()
+        hint = f"Did you mean {run.parent}?" if inside else "Give the folder of a run, that of `run` in its settings."
+        raise FolderError(f"{run} has no checkpoints. {hint}")
+    if len(steps) == 1:
+        raise FolderError(
+            f"{run} has one checkpoint only, of step {min(steps):,}. A training keeps as many as "
+            f"training.keep_checkpoints says; nothing can be followed through one."
+        )
+    trained, any_whole = _model_of(run), False
+    for step, path in steps.items():
+        if (weights := read_weights(path)) is None:
+            continue
+        any_whole = True
+        try:
+            trained.model.load_state_dict(weights)
+        except RuntimeError:
+            raise FolderError(f"The checkpoint {path} is not of the model that {run} describes.") from None
+        yield step, trained
+    if not any_whole:
+        raise FolderError(f"All checkpoints of {run} are damaged.")
+
+
+def _model_of(run: Path) -> TrainedModel:
+    """What a run trains: the model that it has made, or while there is none, one without training."""
+    if (run / "model").exists():
+        return load_model(run / "model")
+    experiment = read_experiment(run / "config.yaml")
+    dataset = Dataset(experiment.data)
+    model = new_model(experiment, dataset)
+    return TrainedModel(model, dataset.vocabulary, tuple(dataset.supervised), experiment.resolved())
+
+
+def summarize(run: Path) -> Summary | None:
+    """How a training ended, by its log; None where there is none."""
+    return Summary.of(read_log(run / "log.jsonl"))
+
+
+def plot(runs: Sequence[Path], output: Path, by_tokens: bool = False) -> None:
+    """Draw the curves of runs, over the steps or the target tokens they have seen."""
+    runs = list(dict.fromkeys(runs))
+    names = [run.resolve().name for run in runs]
+    names = names if len(set(names)) == len(runs) else [str(run) for run in runs]
+    draw_curves({name: _history(run, by_tokens) for name, run in zip(names, runs, strict=True)}, output)
+
+
+def _history(run: Path, by_tokens: bool) -> History:
+    log = run / "log.jsonl"
+    if not log.exists():
+        parent = f"Did you mean {run.parent}?" if (run.parent / log.name).exists() else "Give the folder of a run."
+        raise FolderError(f"{run} has no {log.name}. {parent}")
+    history = History(read_log(log), by_tokens)
+    if not history.training:
+        raise FolderError(f"{log} has no line of training yet; the first comes after training.log_every steps.")
+    return history
