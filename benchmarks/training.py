@@ -39,7 +39,7 @@ from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
-from manyglot.distributed import Team
+from manyglot.distributed import DistributedContext
 from manyglot.model import operations
 from manyglot.model.cost import training_operations
 from manyglot.model.guidance import read_method
@@ -107,12 +107,12 @@ class Ours:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
         alignment = AlignmentSettings() if name.endswith("_aligned") else None
         self.run = make_step(self.model, 0.1, device, options.precision, alignment)
-        self.step, self.losses, self.team = 0, Losses(Path()), Team(device)
+        self.step, self.losses, self.distributed = 0, Losses(Path()), DistributedContext(device)
 
     def update(self, batch: Planned) -> None:
         """One step."""
         self.step += 1
-        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.team)
+        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.distributed)
         self.losses.add(self.step, [batch], sums)
         keep = self.run.keeps_gradients
         step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)

@@ -15,7 +15,7 @@ import yaml
 from safetensors.torch import load_file
 
 from manyglot.config.experiment import Experiment
-from manyglot.distributed import Team
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.training.log import read_log
 from manyglot.training.loop import TrainingSettings, check_shares
@@ -42,10 +42,10 @@ from manyglot.training.sharding import own_part
 best.NOTHING = -1
 new_model, whole_model = learning.new_model, learning.whole_model
 
-def counted(model, team):
+def counted(model, distributed):
     own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
-    assert own < 0.6 * all if team.size > 1 and "training.shard=true" in sys.argv else own == all
-    return whole_model(model, team)
+    assert own < 0.6 * all if distributed.size > 1 and "training.shard=true" in sys.argv else own == all
+    return whole_model(model, distributed)
 
 learning.new_model = lambda *arguments: new_model(*arguments).double()
 learning.whole_model = counted
@@ -123,7 +123,7 @@ def test_the_number_of_processes_changes_nothing(
 
 
 def test_batches_that_cannot_be_shared_alike_are_refused() -> None:
-    team = Team(torch.device("cpu"), size=3)
+    distributed = DistributedContext(torch.device("cpu"), size=3)
     with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
-        check_shares(TrainingSettings(accumulation=4), team)
-    check_shares(TrainingSettings(accumulation=6), team)
+        check_shares(TrainingSettings(accumulation=4), distributed)
+    check_shares(TrainingSettings(accumulation=6), distributed)

@@ -1,8 +1,8 @@
-"""Several processes that train one model together, started by torchrun: NCCL between GPUs, gloo between CPUs.
+"""Distributed training and evaluation under torchrun: NCCL between GPUs, gloo between CPUs.
 
-The batches of an update are dealt out; every process adds up the gradients of its own, and these are added up over all.
-What is in a batch, and what dropout does to it, depends on the seed, the step and the number of the batch alone, so a
-run may go on with another number of processes.
+The processes share the batches of an update. Each accumulates the gradients of its own batches, and an all-reduce sums
+them. The content of a batch and its dropout depend only on the seed, the step and the batch number, so a run can resume
+with a different number of processes.
 """
 
 from __future__ import annotations
@@ -24,72 +24,72 @@ from manyglot.errors import SettingsError
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)
-"""How long a process waits for another, which may be measuring or writing; then it takes it for dead."""
+"""Timeout of a collective. It is long because one process validates and writes checkpoints while the others wait."""
 
 
 @dataclass(frozen=True)
-class Team:
-    """This process among the others."""
+class DistributedContext:
+    """The rank of this process and the collectives it takes part in. With a single process they do nothing."""
 
     device: torch.device
     rank: int = 0
     size: int = 1
-    talk: dist.ProcessGroup | None = None
-    """For words between the processors, which do not wait for the GPUs."""
+    cpu_group: dist.ProcessGroup | None = None
+    """The gloo group for small CPU tensors, whose collectives do not wait for the GPUs."""
 
     @property
-    def leads(self) -> bool:
-        """One of them writes the log and the checkpoints."""
+    def is_main(self) -> bool:
+        """Whether this process writes the log and the checkpoints."""
         return self.rank == 0
 
     def share(self, things: Sequence[T]) -> list[tuple[int, T]]:
-        """Those that fall to this process, with their numbers."""
+        """The items this process handles, with their indices: every `size`-th, starting at its rank."""
         return list(enumerate(things))[self.rank :: self.size]
 
-    def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace tensors by their sums over all processes, those of a type in one piece."""
+    def all_reduce(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes; tensors of one dtype travel in one flat buffer."""
         if self.size == 1:
             return
         for _, group in groupby(sorted(tensors, key=lambda t: str(t.dtype)), key=lambda t: t.dtype):
-            alike = list(group)
-            flat = torch.cat([tensor.flatten() for tensor in alike])
+            same_dtype = list(group)
+            flat = torch.cat([tensor.flatten() for tensor in same_dtype])
             dist.all_reduce(flat)
-            parts = torch.split(flat, [tensor.numel() for tensor in alike])
-            torch._foreach_copy_(alike, [part.view_as(t) for part, t in zip(parts, alike, strict=True)])
+            parts = torch.split(flat, [tensor.numel() for tensor in same_dtype])
+            torch._foreach_copy_(same_dtype, [part.view_as(t) for part, t in zip(parts, same_dtype, strict=True)])
 
-    def any(self, wish: bool) -> bool:
-        """Whether one of them wishes something."""
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is true in at least one process."""
         if self.size == 1:
-            return wish
-        asked = torch.tensor(float(wish))
-        dist.all_reduce(asked, group=self.talk)
-        return bool(asked > 0)
+            return flag
+        total = torch.tensor(float(flag))
+        dist.all_reduce(total, group=self.cpu_group)
+        return bool(total > 0)
 
-    def told(self, number: float) -> float:
-        """What the one that leads has for a number."""
+    def broadcast(self, number: float) -> float:
+        """The number that the main process passes."""
         if self.size == 1:
             return number
-        said = torch.tensor(number, dtype=torch.float64)
-        dist.broadcast(said, src=0, group=self.talk)
-        return float(said)
+        value = torch.tensor(number, dtype=torch.float64)
+        dist.broadcast(value, src=0, group=self.cpu_group)
+        return float(value)
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Block until all processes have arrived."""
         if self.size > 1:
-            dist.barrier(group=self.talk)
+            dist.barrier(group=self.cpu_group)
 
 
 def num_processes() -> int:
-    """How many processes torchrun started; one without it."""
+    """The number of processes that torchrun started; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
-def team(device_name: str) -> Iterator[Team]:
-    """All processes that torchrun started, or this one alone; under torchrun each has a GPU of its own."""
+def distributed_context(device_name: str) -> Iterator[DistributedContext]:
+    """Join the processes that torchrun started, or run alone; under torchrun each process has its own GPU."""
     size = num_processes()
     if size == 1:
-        yield Team(find_device(device_name))
+        yield DistributedContext(find_device(device_name))
         return
     device = find_device(device_name)
     if device.type == "cuda":
@@ -100,6 +100,6 @@ def team(device_name: str) -> Iterator[Team]:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield Team(device, dist.get_rank(), size, dist.new_group(backend="gloo", timeout=PATIENCE))
+        yield DistributedContext(device, dist.get_rank(), size, dist.new_group(backend="gloo", timeout=PATIENCE))
     finally:
         dist.destroy_process_group()

@@ -12,7 +12,7 @@ from manyglot.batches.loader import Loader, Place
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
-from manyglot.distributed import Team
+from manyglot.distributed import DistributedContext
 from manyglot.model.cost import training_operations
 from manyglot.training import speed as speed_module
 from manyglot.training.checkpoint import RunState
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def new_log(folder: Path, state: RunState, size: int = 1) -> Log:
-    speed = Speed(tiny_model(), "auto", Team(CPU, size=size), state.unlogged)
+    speed = Speed(tiny_model(), "auto", DistributedContext(CPU, size=size), state.unlogged)
     return Log(folder / "log.jsonl", state, Languages(["de", "en"]), speed)
 
 

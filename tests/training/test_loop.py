@@ -14,7 +14,7 @@ from manyglot.batches.loader import Loader, Place
 from manyglot.batches.packing import pack
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
-from manyglot.distributed import Team
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.training import loop
 from manyglot.training.log import read_log
@@ -174,7 +174,13 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     one, two = (batch.load() for batch in planned)
     assert [batch.tokens_by_language().sum() for batch in planned] == [one.num_tokens, two.num_tokens]
     settings, device = experiment.training, torch.device("cpu")
-    loop.accumulate(model, PlainStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
+    loop.accumulate(
+        model,
+        PlainStep(model, settings.label_smoothing, device, "float32"),
+        planned,
+        (1, 1),
+        DistributedContext(device),
+    )
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     total = sum(batch_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))

@@ -15,7 +15,7 @@ from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
-from manyglot.distributed import Team
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.reports.forecast import print_forecast
 from manyglot.training import loop, memory, trial
@@ -25,7 +25,7 @@ from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]
-ALONE = Team(torch.device("cpu"))
+ALONE = DistributedContext(torch.device("cpu"))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_what_fits_or_is_not_known_is_not_refused(
     begin(experiment)
 
 
-def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, team: Team = ALONE) -> int:
+def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed: DistributedContext = ALONE) -> int:
     """The fewest bytes with which a training is not refused."""
     dataset = Dataset(experiment.data)
     model = workflow.new_model(experiment, dataset)
@@ -88,7 +88,7 @@ def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, team: Team =
     def fits(available: int) -> bool:
         monkeypatch.setattr(memory, "available_memory", lambda: available)
         try:
-            check_memory(model, loader, experiment.training, team)
+            check_memory(model, loader, experiment.training, distributed)
         except SettingsError:
             return False
         return True
@@ -116,7 +116,7 @@ def test_a_single_step_has_no_moments_beside_what_it_keeps(
 def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three quarters of the weights, of their gradients and of the moments."""
 
-    class OneOfFour(Team):
+    class OneOfFour(DistributedContext):
         def any(self, wish: bool) -> bool:
             return wish
 
@@ -130,7 +130,7 @@ def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch:
 def test_only_the_batches_that_fall_to_a_process_count(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which there may be none: the number of processes is checked later."""
 
-    class LastOfMany(Team):
+    class LastOfMany(DistributedContext):
         def any(self, wish: bool) -> bool:
             return wish
 

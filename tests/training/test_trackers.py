@@ -163,7 +163,7 @@ def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "wandb", FakeWandB())
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 1, "trackers": ["wandb"]})
     workflow.prepare(experiment)
-    for leads in (True, False):
-        monkeypatch.setattr("manyglot.distributed.Team.leads", leads)
-        workflow.train(experiment.model_copy(update={"run": tmp_path / str(leads)}))
+    for is_main in (True, False):
+        monkeypatch.setattr("manyglot.distributed.DistributedContext.is_main", is_main)
+        workflow.train(experiment.model_copy(update={"run": tmp_path / str(is_main)}))
     assert seen == [("wandb",), ()]

@@ -21,7 +21,7 @@ from manyglot.corpus.zero_shot import read_leaks
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import num_processes, team
+from manyglot.distributed import distributed_context, num_processes
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.evaluation.common import common_part
 from manyglot.evaluation.comparison import folders_of, name_runs
@@ -68,19 +68,19 @@ def evaluate(
         return evaluate_model(model_folder, data, zero_shot, overrides, test)[0]
     if output.exists() and not is_empty(output):
         raise FolderError(f"{output} exists. Choose another folder, or delete it.")
-    with team("auto") as processes:
-        task = _Task.of(model_folder, data, zero_shot, overrides, test, processes.device)
-        with continued(output, {"kind": "evaluation"}) if processes.leads else nullcontext():
-            processes.wait()  # the folder is there
-            kept = Kept(unfinished_of(output), task.origin(), processes.rank)
-            translate_chosen(task.translator, task.chosen, kept, processes)
-            processes.wait()
-            if processes.leads:
+    with distributed_context("auto") as distributed:
+        task = _Task.of(model_folder, data, zero_shot, overrides, test, distributed.device)
+        with continued(output, {"kind": "evaluation"}) if distributed.is_main else nullcontext():
+            distributed.wait()  # the folder is there
+            kept = Kept(unfinished_of(output), task.origin(), distributed.rank)
+            translate_chosen(task.translator, task.chosen, kept, distributed)
+            distributed.wait()
+            if distributed.is_main:
                 evaluation = task.judge(kept.read())
                 write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
                 kept.clear()
-        processes.wait()
-        return evaluation if processes.leads else Evaluation.load(output)
+        distributed.wait()
+        return evaluation if distributed.is_main else Evaluation.load(output)
 
 
 def evaluate_model(

@@ -18,7 +18,7 @@ from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import open_corpus
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import Team, num_processes, team
+from manyglot.distributed import DistributedContext, distributed_context, num_processes
 from manyglot.errors import FolderError, ManyglotError, SettingsError, Stopped
 from manyglot.evaluation.sample import DEV_SEED, translated_measures
 from manyglot.model.folder import TrainedModel, load_model, save_model
@@ -47,8 +47,8 @@ def train(experiment: Experiment) -> Path:
 
     Under torchrun all processes train it together.
     """
-    with team(experiment.training.device) as processes:
-        return _train(experiment, processes)
+    with distributed_context(experiment.training.device) as distributed:
+        return _train(experiment, distributed)
 
 
 def forecast(experiment: Experiment) -> Forecast:
@@ -61,8 +61,8 @@ def forecast(experiment: Experiment) -> Forecast:
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _material(experiment)
     validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
-    too_large = shortage(model, loader, settings, Team(device))
-    place_model(model, settings.shard, Team(device))
+    too_large = shortage(model, loader, settings, DistributedContext(device))
+    place_model(model, settings.shard, DistributedContext(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers(settings.trackers)
@@ -101,14 +101,14 @@ def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
     return dataset, model, loader
 
 
-def _train(experiment: Experiment, processes: Team) -> Path:
+def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
     dataset, model, loader = _material(experiment)
     settings = experiment.training
-    validation = _validation(experiment, dataset, model.tags(), loader.directions, processes.device)
+    validation = _validation(experiment, dataset, model.tags(), loader.directions, distributed.device)
     claim = experiment.run, experiment.resolved(), dataset.digest()
     check_trackers(settings.trackers)
     check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
-    processes.wait()
+    distributed.wait()
     model_folder = experiment.run / "model"
     if (done := _trained_to(experiment)) is not None:
         early = ", where it stopped early" if done < settings.max_steps else ""
@@ -116,18 +116,18 @@ def _train(experiment: Experiment, processes: Team) -> Path:
         if early:
             say(f"To train on, delete {model_folder} and raise training.patience.")
         return model_folder
-    check_memory(model, loader, settings, processes)
-    with claimed_run(*claim) if processes.leads else nullcontext():
-        state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, processes)
+    check_memory(model, loader, settings, distributed)
+    with claimed_run(*claim) if distributed.is_main else nullcontext():
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, distributed)
         if not is_finished(state, settings):
             raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
         directions = tuple(loader.directions)
-        whole = whole_model(model, processes)
-        if processes.leads:
+        whole = whole_model(model, distributed)
+        if distributed.is_main:
             training = _choose_weights(experiment.run, whole, state, validation)
             trained = TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved(), training)
             save_model(model_folder, trained)
-        processes.wait()
+        distributed.wait()
     return model_folder
 
 
