@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from manyglot.batches.dataset import Dataset
-from manyglot.config.experiment import apply_override
+from manyglot.config.overrides import apply_override
 from manyglot.config.settings import Settings, parse
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
