@@ -13,7 +13,7 @@ from manyglot.evaluation.comparison import System, Value, compare, read_systems,
 from manyglot.evaluation.evaluate import EvaluationSettings
 from manyglot.evaluation.results import Evaluation, count_languages
 from manyglot.evaluation.scoring import Translated, score_directions
-from manyglot.langid.identifier import Profile
+from manyglot.langid.profile import Profile
 
 ROWS = [
     {

@@ -15,7 +15,7 @@ from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, evaluate
-from manyglot.langid.identifier import Profile
+from manyglot.langid.profile import Profile
 from manyglot.workflows import corpus as workflow
 
 ROWS = [

@@ -16,7 +16,7 @@ from manyglot.evaluation.sample import (
     draw,
     translated_measures,
 )
-from manyglot.langid.identifier import Profile
+from manyglot.langid.profile import Profile
 from manyglot.workflows import corpus as workflow
 
 CODES = ("de", "en", "fr")

@@ -6,7 +6,9 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.errors import ManyglotError
-from manyglot.langid.identifier import Profile, Py3Langid, accuracy, identify_with
+from manyglot.langid.identifier import accuracy, identify_with
+from manyglot.langid.profile import Profile
+from manyglot.langid.tools import Py3Langid
 
 TEXT = {
     "de": "Der Zug nach Berlin fährt heute leider nicht, weil es zu viel geschneit hat.",

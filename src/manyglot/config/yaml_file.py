@@ -13,7 +13,7 @@ from manyglot.errors import SettingsError
 
 
 class YamlLoader(yaml.SafeLoader):
-    """A safe loader without two traps of YAML: `no` (Norwegian) and `on` stay strings, and duplicate keys are errors."""
+    """A safe loader without two traps of YAML: `no` (Norwegian) and `on` stay strings, duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse duplicate keys, of which plain YAML silently keeps the last."""

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from manyglot.decoding.translation import Translation
+from manyglot.langid.identifier import Identify
 
-Identify = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
-"""Tells the language of texts that should be in the given ones: the given code where a text is in it, another code
-where it is not, and nothing where that cannot be told, as of text with few letters."""
 SearchWider = Callable[[Sequence[int], int], list[list[Translation]]]
 """All hypotheses of some sentences, told by their places, with a beam of a given width."""
 

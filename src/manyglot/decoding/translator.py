@@ -15,12 +15,13 @@ from manyglot.config.settings import parse
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import DecodingSettings
-from manyglot.decoding.check import Identify, LanguageCheck
+from manyglot.decoding.check import LanguageCheck
 from manyglot.decoding.engine import Engine
 from manyglot.decoding.native import Fold, NativeEngine
 from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
+from manyglot.langid.identifier import Identify
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
 from manyglot.vocabulary.subwords import UNK

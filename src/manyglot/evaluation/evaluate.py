@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from manyglot.batches.dataset import Dataset
 from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError
@@ -20,7 +22,8 @@ from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
 from manyglot.evaluation.scoring import Translated, score_directions
 from manyglot.evaluation.translate import Chosen, Row, translate_chosen
-from manyglot.langid.identifier import Identifier, IdentifierName, make_identifier
+from manyglot.langid.identifier import Identifier
+from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.progress import say
 
 NAMED = 5
@@ -63,7 +66,13 @@ class EvaluationSettings(Settings):
 
 def identifier_of(settings: EvaluationSettings, dataset: Dataset) -> Identifier:
     """The identifier that the settings ask for."""
-    return make_identifier(settings.identifier, dataset, settings.restrict, settings.merge_variants)
+    return load_identifier(
+        settings.identifier,
+        dataset.languages,
+        partial(dataset.sentences, Split.TRAIN),
+        restrict=settings.restrict,
+        merge_variants=settings.merge_variants,
+    )
 
 
 def evaluate(

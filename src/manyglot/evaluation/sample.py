@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 from pydantic import Field
@@ -16,7 +17,8 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.scores import Measure, check_tokenizers, score
 from manyglot.evaluation.translate import sources_of, translate_directions
-from manyglot.langid.identifier import Identifier, IdentifierName, accuracy, labels_of, make_identifier
+from manyglot.langid.identifier import Identifier, accuracy, labels_of
+from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
 
@@ -123,7 +125,7 @@ def translated_measures(
             say(f"{len(missing)} of {len(trained)} trained directions are not judged, for want of dev text: {named}.")
     if settings.zero_shot_sentences and (unseen := _without_training(rows, trained)):
         try:
-            identifier = make_identifier(identifier_name, dataset)
+            identifier = load_identifier(identifier_name, dataset.languages, partial(dataset.sentences, Split.TRAIN))
             measures.append(ZeroShotTranslations(unseen, settings, translator, identifier))
         except ManyglotError as error:
             say(f"zero_shot_language_accuracy is not measured. {error}")

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from manyglot.langid.py3langid import load_py3langid
+
 Ints = npt.NDArray[np.int64]
 TEXTS_AT_ONCE = 4096
 
@@ -83,9 +85,7 @@ class NaiveBayes:
 @cache
 def py3langid_model() -> NaiveBayes:
     """The model of py3langid; a language with two columns, as Serbian in two scripts, keeps both."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
-
-    tool = LanguageIdentifier.from_model_file(MODEL_FILE)
+    tool = load_py3langid()
     rows = np.asarray(tool.tk_row, dtype=np.int64)
     outputs = np.asarray(tool.tk_output, dtype=np.int64)
     moves = np.asarray(tool.tk_nextmove, dtype=np.int32).reshape(-1, 256)[rows]

@@ -9,24 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from manyglot.corpus.languages import Languages
 from manyglot.errors import ManyglotError
+from manyglot.langid.identifier import Told
 from manyglot.langid.naive_bayes import NaiveBayes, langid_model, py3langid_model
 from manyglot.langid.variants import is_known, label_of
 
 LANGDETECT_SEED = 0
 """langdetect draws at random; the paper fixes its seed to 0."""
-
-
-class Told(NamedTuple):
-    """The labels of some texts; empty for a text in no language, as an empty one is."""
-
-    restricted: list[str]
-    """Among the languages of the data."""
-    open: list[str]
-    """Among all that the identifier knows."""
 
 
 class Tool(ABC):

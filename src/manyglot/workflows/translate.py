@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.check import Identify
+from manyglot.corpus.rows import Split
 from manyglot.decoding.job import Job, Outcome
 from manyglot.decoding.loading import open_translator
 from manyglot.errors import ManyglotError, SettingsError
-from manyglot.langid.identifier import Py3Langid, identify_with, make_identifier
+from manyglot.langid.identifier import Identify, identify_with
+from manyglot.langid.loading import load_identifier
 from manyglot.progress import say
 
 
@@ -45,9 +47,10 @@ def translate(
 def _identify(languages: Languages, data: Path | None) -> Identify:
     """What tells the languages of outputs."""
     if data is not None:
-        return identify_with(make_identifier("profile", Dataset(data)))
+        dataset = Dataset(data)
+        return identify_with(load_identifier("profile", dataset.languages, partial(dataset.sentences, Split.TRAIN)))
     try:
-        return identify_with(Py3Langid(languages))
+        return identify_with(load_identifier("py3langid", languages, merge_variants=False))
     except ManyglotError:
         raise ManyglotError(
             "--check-language: py3langid knows none of the model's languages. With --data DATA they are told by the "
