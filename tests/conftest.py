@@ -17,6 +17,7 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
+import manyglot
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.dataset import Dataset
 from manyglot.config.experiment import Experiment
@@ -24,7 +25,6 @@ from manyglot.config.settings import parse
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.layers import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.workflows import corpus as workflow
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job, and its children, ignore
 settings.register_profile("manyglot", deadline=None, derandomize=True)
@@ -54,8 +54,8 @@ def tiny_experiment(folder: Path, **changes: object) -> Experiment:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """An experiment that has been prepared and trained for a few steps."""
     experiment = tiny_experiment(tmp_path_factory.mktemp("trained"))
-    workflow.prepare(experiment)
-    workflow.train(experiment)
+    manyglot.prepare(experiment)
+    manyglot.train(experiment)
     return experiment
 
 

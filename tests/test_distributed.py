@@ -14,12 +14,12 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.training.log import read_log
 from manyglot.training.loop import TrainingSettings, check_shares
-from manyglot.workflows import corpus as workflow
 from tests.conftest import tiny_experiment
 
 TRAINING = {
@@ -34,21 +34,21 @@ TRAINING = {
 }
 IN_DOUBLE = """
 import sys
-from manyglot.workflows import train as learning
+from manyglot.workflows import train as workflow
 from manyglot.cli import main
 from manyglot.training import best
 from manyglot.training.sharding import own_part
 
 best.NOTHING = -1
-new_model, whole_model = learning.new_model, learning.whole_model
+new_model, whole_model = workflow.new_model, workflow.whole_model
 
 def counted(model, distributed):
     own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
     assert own < 0.6 * all if distributed.size > 1 and "training.shard=true" in sys.argv else own == all
     return whole_model(model, distributed)
 
-learning.new_model = lambda *arguments: new_model(*arguments).double()
-learning.whole_model = counted
+workflow.new_model = lambda *arguments: new_model(*arguments).double()
+workflow.whole_model = counted
 main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
 """
 
@@ -60,7 +60,7 @@ def prepared(folder: Path) -> tuple[Experiment, Path]:
     experiment = tiny_experiment(
         folder, model={**model, "dropout": 0.3}, training=TRAINING, batches=batches, guidance=guidance
     )
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     config = folder / "experiment.yaml"
     config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
     return experiment, config

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+import manyglot
 from manyglot.config.experiment import read_experiment
 from manyglot.reports.page import write_page
-from manyglot.workflows import corpus as workflow
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -35,8 +35,8 @@ def phrasebook_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"run={folder}/run",
     ]
     experiment = read_experiment(ROOT / "src" / "manyglot" / "workflows" / "demo.yaml", overrides)
-    workflow.prepare(experiment)
-    return workflow.train(experiment)
+    manyglot.prepare(experiment)
+    return manyglot.train(experiment)
 
 
 def test_translate(phrasebook_model: Path) -> None:
@@ -83,10 +83,10 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "training.device=cpu",
     ]
     experiment = read_experiment(EXAMPLES / "own_text.yaml", small)
-    workflow.prepare(experiment)
-    model = workflow.train(experiment)
+    manyglot.prepare(experiment)
+    model = manyglot.train(experiment)
     assert model == Path("runs/mytext/model")
-    assert len(workflow.evaluate(model, experiment.data, zero_shot=True).directions) == 6
+    assert len(manyglot.evaluate(model, experiment.data, zero_shot=True).directions) == 6
 
 
 def test_the_readme_shows_the_examples_as_they_are() -> None:

@@ -14,10 +14,18 @@ from typing import Any
 
 from manyglot.errors import FolderError
 
+StrPath = str | os.PathLike[str]
+"""A path as users of the Python API may give it."""
+
 try:
     import fcntl
 except ImportError:  # there is none on Windows, where nothing is locked
     fcntl = None  # type: ignore[assignment]
+
+
+def optional_path(path: StrPath | None) -> Path | None:
+    """The path, if there is one."""
+    return None if path is None else Path(path)
 
 
 def is_empty(folder: Path) -> bool:

@@ -179,7 +179,7 @@ def test_an_unknown_language_of_the_data_is_named(
 def test_an_interruption_is_told_and_not_traced(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from manyglot.workflows import corpus as workflow
+    from manyglot.workflows import prepare as workflow
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

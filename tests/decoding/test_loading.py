@@ -11,13 +11,10 @@ import pytest
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
-from manyglot.decoding.loading import fold_if_possible
 from manyglot.decoding.native import NativeEngine
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.exporters.ctranslate2 import export
 from manyglot.model.folder import load_model
-from manyglot.model.guidance import read_method
-from tests.conftest import tiny_model
 
 TEXTS = ["kihumi faku zezu", "", "duka"]
 
@@ -79,14 +76,6 @@ def test_settings_without_effect_on_an_export_are_refused(exported: Path, change
 def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:
     with pytest.raises(ManyglotError, match="py3langid knows none"):
         manyglot.load(trained.run / "model", check_language=True)
-
-
-def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
-    assert fold_if_possible(tiny_model([read_method({"method": "token"})]), 0) is None
-    assert fold_if_possible(tiny_model([read_method({"method": "adapter"})]), 0) is None
-    folded = fold_if_possible(tiny_model([read_method({"method": "laa"}), read_method({"method": "token"})]), 0)
-    assert folded is not None
-    assert not list(folded.guidance.items())
 
 
 def test_a_folder_of_several_exports_is_not_one(exported: Path, tmp_path: Path) -> None:

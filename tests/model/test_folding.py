@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
-from manyglot.model.folding import FoldingError, fold, serves_all_languages
+from manyglot.model.folding import FoldingError, fold, fold_if_possible, serves_all_languages
 from manyglot.model.guidance import METHODS, read_method
 from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Target
 from tests.conftest import NUM_LANGUAGES, random_batch, tiny_model
@@ -150,3 +150,11 @@ def test_a_model_in_training_folds_as_in_evaluation_and_stays_in_training() -> N
     assert not expected.training
     for name, value in got.state_dict().items():
         assert torch.equal(value, expected.state_dict()[name])
+
+
+def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
+    assert fold_if_possible(tiny_model([read_method({"method": "token"})]), 0) is None
+    assert fold_if_possible(tiny_model([read_method({"method": "adapter"})]), 0) is None
+    folded = fold_if_possible(tiny_model([read_method({"method": "laa"}), read_method({"method": "token"})]), 0)
+    assert folded is not None
+    assert not list(folded.guidance.items())

@@ -12,7 +12,7 @@ from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
 from manyglot.model.folder import load_model
 from manyglot.training.checkpoint import RunState, save_checkpoint
-from manyglot.workflows import corpus as workflow
+from manyglot.workflows.probe import over_training
 from tests.cli.test_probe import CODES, VALUES, Maker
 from tests.cli.test_probe import make as make
 from tests.commands import mistake, run
@@ -59,17 +59,17 @@ def test_what_is_learnt_is_followed_from_step_to_step(
 
 def test_a_damaged_checkpoint_is_named_and_left_out(learnt: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (learnt / "checkpoints" / "step-00000200" / "model.safetensors").write_bytes(b"")
-    assert [step for step, _ in workflow.over_training(learnt)] == [100, 300]
+    assert [step for step, _ in over_training(learnt)] == [100, 300]
     assert "step-00000200 is damaged and not used" in capsys.readouterr().err
     for path in (learnt / "checkpoints").rglob("model.safetensors"):
         path.write_bytes(b"")
     with pytest.raises(FolderError, match="are damaged"):
-        list(workflow.over_training(learnt))
+        list(over_training(learnt))
 
 
 def test_a_run_that_is_not_finished_has_the_languages_of_its_data(trained: Experiment, tmp_path: Path) -> None:
     shutil.copytree(trained.run, tmp_path / "run", ignore=shutil.ignore_patterns("model"))
-    steps = {step: model.model.representations()["token"] for step, model in workflow.over_training(tmp_path / "run")}
+    steps = {step: model.model.representations()["token"] for step, model in over_training(tmp_path / "run")}
     assert len(steps) > 1
     whole = load_model(trained.run / "model")
     assert any(torch.equal(tags, whole.model.representations()["token"]) for tags in steps.values())
@@ -89,4 +89,4 @@ def test_what_cannot_be_followed_is_one_line(learnt: Path, tmp_path: Path, capsy
 def test_checkpoints_of_another_model_are_refused(learnt: Path) -> None:
     save_checkpoint(learnt / "checkpoints", {"other": torch.zeros(2)}, {}, RunState(step=400), keep=9)
     with pytest.raises(FolderError, match="is not of the model that"):
-        list(workflow.over_training(learnt))
+        list(over_training(learnt))

@@ -20,7 +20,7 @@ from manyglot.training.log import Log, read_log
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
 from manyglot.vocabulary.subwords import PAD
-from manyglot.workflows import corpus as workflow
+from manyglot.workflows.train import new_model
 from tests.conftest import tiny_model
 
 CPU = torch.device("cpu")
@@ -79,7 +79,7 @@ def test_the_mfu_is_told_where_the_chip_is_known(
 
 def test_source_tokens_are_those_of_the_batch(trained: Experiment) -> None:
     dataset = Dataset(trained.data)
-    tags = workflow.new_model(trained, dataset).tags()
+    tags = new_model(trained, dataset).tags()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, trained.batches, tags, 1)
     for planned, _ in islice(loader.planned(Place()), 3):
         assert planned.num_source_tokens() == int((planned.load().source_BS != PAD).sum())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import manyglot
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
 from manyglot.config.experiment import Experiment
@@ -21,10 +22,10 @@ from manyglot.reports.forecast import print_forecast
 from manyglot.training import loop, memory, trial
 from manyglot.training.memory import available_memory, check_memory
 from manyglot.vocabulary.subwords import PAD
-from manyglot.workflows import corpus as workflow
+from manyglot.workflows.train import forecast, new_model
 from tests.conftest import tiny_experiment
 
-BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]
+BOTH: list[Callable[[Experiment], object]] = [forecast, manyglot.train]
 ALONE = DistributedContext(torch.device("cpu"))
 
 
@@ -32,7 +33,7 @@ ALONE = DistributedContext(torch.device("cpu"))
 def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.setattr(trial, "MOST", 1)
     experiment = tiny_experiment(tmp_path, batches={"max_tokens": 2000})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -40,20 +41,20 @@ def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch:
     monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
     message = r"A step needs at least \S+ MB of memory, and 200 kB is available\. Lower batches\.max_tokens and"
     with pytest.raises(SettingsError, match=message):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(SettingsError, match=r"1 kB is available\. The model alone is too large"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
 
 
 def test_a_run_for_a_larger_machine_can_be_planned(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All but what a trial would show, which is not made."""
-    whole = workflow.forecast(experiment)
+    whole = forecast(experiment)
     monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
-    found = workflow.forecast(experiment)
+    found = forecast(experiment)
     assert found.trial is None
     assert found.beginning.state == "refused"
     assert found.beginning.reason.startswith("A step needs at least")
@@ -82,7 +83,7 @@ def test_what_fits_or_is_not_known_is_not_refused(
 def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed: DistributedContext = ALONE) -> int:
     """The fewest bytes with which a training is not refused."""
     dataset = Dataset(experiment.data)
-    model = workflow.new_model(experiment, dataset)
+    model = new_model(experiment, dataset)
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), experiment.seed)
 
     def fits(available: int) -> bool:
@@ -97,7 +98,7 @@ def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed:
 
 
 def weights_of(experiment: Experiment) -> int:
-    return sum(parameter.nbytes for parameter in workflow.new_model(experiment, Dataset(experiment.data)).parameters())
+    return sum(parameter.nbytes for parameter in new_model(experiment, Dataset(experiment.data)).parameters())
 
 
 def with_training(experiment: Experiment, **changes: object) -> Experiment:
@@ -143,7 +144,7 @@ def test_the_size_of_a_batch_is_known_before_it_is_loaded(side: str, experiment:
     changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300}}
     experiment = tiny_experiment(experiment.run.parent, **changes)
     dataset = Dataset(experiment.data)
-    tags = workflow.new_model(experiment, dataset).tags()
+    tags = new_model(experiment, dataset).tags()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     for planned, _ in islice(loader.planned(Place()), 5):
         batch = planned.load()
@@ -183,7 +184,7 @@ def test_other_errors_are_left_alone(experiment: Experiment, monkeypatch: pytest
 
     monkeypatch.setattr(trial, "accumulate", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
-        workflow.forecast(experiment)
+        forecast(experiment)
 
 
 def write(root: Path, files: dict[str, str]) -> None:

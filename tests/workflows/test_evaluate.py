@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.sources import make_zero_shot_tests
 from manyglot.decoding import native
@@ -21,7 +22,6 @@ from manyglot.evaluation import translate
 from manyglot.probing.representations import read_representations
 from manyglot.reports.language_places import pairs_of
 from manyglot.reports.page import read_run
-from manyglot.workflows import corpus as workflow
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli
@@ -41,7 +41,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def whole(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("whole") / "scores"
-    workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
+    manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
     return output
 
 
@@ -76,9 +76,9 @@ def test_an_interrupted_evaluation_goes_on(
     monkeypatch.setattr(Translator, "translate", counted)
     model, output = trained.run / "model", tmp_path / "scores"
     with pytest.raises(KeyboardInterrupt):
-        workflow.evaluate(model, trained.data, zero_shot=True, output=output)
+        manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
     assert not output.exists(), "nothing half-written looks whole"
-    workflow.evaluate(model, trained.data, zero_shot=True, output=output)
+    manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
     assert "2 of 6 directions are translated already." in capsys.readouterr().err
     assert len(calls) == 3 + 4
     check_same(output, whole)
@@ -102,8 +102,8 @@ def test_translations_of_other_settings_are_not_used(
     with monkeypatch.context() as broken:
         broken.setattr("manyglot.workflows.evaluate.judge", fail)
         with pytest.raises(KeyboardInterrupt):
-            workflow.evaluate(model, trained.data, output=output)
-    workflow.evaluate(model, trained.data, output=output, **other)
+            manyglot.evaluate(model, trained.data, output=output)
+    manyglot.evaluate(model, trained.data, output=output, **other)
     assert "translated already" not in capsys.readouterr().err
     results = json.loads((output / "results.json").read_text("utf-8"))
     assert results["settings"]["decoding"]["beam"] == (1 if "overrides" in other else 2)
@@ -140,12 +140,12 @@ def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_pa
 def test_processes_need_a_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ManyglotError, match="Give --output"):
-        workflow.evaluate(trained.run / "model", trained.data)
+        manyglot.evaluate(trained.run / "model", trained.data)
 
 
 def test_joined_rows_are_other_test_text(trained: Experiment, whole: Path, tmp_path: Path) -> None:
     make_zero_shot_tests(trained.corpus, tmp_path / "joined", supervised=True)
-    workflow.evaluate(
+    manyglot.evaluate(
         trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test=tmp_path / "joined"
     )
     ours, theirs = (read_run("x", folder) for folder in (tmp_path / "scores", whole))

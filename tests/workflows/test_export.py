@@ -9,12 +9,11 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import load_model
-from manyglot.workflows import corpus as workflow
 
 
 def test_a_model_in_half_the_size_is_a_model(trained: Experiment, tmp_path: Path) -> None:
     model, small = trained.run / "model", tmp_path / "small"
-    assert workflow.export(model, small, to="manyglot") == [small]
+    assert manyglot.export(model, small, to="manyglot") == [small]
     sizes = [(folder / "model.safetensors").stat().st_size for folder in (model, small)]
     assert sizes[1] < 0.6 * sizes[0]
     before, after = (load_model(folder) for folder in (model, small))
@@ -29,6 +28,6 @@ def test_a_model_in_half_the_size_is_a_model(trained: Experiment, tmp_path: Path
 def test_what_is_not_for_a_model_folder_is_refused(trained: Experiment, tmp_path: Path) -> None:
     model = trained.run / "model"
     with pytest.raises(ManyglotError, match="--target: a model folder has all languages"):
-        workflow.export(model, tmp_path / "x", ["qab"], to="manyglot")
+        manyglot.export(model, tmp_path / "x", ["qab"], to="manyglot")
     with pytest.raises(ManyglotError, match="written in bfloat16, not int8"):
-        workflow.export(model, tmp_path / "x", to="manyglot", quantization="int8")
+        manyglot.export(model, tmp_path / "x", to="manyglot", quantization="int8")

@@ -85,11 +85,17 @@ def zero_shot(
     Pairs test sentences of any two languages whose English side is the same, and counts those that training has seen.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.corpus.sources import make_zero_shot_tests
     from manyglot.reports.corpora import print_zero_shot
+    from manyglot.workflows import corpus as workflow
 
-    settings = read_experiment(config, overrides).corpus
-    facts = make_zero_shot_tests(settings, output, drop_leaked, distinct, max_sentences, supervised)
+    facts = workflow.zero_shot(
+        read_experiment(config, overrides),
+        output,
+        drop_leaked=drop_leaked,
+        distinct=distinct,
+        max_sentences=max_sentences,
+        supervised=supervised,
+    )
     if as_json:
         return print_json({"folder": str(output), "sets": [each.as_json() for each in facts]})
     print_zero_shot(facts)
@@ -106,10 +112,10 @@ def translations(
     How many unique English sentences of the training text have how many translations in other languages, and the mean.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.corpus.sources import translations_of
     from manyglot.reports.translations import translations_line, translations_svg
+    from manyglot.workflows import corpus as workflow
 
-    found = {str(path): translations_of(read_experiment(path).corpus) for path in configs}
+    found = {str(path): workflow.translations(read_experiment(path)) for path in configs}
     if output is not None:
         output.write_text(translations_svg(found), encoding="utf-8")
     if as_json:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from manyglot.cli.options import AsJson, print_json
 from manyglot.errors import SettingsError, suggest
 from manyglot.progress import say
-
-if TYPE_CHECKING:
-    from manyglot.probing.probe import ProbeSettings
-    from manyglot.probing.representations import Representation
-    from manyglot.probing.uriel import Uriel
 
 COLOURED_BY = ("family", "script")
 
@@ -49,51 +44,47 @@ def probe(
     over_training: Annotated[
         bool, typer.Option("--over-training", help="Follow runs through their checkpoints.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask what a model has learnt of its languages.
 
     Predicts their typological features (URIEL: syntax, phonology, inventory of sounds) from those of the languages
     whose representations in the model are nearest, beside what is told without a model.
     """
-    from manyglot.probing.language_map import correlations
     from manyglot.probing.neighbours import Vote
-    from manyglot.probing.probe import ProbeSettings, probe_all
-    from manyglot.probing.representations import read_models
-    from manyglot.probing.uriel import read_uriel
-    from manyglot.reports.language_map import draw_map, mantel_text
-    from manyglot.reports.probing import check_picture, draw_probing, left_out_text, probing_text
+    from manyglot.probing.probe import ProbeSettings
+    from manyglot.reports.language_map import mantel_text
+    from manyglot.reports.over_training import over_training_text
+    from manyglot.reports.probing import filled_text, probing_text
+    from manyglot.workflows import probe as workflow
 
     if vote not in list(Vote):
         raise SettingsError(f"--vote: '{vote}' is not a vote. {suggest(vote, list(Vote))}")
     settings = ProbeSettings(read_numbers(neighbours), Vote(vote), random, permutations, seed)
     if colour not in COLOURED_BY:
         raise SettingsError(f"--colour: '{colour}' is not known. {suggest(colour, COLOURED_BY)}")
-    for picture in filter(None, (output, language_map)):
-        check_picture(picture)
-    database = read_uriel(uriel)
     if over_training:
         if fill is not None or language_map is not None:
             raise SettingsError("--over-training follows whole runs. Leave out --fill and --map.")
-        return _follow(database, models, representation, settings, output, as_json)
-    representations = read_models(models, representation)
+        moments, left_out = workflow.probe_over_training(models, representation, settings, uriel=uriel, output=output)
+        if as_json:
+            return print_json({"left_out": left_out, "results": [moment.as_json() for moment in moments]})
+        print(over_training_text(moments), end="")
+        return _say_left_out(left_out)
     if fill is not None:
-        return _fill(database, representations, fill, settings.neighbours, as_json)
-    if language_map is not None:
-        draw_map(database, _only(representations, "--map"), colour, language_map)
-    results, left_out = probe_all(database, representations, settings)
-    if output is not None:
-        draw_probing(results, settings, output)
-    found = [correlations(database, each, permutations, seed) for each in representations]
+        features = workflow.fill(models, fill, representation, settings, uriel=uriel)
+        if as_json:
+            return print_json(features.as_json())
+        used = features.representation
+        return print(filled_text(features.language, f"{used.model} ({used.method})", features.filled), end="")
+    probing = workflow.probe(
+        models, representation, settings, uriel=uriel, output=output, language_map=language_map, colour=colour
+    )
     if as_json:
-        probed = [
-            result.as_json() | {"mantel": [each.as_json() for each in mantels]}
-            for result, mantels in zip(results, found, strict=True)
-        ]
-        return _print_json({"left_out": left_out, "results": probed})
-    print(probing_text(results, settings), mantel_text(representations, found), sep="\n", end="")
-    if left_out:
-        say(left_out_text(left_out))
+        return print_json(probing.as_json())
+    mantels = mantel_text(probing.representations, probing.mantels)
+    print(probing_text(probing.results, settings), mantels, sep="\n", end="")
+    _say_left_out(probing.left_out)
 
 
 def read_numbers(text: str) -> tuple[int, ...]:
@@ -104,59 +95,8 @@ def read_numbers(text: str) -> tuple[int, ...]:
         raise SettingsError(f"--neighbours: '{text}' is not a list of numbers such as 1,3,5.") from None
 
 
-def _follow(
-    database: Uriel,
-    runs: Sequence[str],
-    method: str | None,
-    settings: ProbeSettings,
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    """Print what the checkpoints of runs have learnt, step by step."""
-    from manyglot.probing.over_training import follow
-    from manyglot.probing.representations import named_folders, wanted_of
-    from manyglot.reports.over_training import draw_over_training, over_training_text
+def _say_left_out(left_out: Mapping[str, str]) -> None:
     from manyglot.reports.probing import left_out_text
-    from manyglot.workflows import corpus as workflow
 
-    folders = named_folders(runs).items()
-    steps = (
-        (step, wanted_of(model, name, method)) for name, run in folders for step, model in workflow.over_training(run)
-    )
-    moments, left_out = follow(database, steps, settings)
-    if output is not None:
-        draw_over_training(moments, output)
-    if as_json:
-        return _print_json({"left_out": left_out, "results": [moment.as_json() for moment in moments]})
-    print(over_training_text(moments), end="")
     if left_out:
         say(left_out_text(left_out))
-
-
-def _fill(
-    database: Uriel, representations: Sequence[Representation], language: str, neighbours: Sequence[int], as_json: bool
-) -> None:
-    """Print the predicted features by a representation of a model."""
-    from manyglot.probing.fill import fill
-    from manyglot.reports.probing import filled_text
-
-    first = _only(representations, "--fill")
-    code, filled = fill(database, first, language, neighbours)
-    if as_json:
-        return _print_json({"language": code, "method": first.method, "filled": [each.as_json() for each in filled]})
-    print(filled_text(code, f"{first.model} ({first.method})", filled), end="")
-
-
-def _only(representations: Sequence[Representation], option: str) -> Representation:
-    """The representation of the only model; of several the first, and how to have another is said."""
-    first = representations[0]
-    if any(each.model != first.model for each in representations):
-        raise SettingsError(f"{option} takes one model. Give one.")
-    if len(representations) > 1:
-        others = ", ".join(each.method for each in representations[1:])
-        say(f"{option} goes by {first.method}; --representation has it go by {others}.")
-    return first
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -13,6 +13,7 @@ import typer
 from manyglot.errors import SettingsError
 
 if TYPE_CHECKING:
+    from manyglot.decoding.loading import EngineName
     from manyglot.decoding.requests import Form
 
 
@@ -70,7 +71,7 @@ def translate(
     """
     from manyglot.decoding.job import Job
     from manyglot.decoding.requests import LIMIT, read_columns
-    from manyglot.workflows.translate import translate as run_job
+    from manyglot.workflows import translate as workflow
 
     if as_json and output_form not in (None, "jsonl"):
         raise SettingsError(f"--json is --output-format jsonl, and {output_form} is asked for too. Give one of them.")
@@ -96,8 +97,14 @@ def translate(
     }
     decoding = {key: value for key, value in asked.items() if value is not None}
     with _until_the_reader_has_enough():
-        outcome = run_job(
-            model, job, decoding=decoding, device=device, engine=engine, check_language=check_language, data=data
+        outcome = workflow.translate(
+            model,
+            job,
+            decoding=decoding,
+            device=device,
+            engine=cast("EngineName", engine),
+            check_language=check_language,
+            data=data,
         )
     if outcome.num_problems:
         raise typer.Exit(1)

@@ -18,6 +18,7 @@ from manyglot.corpus.sources import CorpusSettings
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.evaluation.evaluate import EvaluationSettings
 from manyglot.evaluation.sample import ValidationSettings
+from manyglot.files import StrPath
 from manyglot.model.guidance import GuidanceList, check_tells_target
 from manyglot.model.guidance.token import TokenSettings
 from manyglot.model.layers import ModelSettings
@@ -65,9 +66,9 @@ class Experiment(Settings):
         return self.model_dump(mode="json")
 
 
-def read_experiment(path: Path, overrides: Iterable[str] = ()) -> Experiment:
+def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
     """Read a YAML file, apply `key=value` overrides to it, and check everything."""
-    values = read_yaml(path)
+    values = read_yaml(Path(path))
     for override in overrides:
         apply_override(values, override)
     return parse(Experiment, values)

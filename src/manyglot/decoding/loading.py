@@ -1,20 +1,21 @@
-"""Opening whatever translates: a model folder of ours with the native engine, an export with its own."""
+"""Loading a translator: a model folder with the native engine, an export with CTranslate2."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
 from manyglot.decoding.ctranslate2.manifest import is_export
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, suggest
-from manyglot.model.folding import FoldingError, fold, serves_all_languages
-from manyglot.model.transformer import Transformer
+from manyglot.langid.identifier import identify_with
+from manyglot.langid.loading import load_identifier
+from manyglot.model.folding import fold_if_possible
 
-ENGINES = ("auto", "native", "ctranslate2")
+EngineName = Literal["auto", "native", "ctranslate2"]
 DRAWING = "an export does not draw words at random. Use the model folder."
 WITHOUT_EFFECT = {
     "precision": "an export computes in the type it was written in. Export with another --quantization instead.",
@@ -34,24 +35,29 @@ class ExportTranslator(Translator):
         return super().with_settings(**changes)
 
 
-def open_translator(folder: str | os.PathLike[str], device: str = "auto", engine: str = "auto") -> Translator:
-    """Open a model folder or an export; by its manifest it is told which, unless an engine is asked for."""
+def load(
+    folder: str | os.PathLike[str],
+    device: str = "auto",
+    engine: EngineName = "auto",
+    check_language: bool = False,
+) -> Translator:
+    """Load a translator from a model folder or from an export for CTranslate2.
+
+    With `check_language`, py3langid identifies every output. One in a wrong language is replaced by an alternative
+    in the target language, or marked if there is none.
+    """
     folder = Path(folder)
-    if engine not in ENGINES:
-        raise SettingsError(f"engine: '{engine}' is not known. {suggest(engine, ENGINES)}")
+    if engine not in get_args(EngineName):
+        raise SettingsError(f"engine: '{engine}' is not known. {suggest(engine, get_args(EngineName))}")
     if engine == "native" and is_export(folder):
         raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder that it was made from.")
     if engine == "ctranslate2" or (engine == "auto" and is_export(folder)):
         exported = ExportedEngine.load(folder, device)
-        return ExportTranslator(exported, exported.vocabulary, exported.targets)
-    return Translator.load(folder, device, fold_if_possible)
-
-
-def fold_if_possible(model: Transformer, language: int) -> Transformer | None:
-    """A plain model for one target language, where that saves anything; tags stay with who puts them in."""
-    if serves_all_languages(model):
-        return None
-    try:
-        return fold(model, language, tagged=True)
-    except FoldingError:
-        return None
+        translator: Translator = ExportTranslator(exported, exported.vocabulary, exported.targets)
+    else:
+        translator = Translator.load(folder, device, fold_if_possible)
+    if not check_language:
+        return translator
+    return translator.with_check(
+        identify_with(load_identifier("py3langid", translator.engine.languages, merge_variants=False))
+    )

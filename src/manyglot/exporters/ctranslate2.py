@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from manyglot.config.settings import parse
 from manyglot.corpus.languages import name_of
 from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import FILES, Manifest, TagNames, digest
-from manyglot.errors import LanguageError, ManyglotError, SettingsError, suggest
+from manyglot.errors import LanguageError, SettingsError, suggest
 from manyglot.files import written_whole
 from manyglot.model.attention import Attention
 from manyglot.model.folder import TrainedModel
@@ -33,17 +34,6 @@ from manyglot.vocabulary.vocabulary import Tags, Vocabulary
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
 POSITIONS = 4096
 """Length of the table of positions. CTranslate2 counts its own from 1, so ours go with the weights."""
-
-
-def import_ctranslate2() -> Any:
-    """The library, which not everybody has installed."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise ManyglotError(
-            "To export a model or to use an exported one, install ctranslate2: pip install 'manyglot[ctranslate2]'."
-        ) from None
-    return ctranslate2
 
 
 def export(

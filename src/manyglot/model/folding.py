@@ -72,6 +72,16 @@ def fold(model: Transformer, language: int, *, tagged: bool = False) -> Transfor
     return plain.to(model.embedding.weight.dtype).train(model.training)
 
 
+def fold_if_possible(model: Transformer, language: int) -> Transformer | None:
+    """Fold the guidance of one target language where that saves work; else None. Sequences keep their tags."""
+    if serves_all_languages(model):
+        return None
+    try:
+        return fold(model, language, tagged=True)
+    except FoldingError:
+        return None
+
+
 def _check_foldable(model: Transformer, language: int, tagged: bool) -> None:
     for name, method in model.guidance.items():
         if method.tag(language) != Tags() and not tagged:

@@ -1,4 +1,4 @@
-"""Evaluation from end to end: a model folder and prepared data become scores, sentences and a report."""
+"""`manyglot evaluate`: translate the test split, score it and write a report."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import distributed_context, num_processes
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.evaluation.common import common_part
-from manyglot.evaluation.comparison import folders_of, name_runs
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, choose, identifier_of, judge
 from manyglot.evaluation.kept import Kept, digest
 from manyglot.evaluation.translate import Chosen, translate_chosen
-from manyglot.files import checksum, continued, is_empty, unfinished_of
+from manyglot.files import StrPath, checksum, continued, is_empty, optional_path, unfinished_of
 from manyglot.langid.identifier import Identifier
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.probing.representations import representations_of
@@ -36,7 +34,7 @@ from manyglot.progress import say
 from manyglot.reports.history import History
 from manyglot.reports.language_places import pairs_of
 from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import part_of, read_run, run_of, write_page
+from manyglot.reports.page import run_of, write_page
 from manyglot.training.log import read_log
 
 _Judged = tuple[Evaluation, Mapping[str, Any]]
@@ -48,12 +46,12 @@ MOST_POINTS = 200
 
 
 def evaluate(
-    model_folder: Path,
-    data: Path,
+    model_folder: StrPath,
+    data: StrPath,
     zero_shot: bool = False,
-    output: Path | None = None,
+    output: StrPath | None = None,
     overrides: Iterable[str] = (),
-    test: Path | None = None,
+    test: StrPath | None = None,
 ) -> Evaluation:
     """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
 
@@ -62,10 +60,12 @@ def evaluate(
     translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
     change those of `decoding` and `evaluation`.
     """
+    model_folder, data, test = Path(model_folder), Path(data), optional_path(test)
     if output is None:
         if num_processes() > 1:
             raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
         return evaluate_model(model_folder, data, zero_shot, overrides, test)[0]
+    output = Path(output)
     if output.exists() and not is_empty(output):
         raise FolderError(f"{output} exists. Choose another folder, or delete it.")
     with distributed_context("auto") as distributed:
@@ -159,19 +159,6 @@ def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mappin
     (folder / "matrix.svg").write_text(matrix_svg(evaluation), encoding="utf-8")
     write_page(folder / "report.html", [run_of(name, evaluation, about)])
     return folder / "report.html"
-
-
-def report(runs: Sequence[str], output: Path, common: bool = False) -> None:
-    """Write the report of a run, beside others if there are any: `[NAME=]FOLDER` each, of `evaluate`'s output."""
-    given = list(dict.fromkeys(runs))
-    for text in given:
-        if len(folders_of(text)) > 1:
-            raise SettingsError(f"{text}: a report shows single runs. Give each seed by itself.")
-    found = [read_run(name, folders_of(text)[0]) for text, name in name_runs(given).items()]
-    if common:
-        parts = common_part([run.evaluation for run in found])
-        found = [part_of(run, part) for run, part in zip(found, parts, strict=True)]
-    write_page(output, found)
 
 
 def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Training from end to end: a run is planned, trained, continued, summed up and drawn."""
+"""`manyglot train`: train a model, resume a run, or forecast what training would need (`--dry-run`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader
 from manyglot.batches.pairs import PairsIndex
-from manyglot.config.experiment import Experiment, read_experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.corpus.sources import open_corpus
@@ -24,11 +23,9 @@ from manyglot.evaluation.sample import DEV_SEED, translated_measures
 from manyglot.model.folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.reports.curves import draw_curves
-from manyglot.reports.history import History
 from manyglot.reports.summary import Summary
 from manyglot.training.alignment import answers_of, pairs_in_words
-from manyglot.training.checkpoint import RunState, load_best, read_weights, saved_steps
+from manyglot.training.checkpoint import RunState, load_best
 from manyglot.training.claim import check_run, check_writable, claimed_run
 from manyglot.training.forecast import Beginning, Course, Disk, Forecast
 from manyglot.training.log import read_log
@@ -203,66 +200,6 @@ def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
 
 
-def over_training(run: Path) -> Iterator[tuple[int, TrainedModel]]:
-    """The model of a run as it was at each step that has a checkpoint, the earliest first: the same one every time.
-
-    The run may still be going on; then its languages are those of its data.
-    """
-    if not run.exists():
-        raise FolderError(f"{run} does not exist. Give the folder of a run, that of `run` in its settings.")
-    steps = saved_steps(run / "checkpoints")
-    if not (run / "config.yaml").exists() or not steps:
-        inside = run.name == "model" and (run.parent / "checkpoints").is_dir()
-        hint = f"Did you mean {run.parent}?" if inside else "Give the folder of a run, that of `run` in its settings."
-        raise FolderError(f"{run} has no checkpoints. {hint}")
-    if len(steps) == 1:
-        raise FolderError(
-            f"{run} has one checkpoint only, of step {min(steps):,}. A training keeps as many as "
-            f"training.keep_checkpoints says; nothing can be followed through one."
-        )
-    trained, any_whole = _model_of(run), False
-    for step, path in steps.items():
-        if (weights := read_weights(path)) is None:
-            continue
-        any_whole = True
-        try:
-            trained.model.load_state_dict(weights)
-        except RuntimeError:
-            raise FolderError(f"The checkpoint {path} is not of the model that {run} describes.") from None
-        yield step, trained
-    if not any_whole:
-        raise FolderError(f"All checkpoints of {run} are damaged.")
-
-
-def _model_of(run: Path) -> TrainedModel:
-    """What a run trains: the model that it has made, or while there is none, one without training."""
-    if (run / "model").exists():
-        return load_model(run / "model")
-    experiment = read_experiment(run / "config.yaml")
-    dataset = Dataset(experiment.data)
-    model = new_model(experiment, dataset)
-    return TrainedModel(model, dataset.vocabulary, tuple(dataset.supervised), experiment.resolved())
-
-
 def summarize(run: Path) -> Summary | None:
     """How a training ended, by its log; None where there is none."""
     return Summary.of(read_log(run / "log.jsonl"))
-
-
-def plot(runs: Sequence[Path], output: Path, by_tokens: bool = False) -> None:
-    """Draw the curves of runs, over the steps or the target tokens they have seen."""
-    runs = list(dict.fromkeys(runs))
-    names = [run.resolve().name for run in runs]
-    names = names if len(set(names)) == len(runs) else [str(run) for run in runs]
-    draw_curves({name: _history(run, by_tokens) for name, run in zip(names, runs, strict=True)}, output)
-
-
-def _history(run: Path, by_tokens: bool) -> History:
-    log = run / "log.jsonl"
-    if not log.exists():
-        parent = f"Did you mean {run.parent}?" if (run.parent / log.name).exists() else "Give the folder of a run."
-        raise FolderError(f"{run} has no {log.name}. {parent}")
-    history = History(read_log(log), by_tokens)
-    if not history.training:
-        raise FolderError(f"{log} has no line of training yet; the first comes after training.log_every steps.")
-    return history

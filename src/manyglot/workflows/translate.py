@@ -1,4 +1,4 @@
-"""Translating from end to end: a model folder or an export is opened, and does a job of the command line."""
+"""`manyglot translate`: translate files or stdin with a model folder or an export."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from manyglot.batches.dataset import Dataset
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
 from manyglot.decoding.job import Job, Outcome
-from manyglot.decoding.loading import open_translator
+from manyglot.decoding.loading import EngineName, load
 from manyglot.errors import ManyglotError, SettingsError
+from manyglot.files import StrPath
 from manyglot.langid.identifier import Identify, identify_with
 from manyglot.langid.loading import load_identifier
 from manyglot.progress import say
 
 
 def translate(
-    model: Path,
+    model: StrPath,
     job: Job,
     *,
     decoding: Mapping[str, Any] | None = None,
     device: str = "auto",
-    engine: str = "auto",
+    engine: EngineName = "auto",
     check_language: bool = False,
-    data: Path | None = None,
+    data: StrPath | None = None,
 ) -> Outcome:
-    """Do a job of translating with a model folder or an export; `decoding` changes settings of the search.
+    """Run a translation job with a model folder or an export; `decoding` overrides decoding settings.
 
-    With `check_language`, the language of outputs is told by py3langid, or by the training text of prepared `data`.
+    With `check_language`, the outputs are identified by py3langid, or by profiles of the training text in `data`.
     """
     if data is not None and not check_language:
         raise SettingsError("--data is what --check-language tells languages by. Give both.")
-    translator = open_translator(model, device, engine).with_settings(**decoding or {})
+    translator = load(model, device, engine).with_settings(**decoding or {})
     if check_language:
         translator = translator.with_check(_identify(translator.engine.languages, data))
     outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
@@ -44,10 +45,10 @@ def translate(
     return outcome
 
 
-def _identify(languages: Languages, data: Path | None) -> Identify:
-    """What tells the languages of outputs."""
+def _identify(languages: Languages, data: StrPath | None) -> Identify:
+    """The identifier of the outputs."""
     if data is not None:
-        dataset = Dataset(data)
+        dataset = Dataset(Path(data))
         return identify_with(load_identifier("profile", dataset.languages, partial(dataset.sentences, Split.TRAIN)))
     try:
         return identify_with(load_identifier("py3langid", languages, merge_variants=False))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import MANIFEST, read_manifest
 from manyglot.decoding.ctranslate2.model import ExportedModel
 from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.errors import FolderError, LanguageError, ManyglotError
-from manyglot.exporters.ctranslate2 import import_ctranslate2
 from manyglot.progress import Bar
 from manyglot.vocabulary.subwords import Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary

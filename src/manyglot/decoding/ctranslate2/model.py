@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import Manifest, TagNames
 from manyglot.errors import FolderError, ManyglotError
-from manyglot.exporters.ctranslate2 import import_ctranslate2
 from manyglot.vocabulary.subwords import EOS, UNK
 
 NO_PENALTY = 1e-6
