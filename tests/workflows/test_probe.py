@@ -13,10 +13,10 @@ from manyglot.errors import FolderError
 from manyglot.model.folder import load_model
 from manyglot.training.checkpoint import RunState, save_checkpoint
 from manyglot.workflows.probe import over_training
-from tests.cli.test_probe import CODES, VALUES, Maker
-from tests.cli.test_probe import make as make
 from tests.commands import mistake, run
 from tests.probing.made_up import write_uriel
+from tests.probing.models import CODES, VALUES, Maker
+from tests.probing.models import make as make
 
 
 @pytest.fixture
