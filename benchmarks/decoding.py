@@ -37,8 +37,8 @@ from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native import NativeEngine
 from manyglot.devices import find_device
-from manyglot.export.fold import fold
 from manyglot.model.folder import load_model
+from manyglot.model.folding import fold
 from manyglot.model.guidance import read_method
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -109,8 +109,8 @@ def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: Dec
 
 def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
     """The same model through CTranslate2."""
-    from manyglot.export.ctranslate2 import export
-    from manyglot.export.engine import ExportedEngine
+    from manyglot.decoding.ctranslate2.engine import ExportedEngine
+    from manyglot.exporters.ctranslate2 import export
     from manyglot.model.folder import TrainedModel
 
     vocabulary, quantization = dataset.vocabulary, name.partition(":")[2]

@@ -26,7 +26,7 @@ from manyglot.corpus.languages import Direction, Languages
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.scores import Measure
 from manyglot.evaluation.scoring import Translated, score_directions
-from manyglot.evaluation.tools import TOOLS
+from manyglot.langid.tools import TOOLS
 
 T = TypeVar("T")
 

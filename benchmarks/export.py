@@ -23,12 +23,12 @@ from manyglot.batches.batch import tag_sources
 from manyglot.batches.dataset import Dataset
 from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.ctranslate2.engine import ExportedEngine
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.translator import Translator, trained_settings
 from manyglot.evaluation.scores import score
-from manyglot.export.ctranslate2 import export
-from manyglot.export.engine import ExportedEngine
+from manyglot.exporters.ctranslate2 import export
 from manyglot.model.folder import load_model
 from manyglot.model.transformer import Transformer
 

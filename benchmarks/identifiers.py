@@ -18,8 +18,8 @@ import torch
 
 from manyglot.corpus.languages import Languages, name_of
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import accuracy
-from manyglot.evaluation.tools import TOOLS, Told, Tool
+from manyglot.langid.identifier import Told, accuracy
+from manyglot.langid.tools import TOOLS, Tool
 
 UNKNOWN = "–"
 

@@ -12,6 +12,7 @@ import argparse
 import random
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,8 +22,10 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.decoding.off_target import OffTargetCounts
 from manyglot.decoding.translator import Translator
-from manyglot.evaluation.identify import Identifier, Py3Langid, identify_with, make_identifier
 from manyglot.evaluation.scores import score
+from manyglot.langid.identifier import Identifier, identify_with
+from manyglot.langid.loading import load_identifier
+from manyglot.langid.tools import Py3Langid
 from manyglot.model.folder import load_model
 
 Test = tuple[str, str, str]
@@ -65,7 +68,8 @@ def main() -> None:
     torch.set_num_threads(1)
     dataset, trained = Dataset(options.data), load_model(options.model).directions
     translator, tests = Translator.load(options.model, device="cpu"), drawn(dataset, trained, options.sentences)
-    profile, general = make_identifier("profile", dataset), Py3Langid(dataset.languages)
+    profile = load_identifier("profile", dataset.languages, partial(dataset.sentences, Split.TRAIN))
+    general = Py3Langid(dataset.languages)
     print("| check | off target | replaced | in the right language | BLEU | time |\n|---|---|---|---|---|---|")
     translator.translate([tests[0][0]], tests[0][2])  # the first call takes longer
     measure("none", translator, tests, profile)

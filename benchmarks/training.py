@@ -39,6 +39,7 @@ from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.batches.plan import BatchSettings
 from manyglot.corpus.rows import Split
 from manyglot.devices import autocast, find_device
+from manyglot.distributed import DistributedContext
 from manyglot.model import operations
 from manyglot.model.cost import training_operations
 from manyglot.model.guidance import read_method
@@ -46,7 +47,6 @@ from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
 from manyglot.training.alignment import AlignmentSettings
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
 from manyglot.training.loss_meter import LossMeter
 from manyglot.training.step import CudaGraphStep, make_step
@@ -107,12 +107,12 @@ class Ours:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
         alignment = AlignmentSettings() if name.endswith("_aligned") else None
         self.run = make_step(self.model, 0.1, device, options.precision, alignment)
-        self.step, self.losses, self.team = 0, LossMeter(Path()), Team(device)
+        self.step, self.losses, self.distributed = 0, LossMeter(Path()), DistributedContext(device)
 
     def update(self, batch: Planned) -> None:
         """One step."""
         self.step += 1
-        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.team)
+        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.distributed)
         self.losses.add(self.step, [batch], sums)
         keep = self.run.keeps_gradients
         step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
+from manyglot.config.settings import DocumentedField, Settings, documented_fields
 from manyglot.corpus.sources import CorpusSettings
 from manyglot.model.guidance import METHODS
-from manyglot.settings import DocumentedField, Settings, documented_fields
 
 PAGE = Path(__file__).with_name("settings.md")
 RESUMABLE = "may change on resume"

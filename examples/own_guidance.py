@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot import workflow
-from manyglot.config import read_experiment
-from manyglot.export.fold import fold
+import manyglot
 from manyglot.model import guidance
 from manyglot.model.folder import load_model
+from manyglot.model.folding import fold
 from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
 from manyglot.model.guidance.products import times
 
@@ -64,10 +63,10 @@ guidance.METHODS += (LowRank,)
 
 if __name__ == "__main__":
     overrides = ["guidance=[{method: low_rank, rank: 16}]", "run=runs/low_rank", *sys.argv[1:]]
-    experiment = read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides)
-    workflow.prepare(experiment)
-    model_folder = workflow.train(experiment)
-    for group, scores in workflow.evaluate(model_folder, experiment.data, zero_shot=True).averages().items():
+    experiment = manyglot.read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides)
+    manyglot.prepare(experiment)
+    model_folder = manyglot.train(experiment)
+    for group, scores in manyglot.evaluate(model_folder, experiment.data, zero_shot=True).averages().items():
         print(f"{group}: BLEU {scores['bleu']:.1f}, {scores['language_accuracy']:.0f}% in the right language")
     trained = load_model(model_folder)
     language = trained.vocabulary.languages.codes[-1]

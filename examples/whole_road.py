@@ -3,12 +3,11 @@
 import sys
 from pathlib import Path
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+import manyglot
 
-experiment = read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides=sys.argv[1:])
-workflow.prepare(experiment)
-model = workflow.train(experiment)
-evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
+experiment = manyglot.read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides=sys.argv[1:])
+manyglot.prepare(experiment)
+model = manyglot.train(experiment)
+evaluation = manyglot.evaluate(model, experiment.data, zero_shot=True)
 for group, scores in evaluation.averages().items():
     print(f"{group}: BLEU {scores['bleu']:.1f}, {scores['language_accuracy']:.0f}% in the right language")

@@ -17,16 +17,16 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
+from manyglot.config.settings import parse
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.packed import packed_forward
 from manyglot.model.packing import PackedBatch
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.settings import parse
 from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.loss import Loss, batch_loss
 
@@ -58,8 +58,8 @@ def tiny_experiment(folder: Path, **changes: object) -> Experiment:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """An experiment that has been prepared and trained for a few steps."""
     experiment = tiny_experiment(tmp_path_factory.mktemp("trained"))
-    workflow.prepare(experiment)
-    workflow.train(experiment)
+    manyglot.prepare(experiment)
+    manyglot.train(experiment)
     return experiment
 
 

@@ -1,15 +1,23 @@
-"""The shape of the project: imports point up the road, files stay small, the settings are documented."""
+"""The shape of the project: imports point up the road without cycles, and every command has its files."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import manyglot
+from manyglot.cli import app
+
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
+ROOT_FILES = {"__init__", "__main__", "errors", "progress", "devices", "distributed", "files"}
+HELPERS = {*ROOT_FILES - {"__main__"}, "config.settings", "config.yaml_file", "config.overrides"}
+"""Modules that every stage may import, and that know no stage. Of the root package a stage takes the version."""
 ROAD = (
+    "langid",
     "corpus",
     "vocabulary",
     "batches",
@@ -19,51 +27,119 @@ ROAD = (
     "evaluation",
     "probing",
     "reports",
-    "export",
+    "exporters",
+    "config.experiment",
+    "workflows",
+    "cli",
+    "__main__",
 )
-HELPERS = {"errors", "settings", "progress", "devices", "folders", "__init__"}
-COMMANDS = {"cli", "corpus_commands", "evaluation_commands", "translate_command", "probe_command", "options"}
-SEES_EVERYTHING = COMMANDS | {"config", "workflow", "learning", "translating", "evaluating", "__init__", "__main__"}
+LANGUAGE_FACTS = {"corpus.languages", "corpus.lookup", "corpus.scripts"}
+"""What langid takes from the corpus: codes, names and scripts. They import no other stage; cleaning uses langid."""
 NOT_BETWEEN = {
     ("decoding", "training"),
     ("evaluation", "training"),
     ("reports", "training"),
-    ("export", "training"),
+    ("exporters", "training"),
     ("probing", "training"),
 }
 
 
+def module_name(path: Path) -> str:
+    """The name of a file's module below manyglot; `__init__` for manyglot itself."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts if len(parts) == 1 or parts[-1] != "__init__" else parts[:-1])
+
+
+MODULES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
 def imported(path: Path) -> set[str]:
-    """The first part of every manyglot module that a file imports."""
+    """All manyglot modules that a file imports, also inside functions and for type checking only."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("manyglot"):
-            names = [node.module] if node.module != "manyglot" else [f"manyglot.{a.name}" for a in node.names]
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            origin = node.module or ""
+            names = [f"{origin}.{alias.name}" for alias in node.names]
+            names = [name if name.removeprefix("manyglot.") in MODULES else origin for name in names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names if alias.name.startswith("manyglot")]
+            names = [alias.name for alias in node.names]
         else:
             continue
-        found |= {(name or "").removeprefix("manyglot").lstrip(".").split(".")[0] or "__init__" for name in names}
-    return found
+        found |= {name for name in names if name.split(".")[0] == "manyglot"}
+    return {name.removeprefix("manyglot").lstrip(".") or "__init__" for name in found}
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_up_the_road(path: Path) -> None:
-    stage = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    uses = imported(path) - HELPERS
-    if stage in SEES_EVERYTHING:
+def stage_of(module: str) -> str:
+    """The stage of the road that a module belongs to."""
+    return module if module in HELPERS or module in ROAD else module.split(".")[0]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_up_the_road(module: str) -> None:
+    if module in ("__init__", "config"):  # the Python API, which imports on first use, and a docstring
         return
-    if stage in HELPERS:
-        assert not uses, f"{path.name} should know no stage"
+    uses = imported(MODULES[module]) - HELPERS
+    if module in HELPERS:
+        assert not uses, f"{module} should know no stage"
         return
+    stage = stage_of(module)
+    if stage == "langid":
+        uses -= LANGUAGE_FACTS
     later = set(ROAD[ROAD.index(stage) + 1 :])
-    assert not uses & later, f"{path.name} imports a later stage"
-    assert not uses & SEES_EVERYTHING, f"{path.name} imports what sees everything"
-    assert not {(stage, other) for other in uses} & NOT_BETWEEN
+    stages = {stage_of(each) for each in uses}
+    assert stages <= set(ROAD), f"{module} imports a module off the road"
+    assert not stages & later, f"{module} imports a later stage"
+    assert not {(stage, other) for other in stages} & NOT_BETWEEN
+
+
+def test_there_is_no_import_cycle() -> None:
+    modules = {name for name in MODULES if name != "__init__" and stage_of(name) != "cli"}
+    graph = {name: imported(MODULES[name]) & modules - {name} for name in modules}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_langid_needs_only_facts_about_languages() -> None:
+    for name in LANGUAGE_FACTS:
+        assert imported(MODULES[name]) <= LANGUAGE_FACTS | HELPERS
+
+
+def test_the_root_has_only_what_is_used_everywhere() -> None:
+    assert {path.stem for path in SOURCE.glob("*.py")} == ROOT_FILES
+
+
+def test_every_command_has_a_file_and_a_workflow_of_its_name() -> None:
+    commands = {str(each.name or each.callback.__name__) for each in app.registered_commands if each.callback}
+    groups = {str(each.name) for each in app.registered_groups}
+    files = {path.stem for path in (SOURCE / "cli").glob("*.py")} - {"__init__", "options", "hints"}
+    assert files == commands | groups
+    assert {path.stem for path in (SOURCE / "workflows").glob("*.py")} - {"__init__"} == files
+    for name in commands:
+        assert getattr(manyglot, name).__module__ == f"manyglot.workflows.{name}"
+        assert f"workflows.{name}" in imported(MODULES[f"cli.{name}"])
+
+
+def test_the_python_api_is_what_it_says() -> None:
+    for name in manyglot.__all__:
+        assert getattr(manyglot, name) is not None
+    assert set(manyglot.__all__) <= set(dir(manyglot))
+    with pytest.raises(AttributeError, match="no attribute 'trane'"):
+        _ = manyglot.trane
+
+
+def test_the_tests_mirror_the_source() -> None:
+    folders = {
+        path.parent.relative_to(SOURCE.parent.parent / "tests") for path in Path(__file__).parent.rglob("test_*.py")
+    }
+    packages = {path.parent.relative_to(SOURCE) for path in MODULES.values()}
+    assert folders - {Path("system")} <= packages
 
 
 def test_translating_loads_no_training() -> None:
-    assert not imported(SOURCE / "translating.py") & {"training", "reports", *SEES_EVERYTHING}
+    stages = {stage_of(each) for each in imported(SOURCE / "workflows" / "translate.py")}
+    assert not stages & {"training", "reports", "config.experiment", "workflows"}
 
 
 def test_guidance_imports_no_layer() -> None:

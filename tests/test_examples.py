@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+import manyglot
+from manyglot.config.experiment import read_experiment
 from manyglot.reports.page import write_page
 
 ROOT = Path(__file__).parent.parent
@@ -34,9 +34,9 @@ def phrasebook_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"data={folder}/data",
         f"run={folder}/run",
     ]
-    experiment = read_experiment(ROOT / "src" / "manyglot" / "demo.yaml", overrides)
-    workflow.prepare(experiment)
-    return workflow.train(experiment)
+    experiment = read_experiment(ROOT / "src" / "manyglot" / "workflows" / "demo.yaml", overrides)
+    manyglot.prepare(experiment)
+    return manyglot.train(experiment)
 
 
 def test_translate(phrasebook_model: Path) -> None:
@@ -83,10 +83,10 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "training.device=cpu",
     ]
     experiment = read_experiment(EXAMPLES / "own_text.yaml", small)
-    workflow.prepare(experiment)
-    model = workflow.train(experiment)
+    manyglot.prepare(experiment)
+    model = manyglot.train(experiment)
     assert model == Path("runs/mytext/model")
-    assert len(workflow.evaluate(model, experiment.data, zero_shot=True).directions) == 6
+    assert len(manyglot.evaluate(model, experiment.data, zero_shot=True).directions) == 6
 
 
 def test_the_readme_shows_the_examples_as_they_are() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+import manyglot
+from manyglot.config.experiment import read_experiment
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 FILES = sorted(path.relative_to(RECIPES) for folder in ("ted59", "opus100") for path in (RECIPES / folder).iterdir())
@@ -65,7 +65,7 @@ def test_it_is_the_paper_s_system(file: Path) -> None:
     dataset, (name, _, kind) = file.parent.name, file.stem.partition("_no_oversampling")
     deep, raw = kind == "_24_layers", "no_oversampling" in file.stem
     methods, *millions = SYSTEMS[name]
-    experiment, description = read_experiment(RECIPES / file), workflow.describe(RECIPES / file)
+    experiment, description = read_experiment(RECIPES / file), manyglot.describe(RECIPES / file)
     given = {each["method"]: each.get("sites", each.get("side")) for each in description["guidance"]}
     assert given == methods
     assert all(each.get("mode", "faithful") == "faithful" for each in description["guidance"])
@@ -100,7 +100,7 @@ def test_no_two_are_the_same() -> None:
 
 
 def test_mix60_lists_its_languages() -> None:
-    description = workflow.describe(RECIPES / "mix60" / "token_src.yaml")
+    description = manyglot.describe(RECIPES / "mix60" / "token_src.yaml")
     assert len(description["languages"]) == 60
     assert description["num_subwords"] == 32_000
 

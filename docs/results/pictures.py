@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from manyglot.evaluating import report
 from manyglot.reports.page import write_page
+from manyglot.workflows.evaluate import report
 
 WIDTH, TALLEST, MARGIN = 1080, 6000, 16
 """Pixels, as of a page of documentation; what is below and beside a figure is cut off but for the margin."""

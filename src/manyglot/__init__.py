@@ -4,36 +4,58 @@
 >>> model = manyglot.load("demo-run/run/model")            # doctest: +SKIP
 >>> model.translate(["Tuesday, March 5"], to="de")         # doctest: +SKIP
 ['Dienstag, 5. März']
+
+Every command has a function of the same name here. `read_experiment` reads the YAML file that `prepare` and `train`
+take.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Literal
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from manyglot.decoding.translator import Translator
+    from manyglot.config.experiment import read_experiment
+    from manyglot.decoding.loading import load
+    from manyglot.workflows.compare import compare
+    from manyglot.workflows.demo import demo
+    from manyglot.workflows.describe import describe
+    from manyglot.workflows.evaluate import evaluate
+    from manyglot.workflows.export import export
+    from manyglot.workflows.plot import plot
+    from manyglot.workflows.prepare import prepare
+    from manyglot.workflows.probe import probe
+    from manyglot.workflows.report import report
+    from manyglot.workflows.train import train
+    from manyglot.workflows.translate import translate
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = [
+    "__version__",
+    "compare",
+    "demo",
+    "describe",
+    "evaluate",
+    "export",
+    "load",
+    "plot",
+    "prepare",
+    "probe",
+    "read_experiment",
+    "report",
+    "train",
+    "translate",
+]
+_MODULES = {"load": "manyglot.decoding.loading", "read_experiment": "manyglot.config.experiment"}
+"""Where the functions are that are not workflows."""
 
 
-def load(
-    folder: str | os.PathLike[str],
-    device: str = "auto",
-    engine: Literal["auto", "native", "ctranslate2"] = "auto",
-    check_language: bool = False,
-) -> Translator:
-    """Load a model folder, or an export for CTranslate2, and return what translates with it.
+def __getattr__(name: str) -> Any:
+    """Import a function on first use, so that importing manyglot stays instant."""
+    if name not in __all__:
+        raise AttributeError(f"module 'manyglot' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES.get(name, f"manyglot.workflows.{name}")), name)
 
-    With `check_language`, py3langid looks at every output; one in a wrong language is replaced by an alternative in the
-    right one, or marked.
-    """
-    from manyglot.export.opening import open_translator  # here, so that importing manyglot stays instant
 
-    translator = open_translator(folder, device, engine)
-    if not check_language:
-        return translator
-    from manyglot.evaluation.identify import Py3Langid, identify_with
-
-    return translator.with_off_target_filter(identify_with(Py3Langid(translator.engine.languages)))
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

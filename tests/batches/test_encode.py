@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches import encode as encoding
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
@@ -71,7 +71,7 @@ def test_what_is_done_is_not_done_again(
 
 def test_an_interrupted_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while tokenising: the text and the subwords are used again, and the result is the uninterrupted one."""
-    whole = workflow.prepare(tiny_experiment(tmp_path / "whole"))
+    whole = manyglot.prepare(tiny_experiment(tmp_path / "whole"))
     experiment = tiny_experiment(tmp_path / "stopped")
     original = encoding.encode
 
@@ -82,12 +82,12 @@ def test_an_interrupted_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(encoding, "encode", stop_after_the_first)
     with pytest.raises(KeyboardInterrupt):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
     assert not experiment.data.exists()
     model = experiment.data.with_name("data.unfinished") / "subwords.model"
     before = model.stat().st_mtime_ns
     monkeypatch.setattr(encoding, "encode", original)
-    again = workflow.prepare(experiment)
+    again = manyglot.prepare(experiment)
     assert (experiment.data / "subwords.model").stat().st_mtime_ns == before
     assert not model.parent.exists()
     for split in (Split.TRAIN, Split.DEV):
@@ -100,6 +100,6 @@ def test_the_rest_of_another_preparation_is_cleared_away(tmp_path: Path, monkeyp
     original = encoding.encode
     monkeypatch.setattr(encoding, "encode", lambda chunk: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        workflow.prepare(tiny_experiment(tmp_path, vocabulary={"size": 100}))
+        manyglot.prepare(tiny_experiment(tmp_path, vocabulary={"size": 100}))
     monkeypatch.setattr(encoding, "encode", original)
-    assert len(workflow.prepare(tiny_experiment(tmp_path)).vocabulary.subwords) == 120
+    assert len(manyglot.prepare(tiny_experiment(tmp_path)).vocabulary.subwords) == 120

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.pairs import PairsIndex
 from manyglot.batches.prepare import every_nth
@@ -37,31 +37,31 @@ def test_the_dataset_holds_what_the_corpus_has(dataset: Dataset) -> None:
 
 def test_preparing_again_uses_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = tiny_experiment(tmp_path)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     before = {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")}
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     assert "already prepared" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")} == before
 
 
 def test_other_settings_or_other_text_are_not_taken_for_the_same(tmp_path: Path) -> None:
-    workflow.prepare(tiny_experiment(tmp_path))
+    manyglot.prepare(tiny_experiment(tmp_path))
     with pytest.raises(FolderError, match=r"prepared from something else \(vocabulary changed\)"):
-        workflow.prepare(tiny_experiment(tmp_path, vocabulary={"size": 130}))
+        manyglot.prepare(tiny_experiment(tmp_path, vocabulary={"size": 130}))
     with pytest.raises(FolderError, match=r"\(corpus changed\)"):
-        workflow.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
+        manyglot.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
 
 
 def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
     text = write_text(tmp_path / "text", train_en=lines, train_de=lines)
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     write_text(text, train_de=lines.upper() + "\n")
     with pytest.raises(FolderError, match=r"\(text changed\)"):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
     capsys.readouterr()
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert "The text has changed since" in capsys.readouterr().err
 
 
@@ -70,25 +70,25 @@ def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     experiment.data.mkdir()
     (experiment.data / "thesis.txt").write_text("years of work")
     with pytest.raises(FolderError, match="holds something else"):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
     assert (experiment.data / "thesis.txt").read_text() == "years of work"
 
 
 def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     experiment.data.mkdir()
-    assert workflow.prepare(experiment).folder == experiment.data
+    assert manyglot.prepare(experiment).folder == experiment.data
 
 
 def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
     text = write_text(tmp_path / "text", train_en="a b\nc\n", train_de="x\n")  # misaligned: fails while reading
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
     with pytest.raises(CorpusError):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
     assert not experiment.data.exists()
     write_text(text, train_de="x\ny z\n")
     with pytest.raises(Exception, match=r"vocabulary\.size"):  # so little text has no 64 subwords
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
     assert not experiment.data.exists()
 
 
@@ -98,7 +98,7 @@ def test_long_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
     experiment = tiny_experiment(
         tmp_path, corpus={"kind": "multiway", "path": text}, cleaning={"max_subwords": 50}, **MULTIWAY
     )
-    dataset = workflow.prepare(experiment)
+    dataset = manyglot.prepare(experiment)
     assert dataset.card["dropped"]["train"] == {"de": {"too_long": 1}}
     assert PairsIndex(dataset.store(Split.TRAIN)).size(dataset.supervised[0]) == 49
 
@@ -108,28 +108,28 @@ def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:
     text = write_text(tmp_path / "text", train_en=lines, train_de=lines, train_fr="\n" * 50)
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
     with pytest.raises(CorpusError, match="no training text for en→fr"):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
 
 
 def test_empty_training_files_are_refused(tmp_path: Path) -> None:
     text = write_text(tmp_path / "text", train_en="", train_de="")
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
     with pytest.raises(CorpusError, match="no training text"):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     experiment = tiny_experiment(tmp_path, data=tmp_path / "file" / "data")
     with pytest.raises(FolderError, match=r"Cannot write .*data: Not a directory"):
-        workflow.prepare(experiment)
+        manyglot.prepare(experiment)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_permission(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     with pytest.raises(FolderError, match="Permission denied"):
-        workflow.prepare(tiny_experiment(tmp_path, data=tmp_path / "locked" / "data"))
+        manyglot.prepare(tiny_experiment(tmp_path, data=tmp_path / "locked" / "data"))
 
 
 def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
         test_en=lines[5] + "\n",
         test_de="nothing\n",
     )
-    dataset = workflow.prepare(
+    dataset = manyglot.prepare(
         tiny_experiment(
             tmp_path,
             corpus={"kind": "multiway", "path": text},
@@ -172,7 +172,7 @@ def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
 
 def test_the_directions_of_the_training_are_those_of_the_settings(tmp_path: Path) -> None:
     corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "directions": ["qab>qac"]}
-    dataset = workflow.prepare(tiny_experiment(tmp_path, corpus=corpus))
+    dataset = manyglot.prepare(tiny_experiment(tmp_path, corpus=corpus))
     assert [str(direction) for direction in dataset.supervised] == ["qab→qac"]
 
 
@@ -185,10 +185,10 @@ def test_the_card_says_how_the_vocabulary_fits_each_language(dataset: Dataset) -
 
 
 def test_subwords_are_learnt_from_a_sample_or_brought(tmp_path: Path) -> None:
-    sampled = workflow.prepare(tiny_experiment(tmp_path / "sampled", vocabulary={"size": 100, "sample": 60}))
+    sampled = manyglot.prepare(tiny_experiment(tmp_path / "sampled", vocabulary={"size": 100, "sample": 60}))
     assert len(sampled.vocabulary.subwords) == 100
     model = sampled.folder / "subwords.model"
-    brought = workflow.prepare(tiny_experiment(tmp_path / "brought", vocabulary={"model": model}))
+    brought = manyglot.prepare(tiny_experiment(tmp_path / "brought", vocabulary={"model": model}))
     assert brought.vocabulary.subwords.serialized == sampled.vocabulary.subwords.serialized
 
 

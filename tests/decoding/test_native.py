@@ -12,7 +12,7 @@ from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native import NativeEngine
 from manyglot.decoding.slots import SlotSearch
 from manyglot.errors import ManyglotError
-from manyglot.export.fold import fold
+from manyglot.model.folding import fold
 from manyglot.model.guidance import read_method
 from manyglot.model.transformer import Transformer
 from tests.conftest import tiny_model

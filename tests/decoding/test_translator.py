@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import manyglot
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
 from manyglot.decoding.engine import LINES_AT_ONCE
 from manyglot.decoding.translation import Translation

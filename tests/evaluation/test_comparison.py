@@ -11,9 +11,9 @@ from manyglot.errors import ManyglotError
 from manyglot.evaluation.common import common_part
 from manyglot.evaluation.comparison import System, Value, compare, read_systems, win_rate
 from manyglot.evaluation.evaluate import EvaluationSettings
-from manyglot.evaluation.identify import Profile
 from manyglot.evaluation.results import Evaluation, count_languages
 from manyglot.evaluation.scoring import Translated, score_directions
+from manyglot.langid.profile import Profile
 
 ROWS = [
     {

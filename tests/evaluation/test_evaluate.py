@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.corpus.textfiles import write_aligned
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, Evaluator, select_sentences
-from manyglot.evaluation.identify import Profile
 from manyglot.evaluation.translate import translate_evaluation_set
+from manyglot.langid.profile import Profile
 
 ROWS = [
     {
@@ -103,24 +103,24 @@ def test_directions_without_text_are_left_out_by_name(capsys: pytest.CaptureFixt
 
 def test_results_are_written_with_a_report(trained: Experiment, tmp_path: Path) -> None:
     output = tmp_path / "results"
-    evaluation = workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
+    evaluation = manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
     saved = json.loads((output / "results.json").read_text("utf-8"))
     assert len(saved["directions"]) == len(evaluation.directions) == 6
     assert saved["averages"].keys() == {"from_pivot", "into_pivot", "supervised", "zero_shot"}
     assert (output / "report.html").exists()
     with pytest.raises(ManyglotError, match="exists"):
-        workflow.evaluate(trained.run / "model", trained.data, output=output)
+        manyglot.evaluate(trained.run / "model", trained.data, output=output)
 
 
 def test_only_supervised_directions_unless_asked(trained: Experiment) -> None:
-    evaluation = workflow.evaluate(
+    evaluation = manyglot.evaluate(
         trained.run / "model", trained.data, overrides=["decoding.beam=1", "evaluation.max_sentences=3"]
     )
     assert {d.zero_shot for d in evaluation.directions} == {False}
     assert {d.num_sentences for d in evaluation.directions} == {3}
     assert evaluation.settings["decoding"]["beam"] == 1, "the report tells how it was really judged"
     with pytest.raises(ManyglotError, match=r"decoding.bem is not a setting"):
-        workflow.evaluate(trained.run / "model", trained.data, overrides=["decoding.bem=1"])
+        manyglot.evaluate(trained.run / "model", trained.data, overrides=["decoding.bem=1"])
 
 
 def test_other_test_text_takes_the_place_of_the_split(
@@ -128,7 +128,7 @@ def test_other_test_text_takes_the_place_of_the_split(
 ) -> None:
     rows = Dataset(trained.data).rows(Split.TEST)[:3]
     write_aligned(tmp_path, "test", ["qaa", "qab"], rows)
-    evaluation = workflow.evaluate(trained.run / "model", trained.data, zero_shot=True, test=tmp_path)
+    evaluation = manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, test=tmp_path)
     assert {(d.source, d.target, d.num_sentences) for d in evaluation.directions} == {
         ("qaa", "qab", 3),
         ("qab", "qaa", 3),
@@ -136,15 +136,15 @@ def test_other_test_text_takes_the_place_of_the_split(
     assert "The test text has no qac." in capsys.readouterr().err
     (tmp_path / "test.qab").unlink()
     with pytest.raises(ManyglotError, match="should hold test text in two languages"):
-        workflow.evaluate(trained.run / "model", trained.data, test=tmp_path)
+        manyglot.evaluate(trained.run / "model", trained.data, test=tmp_path)
 
 
 def test_zero_shot_is_what_the_model_was_not_trained_on(trained: Experiment, tmp_path: Path) -> None:
     """Also when the data to be judged on was prepared around another pivot."""
     corpus = trained.corpus.model_copy(update={"pivot": "qab"})
     other = trained.model_copy(update={"data": tmp_path / "data", "corpus": corpus})
-    workflow.prepare(other)
-    evaluation = workflow.evaluate(trained.run / "model", other.data, zero_shot=True)
+    manyglot.prepare(other)
+    evaluation = manyglot.evaluate(trained.run / "model", other.data, zero_shot=True)
     unseen = {(d.source, d.target) for d in evaluation.directions if d.zero_shot}
     assert unseen == {("qab", "qac"), ("qac", "qab")}
 

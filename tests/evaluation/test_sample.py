@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import sample
-from manyglot.evaluation.identify import Profile
 from manyglot.evaluation.sample import (
     DevTranslations,
     ValidationSettings,
@@ -18,6 +17,7 @@ from manyglot.evaluation.sample import (
     draw,
     translated_measures,
 )
+from manyglot.langid.profile import Profile
 
 CODES = ("de", "en", "fr")
 WORDS = {"de": "der Hund sieht die Katze", "en": "the dog sees the cat", "fr": "le chien voit le chat"}
@@ -129,7 +129,7 @@ def test_languages_that_cannot_be_told_do_not_stop_a_run(
 ) -> None:
     assert "zero_shot_language_accuracy" not in measures(dataset, dataset.supervised, "py3langid")
     assert "is not measured. py3langid knows none of the languages" in capsys.readouterr().err
-    assert (workflow.train(trained) / "training.json").exists()
+    assert (manyglot.train(trained) / "training.json").exists()
 
 
 def test_languages_without_a_tokenizer_are_left_out(

@@ -6,9 +6,9 @@ import pytest
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Profile
 from manyglot.evaluation.scores import score
 from manyglot.evaluation.scoring import Scored, Translated, score_directions
+from manyglot.langid.profile import Profile
 
 ROWS = [
     {"de": f"Haus {n} steht am Fluss.", "en": f"House {n} is by the river.", "fr": f"La maison {n} est au bord."}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
 from manyglot.model.folder import load_model
 

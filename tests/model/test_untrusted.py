@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.model.folder import load_model

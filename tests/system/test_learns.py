@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import read_experiment
+import manyglot
+from manyglot.config.experiment import read_experiment
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "synthetic.yaml"
 SYSTEMS = {
@@ -45,9 +45,9 @@ DRIFTING = {"Token_src", "Token_tgt", "Token_tgt, clean", "LEE_4,5", "LEE_2,5", 
 def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{SYSTEMS[name]}]", "decoding.beam=2"]
     experiment = read_experiment(EXAMPLE, overrides)
-    workflow.prepare(experiment)
-    model = workflow.train(experiment)
-    evaluation = workflow.evaluate(model, experiment.data, zero_shot=True)
+    manyglot.prepare(experiment)
+    model = manyglot.train(experiment)
+    evaluation = manyglot.evaluate(model, experiment.data, zero_shot=True)
     averages = evaluation.averages()
     supervised, zero_shot = averages["supervised"], averages["zero_shot"]
     with capsys.disabled():

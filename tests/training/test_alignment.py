@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.unpadded import AlignedTargets
 from manyglot.errors import SettingsError
@@ -119,9 +119,9 @@ def test_an_encoder_that_knows_the_target_is_refused(methods: list[dict[str, obj
 
 def test_the_run_of_a_refused_training_is_not_begun(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path, training={"alignment": {}})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     with pytest.raises(SettingsError, match="and token tells it"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
@@ -129,9 +129,9 @@ def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
     """Before the run is begun; a pair alone has no loss, which would look perfect."""
     alignment = {"every": 1000}
     experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training={"alignment": alignment})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     with pytest.raises(SettingsError, match=r"every: one of 1000 .* a batch has about \d+, but .* raise batches.max_"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
@@ -144,8 +144,8 @@ def test_training_aligns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         experiment = tiny_experiment(
             tmp_path, guidance=[{"method": "adapter"}], training=training, run=tmp_path / f"{weight}"
         )
-        workflow.prepare(experiment)
-        workflow.train(experiment)
+        manyglot.prepare(experiment)
+        manyglot.train(experiment)
         aligned = [line["alignment"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
         assert len(aligned) == 3
         ends.append(aligned[-1])

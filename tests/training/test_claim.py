@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
+from manyglot.config.settings import is_resumable, parse
 from manyglot.errors import FolderError
-from manyglot.settings import is_resumable, parse
 from manyglot.training.claim import check_run, claimed_run
 from tests.conftest import tiny_experiment
 

@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches import plan
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
-from manyglot.folders import held
+from manyglot.files import held
 from manyglot.training import forecast, trial
 from manyglot.training.forecast import Course, Disk, Seen
+from manyglot.workflows import train as workflow
+from manyglot.workflows.train import new_model
 from tests.conftest import tiny_experiment
 
 
@@ -32,7 +34,7 @@ def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     experiment = tiny_experiment(tmp_path)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -42,7 +44,7 @@ def changed(experiment: Experiment, **training: object) -> Experiment:
 
 def loader_of(experiment: Experiment) -> Loader:
     dataset = Dataset(experiment.data)
-    tags = workflow.new_model(experiment, dataset).tags()
+    tags = new_model(experiment, dataset).tags()
     return Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
 
 
@@ -89,7 +91,7 @@ def test_a_long_piece_of_an_epoch_is_reckoned(experiment: Experiment, monkeypatc
 def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
     run = experiment.run
     assert workflow.forecast(experiment).beginning.state == "new"
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
 
     def beginning(experiment: Experiment) -> tuple[str, int]:
         found = workflow.forecast(experiment)
@@ -104,7 +106,7 @@ def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
     assert left == 6
     with held(run):
         assert beginning(experiment)[0].startswith("refusedAnother process is writing")
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert beginning(experiment) == ("finished", 0)
     assert "is trained to step 6" in beginning(changed(experiment, max_steps=10))[0]
     elsewhere = experiment.model_copy(update={"run": experiment.data / "dataset.json" / "run"})
@@ -118,7 +120,7 @@ def test_nothing_is_written(experiment: Experiment, tmp_path: Path) -> None:
     before = files()
     workflow.forecast(experiment)
     assert files() == before
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
     before = files()
     workflow.forecast(changed(experiment, max_steps=10))
     assert files() == before
@@ -133,7 +135,7 @@ def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment
     assert found.trial.memory is not None
     assert found.trial.memory > 10**7
     assert found.as_json()["estimated_seconds"] == 6 * found.trial.seconds
-    workflow.train(experiment)
+    manyglot.train(experiment)
     (written, *_) = (experiment.run / "checkpoints").iterdir()
     on_disk = sum(path.stat().st_size for path in written.glob("*.safetensors"))
     assert (
@@ -181,7 +183,7 @@ def test_sentences_with_one_source_each_are_left_to_their_directions(tmp_path: P
         tmp_path, corpus={"kind": "multiway", "path": tmp_path, "pivot": "en"}, vocabulary={"size": 64}
     )
     experiment = changed(experiment, max_steps=2000)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     loader = loader_of(experiment)
     course = Course.of(loader, loader.directions, experiment.training)
     assert course.repeated == {}

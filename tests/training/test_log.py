@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyglot import workflow
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.rows import Split
+from manyglot.distributed import DistributedContext
 from manyglot.model.cost import training_operations
 from manyglot.training import speed as speed_module
 from manyglot.training.checkpoint import RunState
-from manyglot.training.distributed import Team
 from manyglot.training.log import Log, read_log
 from manyglot.training.loss import Sums
 from manyglot.training.speed import Speed
 from manyglot.vocabulary.subwords import PAD
+from manyglot.workflows.train import new_model
 from tests.conftest import tiny_model
 
 CPU = torch.device("cpu")
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def new_log(folder: Path, state: RunState, size: int = 1) -> Log:
-    speed = Speed(tiny_model(), "auto", Team(CPU, size=size), state.unlogged)
+    speed = Speed(tiny_model(), "auto", DistributedContext(CPU, size=size), state.unlogged)
     return Log(folder / "log.jsonl", state, Languages(["de", "en"]), speed)
 
 
@@ -79,7 +79,7 @@ def test_the_mfu_is_told_where_the_chip_is_known(
 
 def test_source_tokens_are_those_of_the_batch(trained: Experiment) -> None:
     dataset = Dataset(trained.data)
-    tags = workflow.new_model(trained, dataset).tags()
+    tags = new_model(trained, dataset).tags()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, trained.batches, tags, 1)
     for planned, _ in islice(loader.planned(Place()), 3):
         assert planned.num_source_tokens() == int((planned.load().source_BS != PAD).sum())

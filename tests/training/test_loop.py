@@ -9,19 +9,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.model.packing import pack
 from manyglot.training import loop
-from manyglot.training.distributed import Team
 from manyglot.training.log import read_log
 from manyglot.training.schedule import learning_rate
 from manyglot.training.step import EagerStep
 from manyglot.training.validation import Validation
+from manyglot.workflows.train import new_model
 from tests.conftest import packed_loss, tiny_experiment, tiny_model
 
 SMALL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -30,7 +31,7 @@ TRAINING = {"max_steps": 9, "warmup_steps": 3, "checkpoint_every": 4, "validate_
 
 def prepared(folder: Path, **changes: object) -> Experiment:
     experiment = tiny_experiment(folder, model={**SMALL, "dropout": 0.3}, **changes)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -54,7 +55,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     training = {**TRAINING, "accumulation": accumulation, "alignment": alignment, "log_every": log_every}
     guidance = [{"method": "adapter" if alignment else "token"}]
     whole, broken = (prepared(tmp_path / name, guidance=guidance, training=training) for name in ("whole", "broken"))
-    workflow.train(whole)
+    manyglot.train(whole)
 
     measure = Validation.__call__
     calls = iter(range(3, 100, 3))
@@ -67,8 +68,8 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     with monkeypatch.context() as patch:
         patch.setattr(Validation, "__call__", fail_once)
         with pytest.raises(KeyboardInterrupt):
-            workflow.train(broken)
-    workflow.train(broken)
+            manyglot.train(broken)
+    manyglot.train(broken)
 
     expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (whole, broken))
     assert expected.keys() == got.keys()
@@ -84,7 +85,7 @@ def test_a_log_line_cut_short_by_a_kill_is_forgotten(tmp_path: Path) -> None:
 
 def test_training_learns_and_logs(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 40, "learning_rate": 0.01, "validate_every": 20})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     log = read_log(experiment.run / "log.jsonl")
     training = [line for line in log if "loss" in line]
     assert [line["step"] for line in training] == list(range(1, 41))
@@ -104,7 +105,7 @@ def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(torch.optim, "AdamW", Remembered)
     training = {**TRAINING, "betas": [0.8, 0.95], "weight_decay": 0.3}
     experiment = prepared(tmp_path, training=training)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert made == [{"betas": (0.8, 0.95), "weight_decay": 0.3, "fused": True}]
     rates = [line["learning_rate"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
     assert rates == [learning_rate("inverse_square_root", step, 5e-4, 3, 9) for step in range(1, 10)]
@@ -127,7 +128,7 @@ def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_a_number_is_told_with_its_sentences(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 9, "learning_rate": 1e38, "warmup_steps": 0})
     with pytest.raises(ManyglotError, match=r"not a number at step 2 \(\d+ sentence pairs, most of them q.*→q") as told:
-        workflow.train(experiment)
+        manyglot.train(experiment)
     path = experiment.run / "not-a-number-2.json"
     assert str(path) in str(told.value)
     pairs = json.loads(path.read_text("utf-8"))["pairs"]
@@ -137,7 +138,7 @@ def test_a_loss_that_is_not_a_number_is_told_with_its_sentences(tmp_path: Path) 
 
 def test_the_log_tells_the_loss_into_each_language(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training=TRAINING)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     for line in read_log(experiment.run / "log.jsonl"):
         if "loss" in line:
             parts = line["into"].values()
@@ -149,31 +150,32 @@ def test_the_log_tells_the_loss_into_each_language(tmp_path: Path) -> None:
 def test_weights_that_are_not_numbers_are_not_kept(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1, "learning_rate": 1e38, "warmup_steps": 0})
     with pytest.raises(ManyglotError, match="not numbers after step 1"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not (experiment.run / "model").exists()
     assert not list((experiment.run / "checkpoints").glob("*"))
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
     card = experiment.data / "dataset.json"
     card.write_text(card.read_text("utf-8").replace('"train": 60', '"train": 61'), "utf-8")
     with pytest.raises(ManyglotError, match="trained on other data"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
 
 
 def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
     """Gradients of two batches, weighed by their tokens, are those of both in one."""
     experiment = prepared(tmp_path)
     dataset = Dataset(experiment.data)
-    model = workflow.new_model(experiment, dataset).double().eval()
+    model = new_model(experiment, dataset).double().eval()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), 1)
     planned = [batch for batch, _ in islice(loader.planned(Place()), 2)]
     one, two = (batch.load() for batch in planned)
     assert [batch.tokens_by_language().sum() for batch in planned] == [one.num_tokens, two.num_tokens]
     settings, device = experiment.training, torch.device("cpu")
-    loop.accumulate(model, EagerStep(model, settings.label_smoothing, device, "float32"), planned, (1, 1), Team(device))
+    step = EagerStep(model, settings.label_smoothing, device, "float32")
+    loop.accumulate(model, step, planned, (1, 1), DistributedContext(device))
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     total = sum(packed_loss(model, pack(batch), settings.label_smoothing).smoothed for batch in (one, two))
@@ -185,7 +187,7 @@ def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
 
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "checkpoint_every": 1, "keep_checkpoints": 2})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     kept = sorted(path.name for path in (experiment.run / "checkpoints").iterdir())
     assert kept == ["step-00000008", "step-00000009"]
 
@@ -193,24 +195,24 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
 def test_the_seed_decides_everything(tmp_path: Path) -> None:
     runs = [prepared(tmp_path / str(i), seed=seed) for i, seed in enumerate((1, 1, 2))]
     for run in runs:
-        workflow.train(run)
+        manyglot.train(run)
     assert losses(runs[0]) == losses(runs[1]) != losses(runs[2])
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = prepared(tmp_path)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     before = losses(experiment)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert "already trained to step 6" in capsys.readouterr().err
     assert losses(experiment) == before
 
 
 def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     with pytest.raises(ManyglotError, match=r"other settings \(seed, "):
-        workflow.train(
+        manyglot.train(
             tiny_experiment(
                 tmp_path,
                 model={**SMALL, "dropout": 0.3},
@@ -222,38 +224,38 @@ def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_run_may_go_on_with_settings_that_do_not_decide_the_weights(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training=TRAINING)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     training = experiment.training.model_copy(update={"log_every": 7, "device": "cpu"})
     decoding = experiment.decoding.model_copy(update={"beam": 1})
     changed = experiment.model_copy(update={"training": training, "decoding": decoding})
-    assert workflow.train(changed) == experiment.run / "model"
+    assert manyglot.train(changed) == experiment.run / "model"
 
 
 def test_a_run_that_never_began_can_be_corrected(tmp_path: Path) -> None:
     bad = {**TRAINING, "learning_rate": 1e30, "warmup_steps": 0, "max_steps": 60, "checkpoint_every": 50}
     with pytest.raises(ManyglotError, match="not a number"):
-        workflow.train(prepared(tmp_path, training=bad))
-    workflow.train(prepared(tmp_path, training={**bad, "learning_rate": 1e-3, "max_steps": 2}))
+        manyglot.train(prepared(tmp_path, training=bad))
+    manyglot.train(prepared(tmp_path, training={**bad, "learning_rate": 1e-3, "max_steps": 2}))
 
 
 def test_settings_that_cannot_work_leave_no_run_behind(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"batches\.max_tokens: 5 is smaller"):
-        workflow.train(prepared(tmp_path, batches={"max_tokens": 5}))
+        manyglot.train(prepared(tmp_path, batches={"max_tokens": 5}))
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     """Training on is the same as having trained so long from the start."""
     longer = {**TRAINING, "max_steps": 9}
-    workflow.train(prepared(tmp_path / "at once", training=longer))
+    manyglot.train(prepared(tmp_path / "at once", training=longer))
     short = prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 5})
-    model = workflow.train(short)
+    model = manyglot.train(short)
     with pytest.raises(ManyglotError, match=r"is trained to step 5\. To train on, delete"):
-        workflow.train(prepared(tmp_path / "in two", training=longer))
+        manyglot.train(prepared(tmp_path / "in two", training=longer))
     shutil.rmtree(model)
     with pytest.raises(ManyglotError, match="already at step 5, beyond 4"):
-        workflow.train(prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 4}))
-    workflow.train(prepared(tmp_path / "in two", training=longer))
+        manyglot.train(prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 4}))
+    manyglot.train(prepared(tmp_path / "in two", training=longer))
     one, two = (load_file(tmp_path / name / "run/model/model.safetensors") for name in ("at once", "in two"))
     assert all(torch.equal(one[name], two[name]) for name in one)
 
@@ -263,27 +265,27 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     experiment.run.mkdir()
     (experiment.run / "thesis.txt").write_text("years of work")
     with pytest.raises(ManyglotError, match="holds something else"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert [path.name for path in experiment.run.iterdir()] == ["thesis.txt"]
 
 
 def test_training_without_prepared_data_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match="Run `manyglot prepare` first"):
-        workflow.train(tiny_experiment(tmp_path))
+        manyglot.train(tiny_experiment(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
 def test_data_prepared_with_other_settings_is_not_taken(tmp_path: Path) -> None:
     prepared(tmp_path)
     with pytest.raises(ManyglotError, match=r"something else \(vocabulary changed\)"):
-        workflow.train(tiny_experiment(tmp_path, vocabulary={"size": 121}))
+        manyglot.train(tiny_experiment(tmp_path, vocabulary={"size": 121}))
 
 
 def test_a_corpus_without_dev_text_is_trained_without_validation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = prepared(tmp_path, corpus={"kind": "synthetic", "train_rows": 60, "dev_rows": 0})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert "no dev text" in capsys.readouterr().err
     assert all("dev_nll" not in line for line in read_log(experiment.run / "log.jsonl"))
 
@@ -291,19 +293,19 @@ def test_a_corpus_without_dev_text_is_trained_without_validation(
 def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60, "learning_rate": 1e30, "warmup_steps": 0})
     with pytest.raises(ManyglotError, match="The loss is not a number at step"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
 
 
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "device": "cuda:77"})
     with pytest.raises(ManyglotError, match="'cuda:77' is not on this machine"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_bfloat16_on_a_gpu_learns(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 40, "learning_rate": 0.01, "device": "cuda"})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     training = [line["loss"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
     assert training[-1] < training[0] - 0.5

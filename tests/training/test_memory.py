@@ -11,28 +11,29 @@ import numpy as np
 import pytest
 import torch
 
-from manyglot import workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.rows import Split
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.reports.forecast import print_forecast
 from manyglot.training import loop, memory, trial
-from manyglot.training.distributed import Team
 from manyglot.training.memory import available_memory, check_memory
 from manyglot.vocabulary.subwords import PAD
+from manyglot.workflows.train import forecast, new_model
 from tests.conftest import tiny_experiment
 
-BOTH: list[Callable[[Experiment], object]] = [workflow.forecast, workflow.train]
-ALONE = Team(torch.device("cpu"))
+BOTH: list[Callable[[Experiment], object]] = [forecast, manyglot.train]
+ALONE = DistributedContext(torch.device("cpu"))
 
 
 @pytest.fixture
 def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.setattr(trial, "MOST", 1)
     experiment = tiny_experiment(tmp_path, batches={"max_tokens": 2000})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -40,20 +41,20 @@ def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch:
     monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
     message = r"A step needs at least \S+ MB of memory, and 200 kB is available\. Lower batches\.max_tokens and"
     with pytest.raises(SettingsError, match=message):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(SettingsError, match=r"1 kB is available\. The model alone is too large"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
 
 
 def test_a_run_for_a_larger_machine_can_be_planned(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All but what a trial would show, which is not made."""
-    whole = workflow.forecast(experiment)
+    whole = forecast(experiment)
     monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
-    found = workflow.forecast(experiment)
+    found = forecast(experiment)
     assert found.trial is None
     assert found.beginning.state == "refused"
     assert found.beginning.reason.startswith("A step needs at least")
@@ -79,16 +80,16 @@ def test_what_fits_or_is_not_known_is_not_refused(
     begin(experiment)
 
 
-def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, team: Team = ALONE) -> int:
+def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed: DistributedContext = ALONE) -> int:
     """The fewest bytes with which a training is not refused."""
     dataset = Dataset(experiment.data)
-    model = workflow.new_model(experiment, dataset)
+    model = new_model(experiment, dataset)
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, model.tags(), experiment.seed)
 
     def fits(available: int) -> bool:
         monkeypatch.setattr(memory, "available_memory", lambda: available)
         try:
-            check_memory(model, loader, experiment.training, team)
+            check_memory(model, loader, experiment.training, distributed)
         except SettingsError:
             return False
         return True
@@ -97,7 +98,7 @@ def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, team: Team =
 
 
 def weights_of(experiment: Experiment) -> int:
-    return sum(parameter.nbytes for parameter in workflow.new_model(experiment, Dataset(experiment.data)).parameters())
+    return sum(parameter.nbytes for parameter in new_model(experiment, Dataset(experiment.data)).parameters())
 
 
 def with_training(experiment: Experiment, **changes: object) -> Experiment:
@@ -116,7 +117,7 @@ def test_a_single_step_has_no_moments_beside_what_it_keeps(
 def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three quarters of the weights, of their gradients and of the moments."""
 
-    class OneOfFour(Team):
+    class OneOfFour(DistributedContext):
         def any(self, wish: bool) -> bool:
             return wish
 
@@ -130,7 +131,7 @@ def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch:
 def test_only_the_batches_that_fall_to_a_process_count(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which there may be none: the number of processes is checked later."""
 
-    class LastOfMany(Team):
+    class LastOfMany(DistributedContext):
         def any(self, wish: bool) -> bool:
             return wish
 
@@ -143,7 +144,7 @@ def test_the_size_of_a_batch_is_known_before_it_is_loaded(side: str, experiment:
     changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300}}
     experiment = tiny_experiment(experiment.run.parent, **changes)
     dataset = Dataset(experiment.data)
-    tags = workflow.new_model(experiment, dataset).tags()
+    tags = new_model(experiment, dataset).tags()
     loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, experiment.batches, tags, experiment.seed)
     for planned, _ in islice(loader.planned(Place()), 5):
         batch = planned.load()
@@ -183,7 +184,7 @@ def test_other_errors_are_left_alone(experiment: Experiment, monkeypatch: pytest
 
     monkeypatch.setattr(trial, "accumulate", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
-        workflow.forecast(experiment)
+        forecast(experiment)
 
 
 def write(root: Path, files: dict[str, str]) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from manyglot import workflow
-from manyglot.config import Experiment, read_experiment
+import manyglot
+from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.folder import read_training
 from manyglot.training.log import read_log
@@ -33,7 +33,7 @@ main(["train", sys.argv[1]])
 """
 MORTAL = """
 import os, signal, sys
-from manyglot import folders
+from manyglot import files
 from manyglot.cli import main
 from manyglot.training import best, checkpoint, loop
 
@@ -51,7 +51,7 @@ def mortal(function):
 
 checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written some of the files
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
-folders._onto_disk = mortal(folders._onto_disk)
+files._onto_disk = mortal(files._onto_disk)
 loop.step_optimizer = mortal(loop.step_optimizer)
 loop.Log.write = mortal(loop.Log.write)
 main(["train", sys.argv[2]])
@@ -62,7 +62,7 @@ main(["train", sys.argv[2]])
 def prepared(folder: Path, **training: object) -> tuple[Experiment, Path]:
     model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     experiment = tiny_experiment(folder, model={**model, "dropout": 0.3}, training={**TRAINING, **training})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     config = folder / "experiment.yaml"
     config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
     return experiment, config
@@ -127,7 +127,7 @@ def test_a_run_that_is_told_to_stop_finishes_its_step_and_saves(number: signal.S
 def trained_without_model(folder: Path) -> Path:
     """A run whose model was not written yet; returns its checkpoints."""
     experiment, _ = prepared(folder)
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
     return experiment.run / "checkpoints"
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     else:
         content[len(content) // 2] ^= 1
         damaged.write_bytes(content if harm == "changed" else content[: len(content) // 2])
-    model = workflow.train(read_experiment(tmp_path / "experiment.yaml"))
+    model = manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
     told = capsys.readouterr().err
     assert "step-00000014 is damaged and not used" in told
     assert "Going on from step 12." in told
@@ -157,7 +157,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path)
     for path in checkpoints.glob("*/model.safetensors"):
         path.write_bytes(b"oops")
     with pytest.raises(ManyglotError, match=r"All checkpoints in .* are damaged"):
-        workflow.train(read_experiment(tmp_path / "experiment.yaml"))
+        manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
     assert len(list(checkpoints.iterdir())) == 2
 
 
@@ -178,4 +178,4 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
     assert process.returncode == 2, told
     assert told.splitlines()[-1].startswith("manyglot: Cannot write")
     assert [path.name for path in (experiment.run / "checkpoints").iterdir()] == ["step-00000003"]
-    assert workflow.train(experiment).exists()
+    assert manyglot.train(experiment).exists()

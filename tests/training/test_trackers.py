@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from manyglot import workflow
-from manyglot.config import Experiment
+import manyglot
+from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.training import loop
 from manyglot.training.log import read_log
@@ -25,13 +25,13 @@ def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_validate", fail)
         with pytest.raises(KeyboardInterrupt):
-            workflow.train(experiment)
+            manyglot.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == 3
-    workflow.train(experiment)
+    manyglot.train(experiment)
 
 
 def expected(experiment: Experiment) -> dict[str, list[tuple[int, float]]]:
@@ -54,9 +54,9 @@ def test_a_tracker_that_is_not_installed_is_told_before_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": [name]})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     with pytest.raises(ManyglotError, match=rf"training\.trackers: {name} is not .* pip install 'manyglot\[{name}\]'"):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
@@ -162,8 +162,8 @@ def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, mo
     monkeypatch.setattr(loop, "opened", remembered)
     monkeypatch.setitem(sys.modules, "wandb", FakeWandB())
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 1, "trackers": ["wandb"]})
-    workflow.prepare(experiment)
-    for leads in (True, False):
-        monkeypatch.setattr("manyglot.training.distributed.Team.leads", leads)
-        workflow.train(experiment.model_copy(update={"run": tmp_path / str(leads)}))
+    manyglot.prepare(experiment)
+    for is_main in (True, False):
+        monkeypatch.setattr("manyglot.distributed.DistributedContext.is_main", is_main)
+        manyglot.train(experiment.model_copy(update={"run": tmp_path / str(is_main)}))
     assert seen == [("wandb",), ()]

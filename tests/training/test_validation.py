@@ -13,10 +13,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from manyglot import learning, workflow
+import manyglot
 from manyglot.batches.dataset import Dataset
 from manyglot.batches.loader import Loader, Place
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
@@ -25,6 +25,8 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.best import Sample
 from manyglot.training.log import read_log
 from manyglot.training.validation import DevLoss, Validation
+from manyglot.workflows import train as workflow
+from manyglot.workflows.train import new_model
 from tests.conftest import packed_loss, tiny_experiment
 
 TRAINING = {"max_steps": 8, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 1, "log_every": 4}
@@ -60,15 +62,15 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[float, int]:
             return {"dev_bleu": 0.0}, {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(learning, "_measures", lambda *_: [Counting([], {})])
-        workflow.train(prepared(tmp_path / "counting"))
+        patch.setattr(workflow, "_measures", lambda *_: [Counting([], {})])
+        manyglot.train(prepared(tmp_path / "counting"))
     return found
 
 
 def prepared(folder: Path, **changes: object) -> Experiment:
     training = {**TRAINING, **changes.pop("training", {})}  # type: ignore[dict-item]
     experiment = tiny_experiment(folder, training=training, **changes)
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -88,9 +90,9 @@ def same(one: Path, other: Path) -> bool:
 def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best": 2, "keep_checkpoints": 2})
-    model = workflow.train(experiment)
+    model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best; 5 would be one of the last had it not been"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
@@ -101,9 +103,9 @@ def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
 def test_without_best_by_the_last_step_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"best_by": None})
-    model = workflow.train(experiment)
+    model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 8]
     assert same(model, experiment.run / "checkpoints" / "step-00000008")
     assert json.loads((model / "training.json").read_text("utf-8")) == {"steps": 8, "step": 8, "best_by": None}
@@ -118,17 +120,17 @@ def test_a_run_that_gets_no_better_stops_and_is_finished(
     patience: int | None,
     ends: int,
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": patience})
-    model = workflow.train(experiment)
+    model = manyglot.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
     told = capsys.readouterr().err
     assert ("dev_bleu was not better" in told) == (ends < 8)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     early = ", where it stopped early" if ends < 8 else ""
     assert f"already trained to step {ends}{early}; its model" in capsys.readouterr().err
     shutil.rmtree(model)
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert "Going on from" in capsys.readouterr().err
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends, "the model is made again, without training"
 
@@ -148,11 +150,11 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
     whole, broken = (
         prepared(tmp_path / name, training={"patience": 3, "keep_best": 2}) for name in ("whole", "broken")
     )
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Crashing(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Crashing(BLEU, steps)])
     with pytest.raises(KeyboardInterrupt):
-        workflow.train(broken)
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
-    expected, got = workflow.train(whole), workflow.train(broken)
+        manyglot.train(broken)
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    expected, got = manyglot.train(whole), manyglot.train(broken)
     assert checkpoints(broken) == checkpoints(whole) == [4, 5, 7]
     assert same(expected, got)
     states = [
@@ -166,13 +168,13 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
 def test_a_damaged_best_checkpoint_gives_way_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best": 2})
-    model = workflow.train(experiment)
+    model = manyglot.train(experiment)
     for step, expected in ((4, 5), (5, 8)):
         shutil.rmtree(model)
         (experiment.run / f"checkpoints/step-{step:08d}/model.safetensors").write_bytes(b"oops")
-        workflow.train(experiment)
+        manyglot.train(experiment)
         assert f"step-{step:08d} is damaged and not used" in capsys.readouterr().err
         assert json.loads((model / "training.json").read_text("utf-8"))["step"] == expected
 
@@ -180,12 +182,12 @@ def test_a_damaged_best_checkpoint_gives_way_to_the_next(
 def test_another_measure_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
-    shutil.rmtree(workflow.train(prepared(tmp_path, training={"max_steps": 5})))
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    shutil.rmtree(manyglot.train(prepared(tmp_path, training={"max_steps": 5})))
     other = Scripted(BLEU, steps)
     other.sample = {"num_sentences": 2}
-    monkeypatch.setattr(learning, "_measures", lambda *_: [other])
-    model = workflow.train(prepared(tmp_path))
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [other])
+    model = manyglot.train(prepared(tmp_path))
     assert "(was dev_bleu on num sentences 1); best-step tracking restarts." in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 6
 
@@ -196,7 +198,7 @@ def measured(experiment: Experiment) -> list[dict[str, Any]]:
 
 def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = prepared(tmp_path, training={"validate_every": 4})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     names = {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
     supervised = {direction.as_setting() for direction in Dataset(experiment.data).supervised}
     for line, step in zip(measured(experiment), (4, 8), strict=True):
@@ -227,7 +229,7 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
         prepared(tmp_path / name, model=model, training={"best_by": None}, validation=validation)
         for name, validation in (("with", {}), ("without", {"pairs": 0, "sentences": 0, "zero_shot_sentences": 0}))
     )
-    assert same(workflow.train(with_it), workflow.train(without))
+    assert same(manyglot.train(with_it), manyglot.train(without))
     assert measured(with_it)
     assert not measured(without)
 
@@ -235,8 +237,8 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
 def sampled(experiment: Experiment) -> list[object]:
     """What is measured on the dev split: rows by direction, or sentence pairs by batch."""
     dataset = Dataset(experiment.data)
-    tags = learning.new_model(experiment, dataset).tags()
-    measures = learning._measures(experiment, dataset, tags, dataset.supervised, torch.device("cpu"))
+    tags = workflow.new_model(experiment, dataset).tags()
+    measures = workflow._measures(experiment, dataset, tags, dataset.supervised, torch.device("cpu"))
     return [
         [list(batch.lines()) for batch, _ in each.batches] if isinstance(each, DevLoss) else each.rows  # type: ignore[attr-defined]
         for each in measures
@@ -256,7 +258,7 @@ def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
 def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     dataset = Dataset(experiment.data)
-    model = workflow.new_model(experiment, dataset).eval()
+    model = new_model(experiment, dataset).eval()
     batches = experiment.batches.model_copy(update={"max_tokens": 60, "temperature": None})
     loader = Loader(dataset.store(Split.DEV), dataset.supervised, batches, model.tags(), 1)
     scores, directions = DevLoss(loader, 10_000, torch.device("cpu"), "float32")(model)
@@ -289,7 +291,7 @@ def test_what_cannot_be_measured_is_refused_before_the_run(
     corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "dev_rows": 8, "test_rows": 8}
     experiment = prepared(tmp_path, **{**changes, "corpus": {**corpus, **changes.get("corpus", {})}})
     with pytest.raises(ManyglotError, match=message):
-        workflow.train(experiment)
+        manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
@@ -313,11 +315,11 @@ def test_validation_that_is_dear_says_what_to_change(
 def test_a_model_is_chosen_by_what_is_asked_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path)
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
     capsys.readouterr()
-    model = workflow.train(
+    model = manyglot.train(
         experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_by": None})})
     )
     assert "the weights of step 8, the last" in capsys.readouterr().err
@@ -327,16 +329,16 @@ def test_a_model_is_chosen_by_what_is_asked_for_now(
 def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None:
     """A run that goes on is the uninterrupted one, or refused."""
     experiment = prepared(tmp_path, training={"schedule": "cosine", "max_steps": 4})
-    shutil.rmtree(workflow.train(experiment))
+    shutil.rmtree(manyglot.train(experiment))
     longer = experiment.model_copy(update={"training": experiment.training.model_copy(update={"max_steps": 6})})
     with pytest.raises(ManyglotError, match=r"other settings \(training\.max_steps\)"):
-        workflow.train(longer)
+        manyglot.train(longer)
 
 
 def test_a_run_that_stops_early_is_logged_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(learning, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": 2, "log_every": 50})
-    workflow.train(experiment)
+    manyglot.train(experiment)
     assert [line["step"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line] == [6]

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
+import manyglot
 import tests
-from manyglot import workflow
-from manyglot.config import Experiment
+from manyglot.config.experiment import Experiment
 from manyglot.training.log import read_log
 from tests.conftest import tiny_experiment
 from tests.rewording import WORD
@@ -52,7 +52,7 @@ FREE_TEXT = {"dropped_examples", "origin"}
 
 def prepared(folder: Path, **training: object) -> Experiment:
     experiment = tiny_experiment(folder, model=MODEL, training={**TRAINING, **training})
-    workflow.prepare(experiment)
+    manyglot.prepare(experiment)
     return experiment
 
 
@@ -81,9 +81,9 @@ def log_of(experiment: Experiment) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("best_by", ["dev_nll", "dev_chrf", "zero_shot_language_accuracy"])
 def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_by: str, tmp_path: Path) -> None:
     whole, broken = (prepared(tmp_path / name, best_by=best_by) for name in ("whole", "broken"))
-    workflow.train(whole)
+    manyglot.train(whole)
     first_part = broken.training.model_copy(update={"max_steps": STOPPED_AT})
-    shutil.rmtree(workflow.train(broken.model_copy(update={"training": first_part})))
+    shutil.rmtree(manyglot.train(broken.model_copy(update={"training": first_part})))
     said = train_reworded(broken)
     assert f"{WORD} {WORD} {WORD} {WORD} {STOPPED_AT}." in said, "Going on from step 6."
     assert "step" not in said.replace("--", "").split(), "all of it is in other words"
@@ -115,7 +115,7 @@ def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
 
 def test_what_a_run_stores_are_identifiers(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, best_by="zero_shot_language_accuracy")
-    model = workflow.train(experiment)
+    model = manyglot.train(experiment)
     stored = {
         "log": read_log(experiment.run / "log.jsonl"),
         "training": json.loads((model / "training.json").read_text("utf-8")),

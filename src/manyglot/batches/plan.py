@@ -23,10 +23,10 @@ from pydantic import Field, field_validator
 from manyglot.batches.pairs import PairsIndex, lengths_of
 from manyglot.batches.permutation import mix, permute
 from manyglot.batches.store import AnyInts, IntArray
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.sampling import epoch_counts, weighted_counts
 from manyglot.errors import CorpusError, SettingsError, suggest
-from manyglot.settings import Settings
 
 COUNTED = 2**20
 """The most draws of an unfinished epoch that are counted; more are a fair sample of it."""

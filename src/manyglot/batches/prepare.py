@@ -22,15 +22,15 @@ from manyglot.batches.dataset import FORMAT, Dataset
 from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
 from manyglot.batches.pairs import PairsIndex, write_pairs
 from manyglot.batches.store import Part, TokenStore, write_store
+from manyglot.config.settings import Settings
 from manyglot.corpus.cleaning import NOTHING, SHOWN, CleaningSettings
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.rows import Corpus, Split
 from manyglot.corpus.sources import CorpusSettings, open_corpus, trained_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned
 from manyglot.errors import CorpusError, FolderError
-from manyglot.folders import continued, is_empty
+from manyglot.files import continued, is_empty
 from manyglot.progress import say
-from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import primary
 from manyglot.corpus.scripts import script_of, share_in_script
-from manyglot.settings import Settings
+from manyglot.langid.py3langid import load_py3langid
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -80,21 +79,14 @@ def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: Cle
         least = settings.min_script
         is_wrong = (share_in_script(text, script) < least for text in texts)
         reasons[DropReason.WRONG_SCRIPT] = np.fromiter(is_wrong, dtype=np.bool_)
-    if settings.right_language and primary(code) in _identifier().nb_classes:
+    if settings.right_language and primary(code) in load_py3langid().nb_classes:
         is_foreign = (_is_foreign(text, primary(code)) for text in texts)
         reasons[DropReason.WRONG_LANGUAGE] = np.fromiter(is_foreign, dtype=np.bool_)
     return _sift(there, reasons)
 
 
 def _is_foreign(text: str, language: str) -> bool:
-    return len(text) >= LONG_ENOUGH and _identifier().classify(text)[0] != language
-
-
-@cache
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # here, because its model takes a moment
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
+    return len(text) >= LONG_ENOUGH and load_py3langid().classify(text)[0] != language
 
 
 def keep_pairs(

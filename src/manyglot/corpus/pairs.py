@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
+from manyglot.config.settings import RESUMABLE
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
 from manyglot.errors import CorpusError, LanguageError, suggest
-from manyglot.settings import RESUMABLE
 
 _SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLITS)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
 _NAMES = [

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from manyglot.settings import Settings
+from manyglot.config.settings import Settings
 
 T = TypeVar("T")
 Row = Mapping[str, str]

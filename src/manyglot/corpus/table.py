@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from manyglot.config.settings import RESUMABLE
 from manyglot.corpus.languages import looks_like_code
 from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, one_line, plain_name, read_lines
 from manyglot.errors import CorpusError, LanguageError, suggest
-from manyglot.settings import RESUMABLE
 
 _TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from manyglot.corpus.rows import Row
 from manyglot.corpus.textfiles import write_aligned
 from manyglot.errors import CorpusError, FolderError, LanguageError
-from manyglot.folders import written_whole
+from manyglot.files import written_whole
 
 LEAKS = "leaks.json"
 """Beside the sets: how much of them training has seen."""

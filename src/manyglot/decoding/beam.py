@@ -19,12 +19,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.config.settings import Settings
 from manyglot.decoding.next_words import NextWords
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.devices import Precision
 from manyglot.model.cached import CachedDecoder, encode_sources
 from manyglot.model.transformer import Transformer
-from manyglot.settings import Settings
 from manyglot.vocabulary.subwords import EOS, PAD
 from manyglot.vocabulary.vocabulary import Tags
 

@@ -12,18 +12,19 @@ from typing import Any
 
 import torch
 
+from manyglot.config.settings import parse
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import one_line
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.decoding.engine import Engine, SearchRequest
 from manyglot.decoding.native import Fold, NativeEngine
-from manyglot.decoding.off_target import Identify, OffTargetFilter
+from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
+from manyglot.langid.identifier import Identify
 from manyglot.model.folder import TrainedModel, load_model
 from manyglot.progress import Bar
-from manyglot.settings import parse
 from manyglot.vocabulary.subwords import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
+from manyglot.corpus.rows import Split
 from manyglot.decoding.beam import DecodingSettings
 from manyglot.errors import CorpusError
-from manyglot.evaluation.identify import Identifier, IdentifierName, make_identifier
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import Example as Example
@@ -20,8 +22,9 @@ from manyglot.evaluation.results import count_languages
 from manyglot.evaluation.scores import Measure, TokenizerName
 from manyglot.evaluation.scoring import Translated, score_directions
 from manyglot.evaluation.translate import EvaluationSet, Row
+from manyglot.langid.identifier import Identifier
+from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.progress import say
-from manyglot.settings import Settings
 
 NAMED = 5
 """Directions that a message names."""
@@ -63,7 +66,13 @@ class EvaluationSettings(Settings):
 
 def identifier_of(settings: EvaluationSettings, dataset: Dataset) -> Identifier:
     """The identifier that the settings ask for."""
-    return make_identifier(settings.identifier, dataset, settings.restrict, settings.merge_variants)
+    return load_identifier(
+        settings.identifier,
+        dataset.languages,
+        partial(dataset.sentences, Split.TRAIN),
+        restrict=settings.restrict,
+        merge_variants=settings.merge_variants,
+    )
 
 
 @dataclass(frozen=True)

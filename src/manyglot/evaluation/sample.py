@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 from pydantic import Field
 
 from manyglot.batches.dataset import Dataset
+from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.rows import Row, Split
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import (
-    Identifier,
-    IdentifierName,
-    accuracy,
-    describe_identifier,
-    labels_of,
-    make_identifier,
-)
 from manyglot.evaluation.scores import Measure, check_tokenizers, score
 from manyglot.evaluation.translate import sources_of, translate_directions
+from manyglot.langid.identifier import Identifier, accuracy, describe_identifier, labels_of
+from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.settings import Settings
 
 NAMED = 5
 """Directions that a message names."""
@@ -139,7 +134,7 @@ def translated_measures(
             say(f"{len(missing)} of {len(trained)} trained directions are not judged, for want of dev text: {named}.")
     if settings.zero_shot_sentences and (unseen := _without_training(rows, trained)):
         try:
-            identifier = make_identifier(identifier_name, dataset)
+            identifier = load_identifier(identifier_name, dataset.languages, partial(dataset.sentences, Split.TRAIN))
             measures.append(ZeroShotTranslations(unseen, settings, translator, identifier))
         except ManyglotError as error:
             say(f"zero_shot_language_accuracy is not measured. {error}")

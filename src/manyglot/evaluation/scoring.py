@@ -17,10 +17,10 @@ import numpy as np
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.identify import Identifier, labels_of
 from manyglot.evaluation.results import DirectionResult
 from manyglot.evaluation.scores import Measure
 from manyglot.evaluation.statistics import Statistics, smallest
+from manyglot.langid.identifier import Identifier, labels_of
 from manyglot.progress import bar
 
 ALONE_BELOW = 50_000

@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
+from manyglot.distributed import DistributedContext
 from manyglot.evaluation.kept import Kept
 from manyglot.progress import Bar, bar, say
 
 Row = Mapping[str, str]
 ENOUGH = 4096
 """Sentences to translate together, or as many as the engine likes if those are more; then they are kept."""
-
-
-class Processes(Protocol):
-    """This process among those that translate together."""
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-
-    def share(self, things: Sequence[_Block]) -> list[tuple[int, _Block]]:
-        """Those that fall to this one, with their numbers."""
-
-    def wait(self) -> None:
-        """Until all are here."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +46,27 @@ class _Block(NamedTuple):
 
 
 def translate_evaluation_set(
-    translator: Translator, evaluation_set: EvaluationSet, kept: Kept | None = None, processes: Processes | None = None
+    translator: Translator,
+    evaluation_set: EvaluationSet,
+    kept: Kept | None = None,
+    distributed: DistributedContext | None = None,
 ) -> dict[Direction, list[str]]:
     """The outputs of all directions, or of those that fall to this process; what was kept is not translated again."""
     sources = evaluation_set.sources()
     done = kept.read() if kept else {}
     direct = translator.with_settings(via=None) if translator.via else translator
-    if processes:
-        processes.wait()  # until all have read, for all deal out the same
+    if distributed:
+        distributed.wait()  # until all have read, for all deal out the same
     if done:
         say(f"{len(done):,} of {len(sources):,} directions are translated already.")
     by_way = frozenset(d for d in evaluation_set.zero_shot if translator.via not in (None, d.source))
     blocks = list(_blocks(sources, by_way, max(ENOUGH, translator.engine.at_once)))
     missing = [each for each in blocks if not done.keys() >= set(each.directions)]
-    mine = [block for _, block in processes.share(missing)] if processes else missing
+    mine = [block for _, block in distributed.share(missing)] if distributed else missing
     total, todo = (sum(len(sources[d]) for block in those for d in block.directions) for those in (blocks, mine))
-    share = f" with {processes.size} processes, the share of the first" if processes and processes.size > 1 else ""
+    share = (
+        f" with {distributed.size} processes, the share of the first" if distributed and distributed.size > 1 else ""
+    )
     before = 0 if share else total - todo
     with bar(f"translating {len(sources)} directions{share}", total=todo + before, done=before) as progress:
         for block in mine:

@@ -24,14 +24,14 @@ import yaml
 from safetensors.torch import save_file
 
 import manyglot
+from manyglot.config.settings import Settings, parse
 from manyglot.corpus.languages import Direction, Languages, name_of
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.folders import checksum, read_file, written_whole
+from manyglot.files import checksum, read_file, written_whole
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights import check_fits, load_weights, read_header
-from manyglot.settings import Settings, parse
 from manyglot.vocabulary.subwords import LARGEST_FILE, Subwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 

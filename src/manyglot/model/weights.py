@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyglot.errors import FolderError
-from manyglot.folders import read_start
+from manyglot.files import read_start
 from manyglot.model.transformer import Transformer
 
 LARGEST_HEADER = 2**24

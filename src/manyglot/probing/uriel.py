@@ -87,6 +87,11 @@ class Exclusion:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+def exclusions_as_json(left_out: Mapping[str, Exclusion]) -> dict[str, dict[str, str]]:
+    """The excluded languages for `--json`."""
+    return {code: exclusion.as_json() for code, exclusion in left_out.items()}
+
+
 @dataclass(frozen=True)
 class Located:
     """The languages of a model that URIEL has, by the model's codes, and why the others are left out."""

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 from manyglot.errors import SettingsError, suggest
 from manyglot.evaluation.comparison import ALPHA, Comparison, GroupScore, Value
-from manyglot.evaluation.identify import describe_identifier
 from manyglot.evaluation.results import DirectionGroup
+from manyglot.langid.identifier import describe_identifier
 
 TableFormat = Literal["markdown", "latex", "csv", "json"]
 Field = Callable[[GroupScore], Value | None]

@@ -20,8 +20,8 @@ from manyglot.corpus.languages import name_of
 from manyglot.evaluation.common import check_measures, check_test_sets
 from manyglot.evaluation.comparison import groups_of, win_rate
 from manyglot.evaluation.evaluate import DirectionResult, Evaluation
-from manyglot.evaluation.identify import describe_identifier
 from manyglot.evaluation.results import DirectionGroup, average
+from manyglot.langid.identifier import describe_identifier
 from manyglot.progress import duration
 from manyglot.reports.learning import learning_html
 from manyglot.reports.page_data import Run as Run

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from manyglot.evaluation.evaluate import Evaluation, Example
-from manyglot.evaluation.identify import describe_identifier
 from manyglot.evaluation.results import DirectionGroup
+from manyglot.langid.identifier import describe_identifier
 
 
 def print_averages(evaluation: Evaluation) -> None:

@@ -15,10 +15,10 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.unpadded import AlignedTargets
+from manyglot.config.settings import Settings
 from manyglot.errors import SettingsError
 from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
-from manyglot.settings import Settings
 
 TEMPERATURE = 0.1
 """Divides the cosines; a lower temperature stresses the pairs that are hard to tell apart."""

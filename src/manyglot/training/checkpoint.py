@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from manyglot.batches.loader import Place
 from manyglot.errors import FolderError
-from manyglot.folders import checksum, written_whole
+from manyglot.files import checksum, written_whole
 from manyglot.progress import say
 from manyglot.training.best import Best, Score
 from manyglot.training.loss import Sums

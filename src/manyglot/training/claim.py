@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from manyglot.config.settings import Settings, is_resumable
 from manyglot.errors import FolderError
-from manyglot.folders import held, is_empty, nearest
-from manyglot.settings import Settings, is_resumable
+from manyglot.files import held, is_empty, nearest
 
 
 def check_run(run: Path, settings: Settings, data_digest: str) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from manyglot.batches.loader import Loader
 from manyglot.batches.pairs import PairsIndex
 from manyglot.corpus.languages import Direction, name_of
-from manyglot.folders import nearest
+from manyglot.files import nearest
 from manyglot.training.loop import TrainingSettings
 from manyglot.training.trial import Trial
 

@@ -14,15 +14,15 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import Loader, Place, Planned
+from manyglot.config.settings import RESUMABLE, Resumable, Settings
 from manyglot.devices import Precision
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.transformer import Transformer
 from manyglot.progress import bar, say
-from manyglot.settings import RESUMABLE, Resumable, Settings
 from manyglot.training.alignment import AlignmentSettings
 from manyglot.training.best import BestBy
 from manyglot.training.checkpoint import RunState, load_latest, optimizer_tensors, save_checkpoint
-from manyglot.training.distributed import Team
 from manyglot.training.log import Log
 from manyglot.training.loss_meter import LossMeter
 from manyglot.training.schedule import TO_ZERO, ScheduleName, learning_rate
@@ -99,11 +99,11 @@ def train(
     run: Path,
     seed: int,
     validation: Validation,
-    team: Team,
+    distributed: DistributedContext,
 ) -> RunState:
     """Train until the run is finished or we are asked to stop, from the last checkpoint of the run if it has one."""
-    check_shares(settings, team)
-    place_model(model, settings.shard, team)
+    check_shares(settings, distributed)
+    place_model(model, settings.shard, distributed)
     optimizer = make_optimizer(model, settings)
     state = last_state(run, model, optimizer, settings)
     if state.step:
@@ -112,41 +112,41 @@ def train(
         say("training.warmup_steps: the learning rate rises until the end and never reaches its peak. Fewer are usual.")
     if state.step < settings.max_steps:
         state = replace(state, best=validation.begin(state.best, settings.validate_every))
-    team.wait()  # nobody writes before all have read
+    distributed.wait()  # nobody writes before all have read
     losses = LossMeter(run, state.unlogged)
-    step = make_step(model, settings.label_smoothing, team.device, settings.precision, settings.alignment)
+    step = make_step(model, settings.label_smoothing, distributed.device, settings.precision, settings.alignment)
     updates = updates_from(loader, state.place, settings.accumulation)
     stop = False
     with (
-        opened(settings.trackers if team.leads else (), run, state.step) as trackers,
+        opened(settings.trackers if distributed.is_main else (), run, state.step) as trackers,
         bar("training", settings.max_steps, done=state.step) as display,
         wish_to_stop() as wish,
     ):
-        speed = Speed(model, settings.precision, team, state.unlogged)
-        log = Log(run / "log.jsonl", state, loader.languages, speed, trackers, writes=team.leads)
+        speed = Speed(model, settings.precision, distributed, state.unlogged)
+        log = Log(run / "log.jsonl", state, loader.languages, speed, trackers, writes=distributed.is_main)
         while not is_finished(state, settings) and not stop:
             batches, place = next(updates)
             state = RunState(state.step + 1, place, best=state.best)
-            with must_fit_step(team.device):
-                losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), team))
+            with must_fit_step(distributed.device):
+                losses.add(state.step, batches, accumulate(model, step, batches, (seed, state.step), distributed))
                 step_optimizer(model, optimizer, settings, state.step, keep_gradients=step.keeps_gradients)
-            stop = team.any(wish.stop)
+            stop = distributed.any(wish.stop)
             logged = _due(state.step, settings.log_every, settings)
             if logged:
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = LossMeter(run)
             if _due(state.step, settings.validate_every, settings) and validation.measures:
-                check_finite(model, state.step, team)
+                check_finite(model, state.step, distributed)
                 with log.paused():
-                    state = _validate(model, state, settings.keep_best, validation, log, team)
+                    state = _validate(model, state, settings.keep_best, validation, log, distributed)
             if is_finished(state, settings) and not logged:  # it stops early
                 log.training(state, losses.settle(), optimizer.param_groups[0]["lr"])
                 losses = LossMeter(run)
             kept = stop or is_finished(state, settings) or state.step in state.best.steps
             if kept or _due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged=losses.settle())
-                check_finite(model, state.step, team)
-                _save(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints, team)
+                check_finite(model, state.step, distributed)
+                _save(run / "checkpoints", model, optimizer, state, settings.keep_checkpoints, distributed)
             display.advance(note=log.note)
     validation.end()
     if is_finished(state, settings) and state.step < settings.max_steps:
@@ -174,22 +174,24 @@ def last_state(run: Path, model: Transformer, optimizer: torch.optim.Optimizer, 
     return state
 
 
-def check_shares(settings: TrainingSettings, team: Team) -> None:
+def check_shares(settings: TrainingSettings, distributed: DistributedContext) -> None:
     """Refuse a number of processes that the batches of an update cannot be dealt out to."""
-    if settings.accumulation % team.size:
+    if settings.accumulation % distributed.size:
         raise SettingsError(
-            f"training.accumulation: {settings.accumulation} batches cannot be shared by {team.size} processes alike. "
-            f"Use a multiple of {team.size}, with smaller batches if the update should stay as large."
+            f"training.accumulation: {settings.accumulation} batches cannot be shared by {distributed.size} processes "
+            f"alike. Use a multiple of {distributed.size}, with smaller batches if the update should stay as large."
         )
 
 
-def check_finite(model: Transformer, step: int, team: Team) -> None:
+def check_finite(model: Transformer, step: int, distributed: DistributedContext) -> None:
     """Refuse to keep weights that are not numbers."""
-    if team.any(not all(bool(own_part(parameter).isfinite().all()) for parameter in model.parameters())):
+    if distributed.any(not all(bool(own_part(parameter).isfinite().all()) for parameter in model.parameters())):
         raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
 
 
-def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], team: Team) -> Tensor:
+def accumulate(
+    model: Transformer, step: Step, batches: Sequence[Planned], seed: tuple[int, int], distributed: DistributedContext
+) -> Tensor:
     """Add the gradients of the mean loss of a token over all the batches of an update.
 
     Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the loss
@@ -197,12 +199,12 @@ def accumulate(model: Transformer, step: Step, batches: Sequence[Planned], seed:
     """
     tokens = int(sum(batch.tokens_by_language().sum() for batch in batches))
     vectors: list[Tensor] = []
-    for number, batch in team.share(batches):
+    for number, batch in distributed.share(batches):
         torch.manual_seed((seed[0] * 1_000_003 + seed[1]) * 1_009 + number)
         vectors += [step(part, 1 / tokens) for part in step.pack(batch.load())]
     total = torch.stack(vectors).sum(dim=0)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    team.add_up([total] if is_sharded(model) else [total, *gradients])  # parts are added up as they come
+    distributed.all_reduce([total] if is_sharded(model) else [total, *gradients])  # parts are added up as they come
     return total
 
 
@@ -226,23 +228,35 @@ def step_optimizer(
 
 
 def _validate(
-    model: Transformer, state: RunState, keep_best: int, validation: Validation, log: Log, team: Team
+    model: Transformer,
+    state: RunState,
+    keep_best: int,
+    validation: Validation,
+    log: Log,
+    distributed: DistributedContext,
 ) -> RunState:
     """Let the process that leads measure the whole model; all learn what tells the best step, and decide alike."""
-    whole = whole_model(model, team)
-    measured = validation(whole) if team.leads else {}
-    value = team.told(validation.value(measured))
+    whole = whole_model(model, distributed)
+    measured = validation(whole) if distributed.is_main else {}
+    value = distributed.broadcast(validation.value(measured))
     state = replace(state, best=state.best.after(state.step, value, keep_best))
     log.validation(state, measured)
     return state
 
 
 def _save(
-    folder: Path, model: Transformer, optimizer: torch.optim.Optimizer, state: RunState, keep: int, team: Team
+    folder: Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    state: RunState,
+    keep: int,
+    distributed: DistributedContext,
 ) -> None:
     """Let the process that leads write a checkpoint of what all have together."""
-    weights, moments = (gathered(each, team) for each in (model.state_dict(), optimizer_tensors(model, optimizer)))
-    if team.leads:
+    weights, moments = (
+        gathered(each, distributed) for each in (model.state_dict(), optimizer_tensors(model, optimizer))
+    )
+    if distributed.is_main:
         save_checkpoint(folder, weights, moments, state, keep)
 
 

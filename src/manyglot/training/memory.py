@@ -8,42 +8,48 @@ from pathlib import Path
 
 from manyglot.batches.loader import Loader, Place, Planned
 from manyglot.devices import in_half
+from manyglot.distributed import DistributedContext
 from manyglot.errors import SettingsError
 from manyglot.model.cost import kept_numbers
 from manyglot.model.transformer import Transformer
 from manyglot.progress import size
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, updates_from
 
 CACHED = "active_file", "inactive_file", "slab_reclaimable"
 """What a control group has in memory and would give back."""
 
 
-def check_memory(model: Transformer, loader: Loader, settings: TrainingSettings, team: Team) -> None:
+def check_memory(
+    model: Transformer, loader: Loader, settings: TrainingSettings, distributed: DistributedContext
+) -> None:
     """Refuse steps that cannot fit into the memory of a CPU: the system would kill us without a word."""
-    if problem := shortage(model, loader, settings, team):
+    if problem := shortage(model, loader, settings, distributed):
         raise SettingsError(problem)
 
 
-def shortage(model: Transformer, loader: Loader, settings: TrainingSettings, team: Team) -> str | None:
+def shortage(
+    model: Transformer, loader: Loader, settings: TrainingSettings, distributed: DistributedContext
+) -> str | None:
     """Why steps cannot fit into the memory of a CPU, if they cannot.
 
     The model has its weights in memory, whole even if they are to be shared out, and neither gradients nor moments yet:
     the first step makes the moments in its end, the second has them beside what it keeps. Steps were measured to take
     1.1 times what is reckoned here and more, so nothing is refused that would fit.
     """
-    if team.device.type != "cpu":
+    if distributed.device.type != "cpu":
         return None
     weights = sum(parameter.nbytes for parameter in model.parameters())
-    gradients = weights // team.size if settings.shard else weights
+    gradients = weights // distributed.size if settings.shard else weights
     moments, given_away = 2 * gradients, weights - gradients
     updates = islice(updates_from(loader, Place(), settings.accumulation), min(settings.max_steps, 2))
-    first, *second = (_kept(model, [batch for _, batch in team.share(all_)], settings, team) for all_, _ in updates)
+    first, *second = (
+        _kept(model, [batch for _, batch in distributed.share(all_)], settings, distributed) for all_, _ in updates
+    )
     for_model = moments + gradients - given_away
     needed = max(first - given_away, for_model, *(moments + kept - given_away for kept in second))
     available = available_memory()
     short = available is not None and available < needed
-    if not team.any(short):
+    if not distributed.any(short):
         return None
     there = size(available) if short and available is not None else "less"
     hint = "Lower batches.max_tokens and raise training.accumulation by as much."
@@ -52,9 +58,11 @@ def shortage(model: Transformer, loader: Loader, settings: TrainingSettings, tea
     return f"A step needs at least {size(needed)} of memory, and {there} is available. {hint}"
 
 
-def _kept(model: Transformer, batches: Sequence[Planned], settings: TrainingSettings, team: Team) -> int:
+def _kept(
+    model: Transformer, batches: Sequence[Planned], settings: TrainingSettings, distributed: DistributedContext
+) -> int:
     """Bytes that a step keeps for its backward pass: one batch after the other, so those of the largest."""
-    itemsize = 2 if in_half(team.device, settings.precision) else model.embedding.weight.itemsize
+    itemsize = 2 if in_half(distributed.device, settings.precision) else model.embedding.weight.itemsize
     extents, num_symbols = (batch.extents() for batch in batches), model.embedding.num_embeddings
     return itemsize * max((kept_numbers(model.settings, num_symbols, *each) for each in extents), default=0)
 

@@ -15,24 +15,24 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from manyglot.distributed import DistributedContext
 from manyglot.model.transformer import Transformer
 from manyglot.progress import say
-from manyglot.training.distributed import Team
 
 
-def place_model(model: Transformer, shared: bool, team: Team) -> None:
+def place_model(model: Transformer, shared: bool, distributed: DistributedContext) -> None:
     """Put a model where it is trained: whole on every device, or shared out among them."""
-    if shared and team.size == 1:
+    if shared and distributed.size == 1:
         say("training.shard: one process has nobody to share with, and keeps the whole model.")
     elif shared:
-        _share_out(model, team)
-    model.to(team.device).train()
+        _share_out(model, distributed)
+    model.to(distributed.device).train()
 
 
-def _share_out(model: Transformer, team: Team) -> None:
+def _share_out(model: Transformer, distributed: DistributedContext) -> None:
     """Leave each process its part, a layer after the other, so that no device needs to hold them all."""
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # a trap for in-place changes only
-    mesh = init_device_mesh(team.device.type, (team.size,))
+    mesh = init_device_mesh(distributed.device.type, (distributed.size,))
     for layer in (*model.encoder, *model.decoder):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer needs the embeddings again
@@ -60,22 +60,22 @@ def part_of(whole: Tensor, like: Tensor) -> Tensor:
     return torch.empty_like(like, requires_grad=False).copy_(parts)  # a view would keep the whole in memory
 
 
-def gathered(tensors: Mapping[str, Tensor], team: Team) -> dict[str, Tensor]:
+def gathered(tensors: Mapping[str, Tensor], distributed: DistributedContext) -> dict[str, Tensor]:
     """Whole tensors for the process that leads, nothing for the others; all must ask together."""
     whole = {}
     for name, tensor in tensors.items():
         value = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if team.leads:
+        if distributed.is_main:
             whole[name] = value.cpu() if isinstance(tensor, DTensor) else value
     return whole
 
 
-def whole_model(model: Transformer, team: Team) -> Transformer:
+def whole_model(model: Transformer, distributed: DistributedContext) -> Transformer:
     """A model that the process that leads can use alone: a copy if it is shared out; all must ask together."""
     if not is_sharded(model):
         return model
-    weights, copy = gathered(model.state_dict(), team), model.without_weights()
-    if team.leads:
+    weights, copy = gathered(model.state_dict(), distributed), model.without_weights()
+    if distributed.is_main:
         copy.load_state_dict(weights, assign=True)
-        copy.to(team.device)
+        copy.to(distributed.device)
     return copy

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manyglot.devices import Precision, peak_speed
+from manyglot.distributed import DistributedContext
 from manyglot.model.cost import training_operations
 from manyglot.model.transformer import Transformer
-from manyglot.training.distributed import Team
 from manyglot.training.loss import Sums
 
 
 class Speed:
     """A stopwatch for the updates between two lines of the log; their first ones may be an earlier process's."""
 
-    def __init__(self, model: Transformer, precision: Precision, team: Team, before: Sums) -> None:
+    def __init__(self, model: Transformer, precision: Precision, distributed: DistributedContext, before: Sums) -> None:
         self.settings, self.num_symbols = model.settings, model.embedding.num_embeddings
-        peak = peak_speed(team.device, precision)
-        self.peak = peak and peak * team.size
+        peak = peak_speed(distributed.device, precision)
+        self.peak = peak and peak * distributed.size
         self.before, self.since = before, time.monotonic()
 
     def lap(self, sums: Sums) -> dict[str, float]:

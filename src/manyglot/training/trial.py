@@ -12,9 +12,9 @@ import torch
 
 from manyglot.batches.loader import Loader, Planned
 from manyglot.devices import name_of
+from manyglot.distributed import DistributedContext
 from manyglot.model.transformer import Transformer
 from manyglot.training.checkpoint import RunState
-from manyglot.training.distributed import Team
 from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer, updates_from
 from manyglot.training.step import make_step, must_fit_step
 
@@ -56,7 +56,7 @@ def try_out(
     step = make_step(model, settings.label_smoothing, device, settings.precision, settings.alignment)
 
     def take(batches: Sequence[Planned]) -> int:
-        accumulate(model, step, batches, (seed, state.step + 1), Team(device))
+        accumulate(model, step, batches, (seed, state.step + 1), DistributedContext(device))
         step_optimizer(model, optimizer, settings, state.step + 1, keep_gradients=step.keeps_gradients)
         return int(sum(batch.tokens_by_language().sum() for batch in batches))
 

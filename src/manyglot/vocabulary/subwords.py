@@ -10,9 +10,9 @@ from pathlib import Path
 import sentencepiece
 from pydantic import Field
 
+from manyglot.config.settings import Settings
 from manyglot.errors import FolderError, SettingsError
-from manyglot.folders import read_file
-from manyglot.settings import Settings
+from manyglot.files import read_file
 
 PAD, EOS, UNK = 0, 1, 2
 LARGEST_FILE = 2**25

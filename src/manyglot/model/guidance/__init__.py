@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, SerializeAsAny
 
+from manyglot.config.settings import parse
 from manyglot.errors import SettingsError, suggest
 from manyglot.model.guidance.adapter import Adapter
 from manyglot.model.guidance.base import Combined, Dimensions, Method, MethodSettings
@@ -20,7 +21,6 @@ from manyglot.model.guidance.lalt import LALT
 from manyglot.model.guidance.lee import LEE
 from manyglot.model.guidance.random_laa import RandomLAA
 from manyglot.model.guidance.token import Token
-from manyglot.settings import parse
 
 METHODS: tuple[type[Method], ...] = (Token, LEE, LAA, Adapter, LALN, LALT, RandomLAA)
 

@@ -18,8 +18,8 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from manyglot.config.settings import Settings
 from manyglot.model.guidance.products import ByLanguage, Choice, product_dtype
-from manyglot.settings import Settings
 from manyglot.vocabulary.vocabulary import Tags
 
 
@@ -179,7 +179,7 @@ class Guidance(nn.Module):
     | leave | what leaves a sub-layer, after the residual (and the norm, in a post-norm model) |
 
     For one target language each hook should be an affine function of a single token's states: then the method can be
-    folded into plain weights without a line of its own (see `export/fold.py`).
+    folded into plain weights without a line of its own (see `model/folding.py`).
     """
 
     draws: bool = False

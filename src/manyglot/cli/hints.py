@@ -1,0 +1,21 @@
+"""Hints at the next command, spelled as the user can run it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def command_name() -> str:
+    """How to call this program again: `manyglot` if it is on the PATH, otherwise as it was called now."""
+    if shutil.which("manyglot"):
+        return "manyglot"
+    return sys.argv[0] if Path(sys.argv[0]).name == "manyglot" else f"{sys.executable} -m manyglot"
+
+
+def repeat_overrides(overrides: Sequence[str]) -> str:
+    """The `--set` options of this command, for the next one."""
+    return "".join(f" --set {shlex.quote(override)}" for override in overrides)

@@ -1,0 +1,1 @@
+"""YAML files read into typed settings, and the explanation of mistakes in them."""

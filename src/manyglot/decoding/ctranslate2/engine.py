@@ -1,0 +1,102 @@
+"""The engine of exports: searches with CTranslate2 models, one per target language or one for several."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.ctranslate2 import import_ctranslate2
+from manyglot.decoding.ctranslate2.manifest import MANIFEST, read_manifest
+from manyglot.decoding.ctranslate2.model import ExportedModel
+from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
+from manyglot.errors import FolderError, LanguageError, ManyglotError
+from manyglot.progress import Bar
+from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+
+class ExportedEngine:
+    """Translates with the models of an export, each of which serves some of the target languages."""
+
+    def __init__(self, models: Iterable[ExportedModel]) -> None:
+        self.models = list(models)
+        self.at_once = LINES_AT_ONCE
+        self.languages = Languages(self.models[0].manifest.languages)
+        self._of_language = {self.languages.id(code): m for m in self.models for code in m.manifest.targets}
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        device: str = "cpu",
+        inter_threads: int | None = None,
+        intra_threads: int = 1,
+    ) -> ExportedEngine:
+        """Open the folder of an export: a model, or a folder with one for each of several languages.
+
+        All cores are used, unless it is said how many batches are translated at once (inter) by how many threads each
+        (intra). The device `auto` is a GPU where CTranslate2 can use one.
+        """
+        folder = Path(folder)
+        below = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+        folders = below if below and not (folder / MANIFEST).exists() else [folder]
+        manifests = [read_manifest(each) for each in folders]
+        if len({manifest.languages for manifest in manifests}) > 1:
+            raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
+        served = [code for manifest in manifests for code in manifest.targets]
+        if len(set(served)) < len(served):
+            names = ", ".join(str(each) for each in folders)
+            raise FolderError(f"{folder} is no export but holds several, for the same languages. Give one of {names}.")
+        if device == "auto":
+            device = "cuda" if import_ctranslate2().get_cuda_device_count() else "cpu"
+        cores = len(os.sched_getaffinity(0))
+        threads = inter_threads or (max(1, cores // intra_threads) if device == "cpu" else 1), intra_threads
+        return cls(ExportedModel(*each, device, threads) for each in zip(folders, manifests, strict=True))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Its subwords and languages."""
+        return Vocabulary(Subwords.load(self.models[0].folder / "subwords.model"), self.languages)
+
+    @property
+    def settings(self) -> DecodingSettings:
+        """The search that the model was trained with."""
+        return self.models[0].manifest.decoding
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The languages that it translates into, by their codes."""
+        return tuple(self.languages.codes[i] for i in sorted(self._of_language))
+
+    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first.
+
+        The offset has no effect, because guidance that samples languages cannot be exported.
+        """
+        settings = request.settings
+        if request.prefixes is not None or settings.temperature is not None:
+            raise ManyglotError("An export neither takes prefixes nor draws words at random. Use the model folder.")
+        results = [[Hypothesis((), 0.0)] for _ in request.sources]
+        for model, rows in self._rows_by_model(request).items():
+            codes = [self.languages.codes[request.languages[row]] for row in rows]
+            found = model.search([request.sources[row] for row in rows], codes, settings)
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = hypotheses[: request.num_hypotheses]
+            if progress is not None:
+                progress.advance(len(rows))
+        return results
+
+    def _rows_by_model(self, request: SearchRequest) -> dict[ExportedModel, list[int]]:
+        """Return the sentences that are not empty, by the model that serves their target language."""
+        rows_of: dict[ExportedModel, list[int]] = defaultdict(list)
+        for row, (source, language) in enumerate(zip(request.sources, request.languages, strict=True)):
+            if language not in self._of_language:
+                name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language
+                raise LanguageError(f"The model was not exported for {name}. It is for {', '.join(self.targets)}.")
+            if source:
+                rows_of[self._of_language[language]].append(row)
+        return rows_of

@@ -1,0 +1,105 @@
+"""Distributed training and evaluation under torchrun: NCCL between GPUs, gloo between CPUs.
+
+The processes share the batches of an update. Each accumulates the gradients of its own batches, and an all-reduce sums
+them. The content of a batch and its dropout depend only on the seed, the step and the batch number, so a run can resume
+with a different number of processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from manyglot.devices import find_device
+from manyglot.errors import SettingsError
+
+T = TypeVar("T")
+PATIENCE = timedelta(hours=2)
+"""Timeout of a collective. It is long because one process validates and writes checkpoints while the others wait."""
+
+
+@dataclass(frozen=True)
+class DistributedContext:
+    """The rank of this process and the collectives it takes part in. With a single process they do nothing."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+    cpu_group: dist.ProcessGroup | None = None
+    """The gloo group for small CPU tensors, whose collectives do not wait for the GPUs."""
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes the log and the checkpoints."""
+        return self.rank == 0
+
+    def share(self, things: Sequence[T]) -> list[tuple[int, T]]:
+        """The items this process handles, with their indices: every `size`-th, starting at its rank."""
+        return list(enumerate(things))[self.rank :: self.size]
+
+    def all_reduce(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes; tensors of one dtype travel in one flat buffer."""
+        if self.size == 1:
+            return
+        for _, group in groupby(sorted(tensors, key=lambda t: str(t.dtype)), key=lambda t: t.dtype):
+            same_dtype = list(group)
+            flat = torch.cat([tensor.flatten() for tensor in same_dtype])
+            dist.all_reduce(flat)
+            parts = torch.split(flat, [tensor.numel() for tensor in same_dtype])
+            torch._foreach_copy_(same_dtype, [part.view_as(t) for part, t in zip(parts, same_dtype, strict=True)])
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is true in at least one process."""
+        if self.size == 1:
+            return flag
+        total = torch.tensor(float(flag))
+        dist.all_reduce(total, group=self.cpu_group)
+        return bool(total > 0)
+
+    def broadcast(self, number: float) -> float:
+        """The number that the main process passes."""
+        if self.size == 1:
+            return number
+        value = torch.tensor(number, dtype=torch.float64)
+        dist.broadcast(value, src=0, group=self.cpu_group)
+        return float(value)
+
+    def wait(self) -> None:
+        """Block until all processes have arrived."""
+        if self.size > 1:
+            dist.barrier(group=self.cpu_group)
+
+
+def num_processes() -> int:
+    """The number of processes that torchrun started; 1 without torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextmanager
+def distributed_context(device_name: str) -> Iterator[DistributedContext]:
+    """Join the processes that torchrun started, or run alone; under torchrun each process has its own GPU."""
+    size = num_processes()
+    if size == 1:
+        yield DistributedContext(find_device(device_name))
+        return
+    device = find_device(device_name)
+    if device.type == "cuda":
+        number = int(os.environ["LOCAL_RANK"])
+        if number >= torch.cuda.device_count():
+            raise SettingsError(f"torchrun started more processes than there are GPUs ({torch.cuda.device_count()}).")
+        device = torch.device("cuda", number)
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield DistributedContext(device, dist.get_rank(), size, dist.new_group(backend="gloo", timeout=PATIENCE))
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,1 @@
+"""Trained models written in the formats of other engines."""

@@ -1,0 +1,197 @@
+"""The commands as a user runs them: results on stdout, the rest on stderr, one line and exit code 2 for mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import manyglot
+from manyglot.config.experiment import Experiment
+from tests.commands import mistake, run
+
+COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "compare", "report", "describe", "export")
+
+
+def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = run(capsys, "prepare", config)
+    assert "60 train, 8 dev, 8 test rows in 3 languages" in out
+    assert f"train {config}" in err
+    out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
+    assert out.strip() == str(tmp_path / "run" / "model")
+    summary = err.splitlines()[-5:]
+    assert summary[0].startswith("4 steps to epoch 1, ")
+    assert summary[1].startswith("last loss ")
+    assert ", dev loss " in summary[1]
+    assert summary[2].startswith("highest loss into qa")
+    assert summary[3].endswith(f" plot {tmp_path / 'run'}")
+    assert summary[4].startswith("Next: ")
+    out, err = run(
+        capsys, "evaluate", out.strip(), "--data", tmp_path / "data", "--zero-shot", "--output", tmp_path / "scores"
+    )
+    assert "zero-shot" in out
+    assert "BLEU nrefs:1" in out
+    assert str(tmp_path / "scores" / "report.html") in out
+    assert "translating 6 directions" in err
+
+
+def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
+    assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
+    told = json.loads(run(capsys, "train", config, "--json")[0])
+    assert (told["steps"], told["best_by"]) == (6, "dev_bleu")
+    assert told["dev"].keys() == {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
+    assert len(told["worst"]) == 3
+    model = told["model"]
+    scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])
+    assert len(scores["directions"]) == 4
+    for what in (config, model):
+        description = json.loads(run(capsys, "describe", what, "--json")[0])
+        assert description["num_parameters"] == sum(description["parameters"].values())
+        assert description["languages"] == ["qaa", "qab", "qac"]
+
+
+def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "describe", config)
+    assert "embedding" in out
+    assert "token" in out
+    assert "weights" not in out
+    assert "weights     of step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
+
+
+def test_a_model_is_exported(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ctranslate2")
+    model, folder = trained.run / "model", tmp_path / "exported"
+    out, _ = run(capsys, "export", model, "--target", "qaa,qab", "--quantization", "int8", "-o", folder)
+    assert out == f"{folder}\n"
+    assert list(json.loads((folder / "manyglot.json").read_text("utf-8"))["targets"]) == ["qaa", "qab"]
+    assert "exists" in mistake(capsys, "export", model, "-o", folder)
+    assert "Known: ctranslate2" in mistake(capsys, "export", model, "--to", "paper", "-o", tmp_path / "other")
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    overview, _ = run(capsys)
+    assert overview == run(capsys, "--help")[0]
+    assert all(command in overview for command in COMMANDS)
+    assert "--install-completion" in overview
+    for command in COMMANDS:
+        assert "--help" in run(capsys, command, "--help")[0]
+    assert run(capsys, "--version")[0] == f"manyglot {manyglot.__version__}\n"
+
+
+def test_help_does_not_load_torch() -> None:
+    code = "import sys; from manyglot.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_mistakes_are_one_line_and_exit_code_2(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stdin: io.BytesIO
+) -> None:
+    model, data = trained.run / "model", trained.data
+    assert "Did you mean 'train'" in mistake(capsys, "trian", config)
+    assert "Missing argument" in mistake(capsys, "train")
+    told = mistake(capsys, "train", config, "--fast")
+    assert "No such option: --fast" in told
+    assert told.endswith("Try 'manyglot train --help'.\n")
+    assert "There is no file" in mistake(capsys, "train", tmp_path / "none.yaml")
+    assert "Did you mean 'seed'" in mistake(capsys, "prepare", config, "--set", "sead=2")
+    assert "Run `manyglot prepare` first" in mistake(capsys, "train", config)
+    assert "not a manyglot model folder" in mistake(capsys, "translate", tmp_path, "--to", "qab")
+    assert "does not exist" in mistake(capsys, "translate", tmp_path / "x", "--to", "qab")
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    assert "is not finished" in mistake(capsys, "translate", tmp_path / "run" / "model", "--to", "qab")
+    for wrong in (trained.run, trained.run / "modle"):
+        assert f"Did you mean {model}?" in mistake(capsys, "translate", wrong, "--to", "qab")
+    assert "is as it is" in mistake(capsys, "describe", model, "--set", "seed=1")
+    assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
+        capsys, "translate", model, "--to", "de"
+    )
+    assert "such as --to de" in mistake(capsys, "translate", model)
+    assert "decoding.beam" in mistake(capsys, "translate", model, "--to", "qab", "--beam", 0)
+    assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
+    assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
+    assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
+
+
+def test_options_without_effect_are_refused(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["translate", trained.run / "model", "--to", "qab"]
+    assert "Add --format tsv." in mistake(capsys, *command, "--columns", "1,2")
+    assert "--json is --output-format jsonl, and tsv is" in mistake(
+        capsys, *command, "--json", "--output-format", "tsv"
+    )
+    assert "--json has the examples anyway" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
+    demo = mistake(capsys, "demo", "--output", tmp_path / "demo", "--set", "run=elsewhere")
+    assert "--set run=elsewhere: the demo has all its folders below --output" in demo
+
+
+@pytest.mark.parametrize(
+    ("guidance", "message"),
+    [
+        ("[{method: laaa}]", "guidance.method: 'laaa' is not known. Did you mean 'laa'?"),
+        ("[{method: laa, sites: [dec.ffn]}]", "guidance.laa.sites: this method cannot act at dec.ffn. It can act at"),
+        ("[{method: lee, sites: [true]}]", "guidance.lee.sites: this method cannot act at True. It can act at"),
+        ("[{method: lee}, {method: lee}]", "guidance: lee is given twice."),
+        ("[]", "guidance: an empty list does not tell the model its target language. Add one of token, lee,"),
+        ("null", "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got None."),
+        ("{method: laa}", "guidance should be a list of methods, such as"),
+        ("[laa]", "guidance: each entry needs a method, such as {method: token}; got 'laa'."),
+        ("[{method: laa, sites: !!set {dec.ffn}}]", "guidance.laa.sites: this should be a list"),
+        ("[{? [a] : b}]", "is not a YAML value"),
+        ("[{method: random_laa}]", "guidance: random_laa alone does not tell the model its target language."),
+    ],
+)
+def test_mistakes_in_guidance_are_one_line(
+    guidance: str, message: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in mistake(capsys, "describe", config, "--set", f"guidance={guidance}")
+
+
+def test_a_model_folder_whose_guidance_was_changed_is_refused(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained.run / "model", tmp_path / "model")
+    config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text("utf-8"))
+    config["guidance"] = [{"method": "laa"}]
+    (tmp_path / "model" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert "do not fit config.yaml: guidance.methods.laa.matrix_LDD is missing" in mistake(
+        capsys, "describe", tmp_path / "model"
+    )
+
+
+def test_an_unknown_language_of_the_data_is_named(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "prepare", config, "--set", "corpus.num_languages=4")
+    assert "The model does not know 'qad'" in mistake(
+        capsys, "evaluate", trained.run / "model", "--data", tmp_path / "data"
+    )
+
+
+def test_an_interruption_is_told_and_not_traced(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import prepare as workflow
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "prepare", interrupted)
+    _, err = run(capsys, "prepare", config, code=130)
+    assert err.startswith("manyglot: interrupted")
+
+
+def test_output_is_utf8_whatever_the_locale(trained: Experiment, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "manyglot", "evaluate", str(trained.run / "model"), "--data", str(trained.data)]
+    result = subprocess.run(command, capture_output=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "xx→qaa" in result.stdout.decode("utf-8")

@@ -1,0 +1,133 @@
+"""`manyglot translate` as a user runs it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from manyglot.config.experiment import Experiment
+from tests.commands import mistake, run
+
+
+def test_translate_reads_stdin_and_files(
+    trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "kihumi faku zezu\n\nduka\n"
+    (tmp_path / "in.txt").write_text(text)
+    stdin.write(text.encode())
+    stdin.seek(0)
+    model = trained.run / "model"
+    from_stdin, _ = run(capsys, "translate", model, "--to", "qab")
+    from_file, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab")
+    assert from_stdin == from_file
+    stdin.seek(0)
+    assert run(capsys, "translate", model, "-", "-o", "-", "--to", "qab")[0] == from_file
+    lines = from_file.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    as_json, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab", "--json", "--beam", "1")
+    assert [json.loads(line)["text"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
+
+
+def test_translate_goes_by_way_of_another_language(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, first, half = trained.run / "model", tmp_path / "in.txt", tmp_path / "half.txt"
+    first.write_text("kihumi faku zezu\nduka\n")
+    half.write_text(run(capsys, "translate", model, first, "--to", "qac")[0])
+    by_way, _ = run(capsys, "translate", model, first, "--to", "qab", "--via", "qac")
+    assert by_way == run(capsys, "translate", model, half, "--to", "qab")[0]
+    assert "qzz" in mistake(capsys, "translate", model, first, "--to", "qab", "--via", "qzz")
+
+
+def test_translate_writes_files_and_tables(
+    trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, text = trained.run / "model", tmp_path / "in.txt"
+    text.write_text("faku\nduka\n")
+    out, err = run(capsys, "translate", model, text, text, "--to", "qab,qac", "-o", tmp_path / "out.txt", "--beam", 3)
+    assert (out, err) == ("", "")
+    assert [len((tmp_path / f"out.{code}.txt").read_text().splitlines()) for code in ("qab", "qac")] == [4, 4]
+    options = ("--n-best", 2, "--scores", "--max-length", 3, "--length-penalty", 0, "--device", "cpu")
+    out, _ = run(capsys, "translate", model, text, "--to", "qab", "--output-format", "jsonl", *options)
+    for line in map(json.loads, out.splitlines()):
+        assert line["score"] > line["alternatives"][0]["score"]
+    stdin.write(b"x\tfaku\tqac\ny\tduka\t\n")
+    stdin.seek(0)
+    out, _ = run(capsys, "translate", model, "--format", "tsv", "--columns", "2,3", "--to", "qab", "--engine", "native")
+    assert [line.split("\t")[:2] for line in out.splitlines()[1:]] == [["faku", "qac"], ["duka", "qab"]]
+
+
+def test_lines_that_cannot_be_translated_are_empty_and_told_by_the_exit_code(
+    trained: Experiment, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin.write(b"faku\n\xff\xfe\nduka\n")
+    stdin.seek(0)
+    out, err = run(capsys, "translate", trained.run / "model", "--to", "qab", code=1)
+    assert [bool(line) for line in out.splitlines()] == [True, False, True]
+    assert err == "manyglot: line 2 of stdin is not UTF-8; convert the text first.\n"
+
+
+def test_translate_with_an_export(
+    trained: Experiment, tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2")
+    model, folder, text = trained.run / "model", tmp_path / "exported", tmp_path / "in.txt"
+    text.write_text("faku\nduka\n")
+    run(capsys, "export", model, "-o", folder)
+    native, _ = run(capsys, "translate", model, text, "--to", "qab")
+    assert run(capsys, "translate", folder, text, "--to", "qab") == (native, "")
+    assert "manyglot export" in mistake(capsys, "translate", model, text, "--to", "qab", "--engine", "ctranslate2")
+    for option in (("--precision", "bfloat16"), ("--temperature", 1)):
+        assert "an export " in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
+
+
+def test_the_language_of_outputs_is_checked(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, text = trained.run / "model", tmp_path / "in.txt"
+    text.write_text("kihumi faku zezu\n" * 3)
+    command = ["translate", model, text, "--to", "qab", "--json"]
+    assert "knows none of the model's languages. With --data" in mistake(capsys, *command, "--check-language")
+    assert "Give both" in mistake(capsys, *command, "--data", trained.data)
+    out, err = run(capsys, *command, "--check-language", "--data", trained.data)
+    on_target = [json.loads(line).get("on_target") for line in out.splitlines()]
+    assert len(set(on_target)) == 1
+    assert on_target[0] is not None
+    assert on_target[0] or "3 of 3 outputs not in qab: 0 replaced by an alternative, 3 marked" in err
+
+
+def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("faku\n" * 3000)
+    command = (
+        f"{sys.executable} -m manyglot translate {trained.run}/model {tmp_path}/in.txt --to qab --beam 1 | head -n 1"
+    )
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=os.environ)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.count("\n") == 1
+
+
+def test_an_interrupted_translation_leaves_whole_lines_and_tells_how_many(trained: Experiment, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "manyglot", "translate", f"{trained.run}/model", "--to", "qab", "-o"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "out.txt")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("faku duka\n" * 1024)
+        process.stdin.flush()
+        while not (tmp_path / "out.txt").exists() or not (tmp_path / "out.txt").stat().st_size:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        code, told = process.wait(timeout=60), process.stderr.read()
+    assert (code, told) == (130, "manyglot: stopped after 1,024 lines.\n")
+    assert (tmp_path / "out.txt").read_text().count("\n") == 1024

@@ -1,0 +1,85 @@
+"""A model folder and its export are opened by the same call, and translate the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import manyglot
+from manyglot.config.experiment import Experiment
+from manyglot.decoding.ctranslate2.engine import ExportedEngine
+from manyglot.decoding.native import NativeEngine
+from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
+from manyglot.exporters.ctranslate2 import export
+from manyglot.model.folder import load_model
+
+TEXTS = ["kihumi faku zezu", "", "duka"]
+
+
+@pytest.fixture(scope="module")
+def exported(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("ctranslate2")
+    folder = tmp_path_factory.mktemp("exports") / "some"
+    export(load_model(trained.run / "model"), folder, ["qab", "qac"], None)
+    return folder
+
+
+def test_the_manifest_tells_the_engine(trained: Experiment, exported: Path) -> None:
+    native, other = manyglot.load(trained.run / "model"), manyglot.load(exported)
+    assert isinstance(native.engine, NativeEngine)
+    assert isinstance(other.engine, ExportedEngine)
+    assert (list(native.languages), list(other.languages)) == (["qaa", "qab", "qac"], ["qab", "qac"])
+    assert native.translate(TEXTS, to="qac") == other.translate(TEXTS, to="qac")
+    assert native.translate_to_all(TEXTS, ["qab", "qac"]) == other.translate_to_all(TEXTS)
+    ours, theirs = (model.hypotheses(TEXTS, "qab", n=3)[0] for model in (native, other))
+    assert [each.text for each in ours] == [each.text for each in theirs]
+    assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
+    with pytest.raises(LanguageError):
+        other.translate(TEXTS, to="qaa")
+
+
+def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experiment, exported: Path) -> None:
+    model = trained.run / "model"
+    assert isinstance(manyglot.load(exported, engine="ctranslate2").engine, ExportedEngine)
+    with pytest.raises(FolderError, match=rf"Export the model in it first: `manyglot export {model} -o FOLDER`"):
+        manyglot.load(model, engine="ctranslate2")
+    with pytest.raises(FolderError, match="is an export for CTranslate2"):
+        manyglot.load(exported, engine="native")
+    with pytest.raises(SettingsError, match=r"'ctranslate' is not known\. Did you mean 'ctranslate2'"):
+        manyglot.load(model, engine="ctranslate")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"precision": "bfloat16"},
+            r"decoding\.precision: an export computes in the type it was written in\. Export with",
+        ),
+        (
+            {"temperature": 1.0},
+            r"decoding\.temperature: an export does not draw words at random\. Use the model folder",
+        ),
+        ({"beam": 2, "top_k": 3}, r"decoding\.top_k"),
+    ],
+)
+def test_settings_without_effect_on_an_export_are_refused(exported: Path, change: dict[str, Any], reason: str) -> None:
+    model = manyglot.load(exported)
+    with pytest.raises(SettingsError, match=reason):
+        model.with_settings(**change)
+    assert model.with_settings(beam=1, precision="auto", temperature=None).settings.beam == 1
+
+
+def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:
+    with pytest.raises(ManyglotError, match="py3langid knows none"):
+        manyglot.load(trained.run / "model", check_language=True)
+
+
+def test_a_folder_of_several_exports_is_not_one(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported, tmp_path / "exports" / name)
+    with pytest.raises(FolderError, match=r"exports is no export but holds several, for the same languages\. Give one"):
+        ExportedEngine.load(tmp_path / "exports")

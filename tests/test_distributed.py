@@ -1,0 +1,129 @@
+"""Two processes train as one does: the same sentences in the same steps, and the same parameters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+import manyglot
+from manyglot.config.experiment import Experiment
+from manyglot.distributed import DistributedContext
+from manyglot.errors import ManyglotError
+from manyglot.training.log import read_log
+from manyglot.training.loop import TrainingSettings, check_shares
+from tests.conftest import tiny_experiment
+
+TRAINING = {
+    "accumulation": 4,
+    "warmup_steps": 2,
+    "clip_norm": 0.1,
+    "checkpoint_every": 2,
+    "validate_every": 1,
+    "best_by": "dev_chrf",  # which stays 0 in so short a training
+    "patience": 5,
+    "log_every": 1,
+}
+IN_DOUBLE = """
+import sys
+from manyglot.workflows import train as workflow
+from manyglot.cli import main
+from manyglot.training import best
+from manyglot.training.sharding import own_part
+
+best.NOTHING = -1
+new_model, whole_model = workflow.new_model, workflow.whole_model
+
+def counted(model, distributed):
+    own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
+    assert own < 0.6 * all if distributed.size > 1 and "training.shard=true" in sys.argv else own == all
+    return whole_model(model, distributed)
+
+workflow.new_model = lambda *arguments: new_model(*arguments).double()
+workflow.whole_model = counted
+main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
+"""
+
+
+def prepared(folder: Path) -> tuple[Experiment, Path]:
+    model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    batches = {"max_tokens": 120}
+    guidance = [{"method": "laa"}]
+    experiment = tiny_experiment(
+        folder, model={**model, "dropout": 0.3}, training=TRAINING, batches=batches, guidance=guidance
+    )
+    manyglot.prepare(experiment)
+    config = folder / "experiment.yaml"
+    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    return experiment, config
+
+
+def train(config: Path, max_steps: int, processes: int, shard: bool = False) -> None:
+    """Train in float64, in processes as torchrun starts them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = []
+    for rank in range(processes):
+        places = {"WORLD_SIZE": processes, "RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
+        environment = {**os.environ, **{k: str(v) for k, v in places.items()}, "MASTER_ADDR": "127.0.0.1"}
+        settings = f"training.max_steps={max_steps}", f"training.shard={str(shard).lower()}"
+        command = [sys.executable, "-c", IN_DOUBLE, str(config), *settings]
+        running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+    for rank, process in enumerate(running):
+        _, told = process.communicate(timeout=200)
+        assert process.returncode == 0, told
+        assert ("training" in told) == (rank == 0), "one of them speaks"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment, config = prepared(tmp_path_factory.mktemp("alone"))
+    train(config, max_steps=9, processes=1)
+    return experiment
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((9, 2, False),),
+        ((2, 2, False), (4, 1, False), (9, 4, False)),
+        ((2, 2, True), (4, 1, False), (9, 2, True)),
+    ],
+    ids=["two", "two, one, four", "two share, one, two share"],
+)
+def test_the_number_of_processes_changes_nothing(
+    alone: Experiment, parts: tuple[tuple[int, int, bool], ...], tmp_path: Path
+) -> None:
+    """Also where the model is shared out, and where a run goes on in another way; all stop early at the same step."""
+    experiment, config = prepared(tmp_path)
+    for max_steps, processes, shard in parts:
+        shutil.rmtree(experiment.run / "model", ignore_errors=True)
+        train(config, max_steps, processes, shard)
+    expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (alone, experiment))
+    assert expected["embedding.weight"].dtype == torch.float64
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
+    measured, expected = (read_log(e.run / "log.jsonl")[-1] for e in (experiment, alone))
+    assert measured["dev_nll"] == pytest.approx(expected["dev_nll"], rel=1e-9)
+    logs = ([line for line in read_log(e.run / "log.jsonl") if "loss" in line] for e in (experiment, alone))
+    for mine, theirs in zip(*logs, strict=True):
+        assert mine["step"] <= 6, "five validations after the first were not better"
+        for one in (mine, theirs):
+            one |= {f"{code} {name}": value for code, part in one.pop("into").items() for name, value in part.items()}
+            del one["tokens_per_second"], one["seconds"]
+        assert mine == pytest.approx(theirs, rel=1e-9)
+
+
+def test_batches_that_cannot_be_shared_alike_are_refused() -> None:
+    distributed = DistributedContext(torch.device("cpu"), size=3)
+    with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
+        check_shares(TrainingSettings(accumulation=4), distributed)
+    check_shares(TrainingSettings(accumulation=6), distributed)
