@@ -1,10 +1,10 @@
-"""How fast text becomes batches, at the paper's scale.
+"""Measure the speed of tokenization and batch loading at the paper's scale.
 
-    python benchmarks/corpus.py encode --text data/mix60/text    # tokenising, beside SentencePiece's own encoder
-    python benchmarks/corpus.py load --folder /tmp/opus          # a store of OPUS-100's size: start, plan, jump, load
+    python benchmarks/corpus.py encode --text data/mix60/text    # tokenization, compared with SentencePiece's encoder
+    python benchmarks/corpus.py load --folder /tmp/opus          # a store of OPUS-100's size: open, plan, seek, load
 
-`load` writes a store of random numbers first if the folder has none (55 million sentence pairs, 100 languages, lengths
-as in real text, 6 GB), so that only what reads it is measured.
+The first `load` writes a store of random tokens if the folder has none: 55 million sentence pairs, 100 languages,
+realistic lengths, 6 GB. Run it again to measure reading alone.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from manyglot.batches.encode import chunks_of, encode_all, read_result
-from manyglot.batches.loader import Loader, Place
-from manyglot.batches.pairs import write_pairs
+from manyglot.batches.loader import BatchLoader, DataPosition
+from manyglot.batches.pair_index import write_pair_index
 from manyglot.batches.plan import BatchSettings
-from manyglot.batches.store import Part, TokenStore, write_store
+from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
+from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_chunks
 from manyglot.corpus.cleaning import CleaningSettings
-from manyglot.corpus.languages import Languages, directions_of, is_known
+from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
-from manyglot.vocabulary.subwords import VocabularySettings, train_subwords
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.vocabulary.subword_model import VocabularySettings, train_subword_model
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 NUM_SUBWORDS = 64_000
 
 
 def encode(options: argparse.Namespace) -> None:
-    """Tokenise the same lines with SentencePiece's threads and into chunks of a store."""
-    paths = sorted(path for path in options.text.glob("train.*") if is_known(path.suffix[1:]))
+    """Tokenize the same lines with SentencePiece's threads and into chunks of a store."""
+    paths = sorted(path for path in options.text.glob("train.*") if is_known_language_code(path.suffix[1:]))
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = folder / "subwords.model"
         sample = (line for path in paths for line in islice(read_lines(path), 20_000) if line)
-        train_subwords(sample, VocabularySettings(size=options.vocabulary)).save(model)
+        train_subword_model(sample, VocabularySettings(size=options.vocabulary)).save(model)
         files = []
         for path in paths:
             lines = [line for line in islice(read_lines(path), options.lines) if line]
@@ -53,89 +53,92 @@ def encode(options: argparse.Namespace) -> None:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
         start = time.perf_counter()
         processor.encode(lines, out_type=int, num_threads=cores)
-        theirs = time.perf_counter() - start
+        sentencepiece_seconds = time.perf_counter() - start
         results = folder / "results"
         results.mkdir()
         start = time.perf_counter()
-        chunks = [chunk for file in files for chunk in chunks_of(file, model, results, CleaningSettings())]
-        encode_all(chunks, "text")
-        ours = time.perf_counter() - start
-        tokens = sum(len(read_result(chunk).part.tokens) for chunk in chunks)
+        chunks = [chunk for file in files for chunk in split_into_chunks(file, model, results, CleaningSettings())]
+        tokenize_chunks(chunks, "text")
+        store_seconds = time.perf_counter() - start
+        tokens = sum(len(read_tokenized_chunk(chunk).sentences.tokens) for chunk in chunks)
     print(f"{len(lines):,} lines, {tokens:,} subwords, {cores} cores")
-    print(f"SentencePiece, {cores} threads: {len(lines) / theirs:,.0f} lines/s")
-    print(f"into the store:           {len(lines) / ours:,.0f} lines/s, {theirs / ours:.0%} of it")
+    print(f"SentencePiece, {cores} threads: {len(lines) / sentencepiece_seconds:,.0f} lines/s")
+    share = sentencepiece_seconds / store_seconds
+    print(f"into the store:           {len(lines) / store_seconds:,.0f} lines/s, {share:.0%} of SentencePiece")
 
 
 def load(options: argparse.Namespace) -> None:
-    """Open a large store as training does."""
+    """Open and read a large store as training does."""
     letters = "abcdefghijklmnopqrst"
     names = (f"{a}{b}{c}" for a, b, c in product("qxy", letters, letters))
     codes = ["en", *islice(names, options.languages - 1)]
     languages = Languages(codes)
     if not (options.folder / "pairs.json").exists():
         start = time.perf_counter()
-        _write(options.folder, languages, options.pairs)
+        _write_random_store(options.folder, languages, options.pairs)
         print(f"wrote the store in {time.perf_counter() - start:.0f} s; run again to measure it")
         return
-    tags = [Tags(source=(NUM_SUBWORDS + i,)) for i in range(len(languages))]
-    directions = directions_of(languages, "en")
-    memory = _memory()
+    tags = [LanguageTags(source=(NUM_SUBWORDS + i,)) for i in range(len(languages))]
+    directions = enumerate_directions(languages, "en")
+    memory = _resident_mib()
     start = time.perf_counter()
     store = TokenStore(options.folder, languages)
-    loader = Loader(store, directions, BatchSettings(max_tokens=options.tokens, alike=options.alike), tags, seed=1)
+    loader = BatchLoader(
+        store, directions, BatchSettings(max_tokens=options.tokens, bucket_by=options.bucket_by), tags, seed=1
+    )
     opened = time.perf_counter() - start
-    next(iter(loader.batches(Place())))
+    next(iter(loader.iter_batches(DataPosition())))
     first = time.perf_counter() - start
     num_batches = loader.plan.num_batches(0)
-    drawn = int(loader.plan.counts_D.sum())
+    num_samples = int(loader.plan.samples_per_epoch_D.sum())
     print(f"{len(store):,} sentences, {len(store.tokens):,} subwords, {len(directions)} directions")
-    print(f"an epoch: {drawn:,} directed pairs in {num_batches:,} batches of {options.tokens:,} tokens")
-    print(f"opened in {opened:.2f} s, first batch after {first:.2f} s, {_memory() - memory:,.0f} MiB more memory")
+    print(f"an epoch: {num_samples:,} directed pairs in {num_batches:,} batches of {options.tokens:,} tokens")
+    print(f"opened in {opened:.2f} s, first batch after {first:.2f} s, {_resident_mib() - memory:,.0f} MiB more memory")
     start = time.perf_counter()
-    next(iter(loader.batches(Place(epoch=7, batch=num_batches // 2))))
+    next(iter(loader.iter_batches(DataPosition(epoch=7, next_batch=num_batches // 2))))
     print(f"jump to the middle of epoch 7: {time.perf_counter() - start:.2f} s")
     source = target = padded = 0
     start = time.perf_counter()
-    for batch, _ in islice(loader.batches(Place(epoch=0, batch=1000)), options.batches):
+    for batch, _ in islice(loader.iter_batches(DataPosition(epoch=0, next_batch=1000)), options.batches):
         source += int((batch.source_BS != 0).sum())
         target += int((batch.label_BT != 0).sum())
         padded += batch.source_BS.numel() + batch.label_BT.numel()
     seconds = time.perf_counter() - start
     print(
         f"loading on one core: {target / seconds:,.0f} target tokens/s, {(source + target) / seconds:,.0f} of both "
-        f"sides, {1 - (source + target) / padded:.1%} padding, {_memory():,.0f} MiB resident in all"
+        f"sides, {1 - (source + target) / padded:.1%} padding, {_resident_mib():,.0f} MiB resident in all"
     )
 
 
-def _write(folder: Path, languages: Languages, num_pairs: int) -> None:
-    """Random subwords: every language its own rows, English all of them; half the languages are large."""
+def _write_random_store(folder: Path, languages: Languages, num_pairs: int) -> None:
+    """Write random subwords: each language has its own rows, English has all; half the languages are large."""
     rng = np.random.default_rng(0)
     others = [code for code in languages if code != "en"]
     sizes = np.array([1.0 if i % 2 else 0.12 * (1 + i % 7 / 7) for i in range(len(others))])
     sizes = np.maximum((sizes / sizes.sum() * num_pairs).astype(np.int64), 1)
     ends = np.cumsum(sizes)
-    first = {code: (int(end - size), int(end)) for code, size, end in zip(others, sizes, ends, strict=True)}
-    first["en"] = (0, int(ends[-1]))
+    row_range = {code: (int(end - size), int(end)) for code, size, end in zip(others, sizes, ends, strict=True)}
+    row_range["en"] = (0, int(ends[-1]))
     english = rng.lognormal(3.0, 0.6, int(ends[-1])).astype(np.float32)
     lengths = {"en": np.clip(english, 1, 100).astype(np.uint8)}
     for code in others:  # a translation is about as long as its source
-        start, stop = first[code]
+        start, stop = row_range[code]
         lengths[code] = np.clip(english[start:stop] * rng.lognormal(0.0, 0.25, stop - start), 1, 100).astype(np.uint8)
 
-    def parts(code: str) -> Iterator[Part]:
-        start, stop = first[code]
+    def token_chunks(code: str) -> Iterator[TokenizedSentences]:
+        start, stop = row_range[code]
         for begin in range(start, stop, 2_000_000):
             rows = np.arange(begin, min(begin + 2_000_000, stop), dtype=np.uint32)
-            mine = lengths[code][rows - start]
-            yield Part(rows, mine, rng.integers(3, NUM_SUBWORDS, int(mine.sum()), dtype=np.uint16))
+            length = lengths[code][rows - start]
+            yield TokenizedSentences(rows, length, rng.integers(3, NUM_SUBWORDS, int(length.sum()), dtype=np.uint16))
 
-    total = sum(int(each.sum(dtype=np.int64)) for each in lengths.values())
-    write_store(folder, (parts(code) for code in languages), (2 * int(ends[-1]), total), NUM_SUBWORDS)
-    write_pairs(TokenStore(folder, languages), directions_of(languages, "en"))
+    num_tokens = sum(int(length.sum(dtype=np.int64)) for length in lengths.values())
+    write_token_store(folder, (token_chunks(code) for code in languages), (2 * int(ends[-1]), num_tokens), NUM_SUBWORDS)
+    write_pair_index(TokenStore(folder, languages), enumerate_directions(languages, "en"))
 
 
-def _memory() -> float:
-    """The most memory this process had resident, mapped files not counted, in MiB."""
+def _resident_mib() -> float:
+    """Return the resident memory of this process in MiB, without mapped files."""
     for line in Path("/proc/self/status").read_text("utf-8").splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) / 1024
@@ -143,12 +146,12 @@ def _memory() -> float:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse the command line and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     encoding = commands.add_parser("encode")
     encoding.add_argument("--text", type=Path, required=True, help="folder with train.de, train.en, …")
-    encoding.add_argument("--lines", type=int, default=20_000, help="of each language")
+    encoding.add_argument("--lines", type=int, default=20_000, help="lines per language")
     encoding.add_argument("--vocabulary", type=int, default=32_000)
     encoding.set_defaults(run=encode)
     loading = commands.add_parser("load")
@@ -157,7 +160,7 @@ def main() -> None:
     loading.add_argument("--languages", type=int, default=100)
     loading.add_argument("--tokens", type=int, default=4096)
     loading.add_argument("--batches", type=int, default=5000)
-    loading.add_argument("--alike", choices=["longer", "both", "none"], default="longer")
+    loading.add_argument("--bucket-by", choices=["longer", "both", "none"], default="longer")
     loading.set_defaults(run=load)
     options = parser.parse_args()
     options.run(options)

@@ -29,20 +29,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from peers import m2m100
+from peers import make_m2m100
 
-from manyglot.batches.dataset import Dataset
-from manyglot.corpus.rows import Split
-from manyglot.decoding.beam import DecodingSettings
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.corpus.base import Split
+from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.engine import SearchRequest
-from manyglot.decoding.native import NativeEngine
+from manyglot.decoding.native_engine import NativeEngine
 from manyglot.devices import find_device
-from manyglot.model.folder import load_model
-from manyglot.model.folding import fold
-from manyglot.model.guidance import read_method
+from manyglot.model.folding import fold_guidance
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.model_folder import load_model
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.vocabulary.subword_model import EOS, PAD
 
 GUIDANCE: dict[str, list[dict[str, object]]] = {
     "laa+lee": [{"method": "laa"}, {"method": "lee"}],
@@ -50,7 +50,7 @@ GUIDANCE: dict[str, list[dict[str, object]]] = {
 }
 
 
-SYSTEMS = [
+CPU_SYSTEMS = [
     "laa+lee",
     "laa+lee:bf16",
     "folded",
@@ -60,11 +60,11 @@ SYSTEMS = [
     "hf",
     "hf:bf16",
 ]
-ON_GPU = ["laa+lee:bf16", "folded:bf16", "token_src:bf16", "greedy:bf16", "hf"]
+GPU_SYSTEMS = ["laa+lee:bf16", "folded:bf16", "token_src:bf16", "greedy:bf16", "hf"]
 
 
 @dataclass
-class Measured:
+class BenchmarkRow:
     """One row of the result."""
 
     name: str
@@ -76,45 +76,49 @@ class Measured:
     """Of the first time that all are translated: kernels are compiled and steps are recorded; on a CPU, none."""
 
 
-Translate = Callable[[list[list[int]], list[int]], int]
+TranslateAndCount = Callable[[list[list[int]], list[int]], int]
 """Takes sources and languages; returns the number of tokens written."""
 
 
-def the_model(guidance: list[dict[str, object]], dataset: Dataset, options: argparse.Namespace) -> Transformer:
+def make_model(guidance: list[dict[str, object]], dataset: PreparedDataset, options: argparse.Namespace) -> Transformer:
     """The trained one, or one that knows nothing."""
     if options.model is not None:
         return load_model(options.model).model.eval()
     torch.manual_seed(0)
-    vocabulary, methods = dataset.vocabulary, [read_method(each) for each in guidance]
-    return Transformer(ModelSettings(), methods, len(vocabulary.subwords), len(vocabulary.languages)).eval()
+    vocabulary, methods = dataset.vocabulary, [parse_method_settings(each) for each in guidance]
+    return Transformer(ModelSettings(), methods, len(vocabulary.subword_model), len(vocabulary.languages)).eval()
 
 
-def ours(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+def native_system(
+    name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
+) -> TranslateAndCount:
     """A model of ours."""
     vocabulary, (system, _, precision) = dataset.vocabulary, name.partition(":")
-    model = the_model(GUIDANCE.get(system, GUIDANCE["laa+lee"]), dataset, options)
+    model = make_model(GUIDANCE.get(system, GUIDANCE["laa+lee"]), dataset, options)
     if system == "folded":
-        model = fold(model, 0)
-    settings = settings.with_beam(1) if system == "greedy" else settings
+        model = fold_guidance(model, 0)
+    settings = settings.with_beam_size(1) if system == "greedy" else settings
     settings = settings.model_copy(update={"precision": "bfloat16" if precision else "float32"})
     engine = NativeEngine(model, vocabulary.languages, settings, find_device(options.device))
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
         languages = [0] * len(sources) if system == "folded" else languages[: len(sources)]
-        found = engine.search(SearchRequest(sources, languages, settings, num_hypotheses=1))
-        return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
+        results = engine.search(SearchRequest(sources, languages, settings, num_hypotheses=1))
+        return sum(len(hypotheses[0].ids) + 1 for hypotheses in results)
 
     return translate
 
 
-def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+def exported_system(
+    name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
+) -> TranslateAndCount:
     """The same model through CTranslate2."""
     from manyglot.decoding.ctranslate2.engine import ExportedEngine
     from manyglot.exporters.ctranslate2 import export
-    from manyglot.model.folder import TrainedModel
+    from manyglot.model.model_folder import TrainedModel
 
     vocabulary, quantization = dataset.vocabulary, name.partition(":")[2]
-    model = the_model(GUIDANCE["laa+lee"], dataset, options)
+    model = make_model(GUIDANCE["laa+lee"], dataset, options)
     with tempfile.TemporaryDirectory() as folder:
         export(
             TrainedModel(model, vocabulary, (), {}),
@@ -125,32 +129,34 @@ def exported(name: str, dataset: Dataset, options: argparse.Namespace, settings:
         engine = ExportedEngine.load(Path(folder) / "model", options.device)
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
-        found = engine.search(SearchRequest(sources, [0] * len(sources), settings, num_hypotheses=1))
-        return sum(len(hypotheses[0].ids) + 1 for hypotheses in found)
+        results = engine.search(SearchRequest(sources, [0] * len(sources), settings, num_hypotheses=1))
+        return sum(len(hypotheses[0].ids) + 1 for hypotheses in results)
 
     return translate
 
 
-def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, settings: DecodingSettings) -> Translate:
+def hugging_face_system(
+    name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
+) -> TranslateAndCount:
     """The same architecture in transformers."""
     from transformers import LogitsProcessor
 
     torch.manual_seed(0)
     device = find_device(options.device)
-    model = m2m100(dataset).to(device).eval()
+    model = make_m2m100(dataset).to(device).eval()
     model = model.to(torch.bfloat16) if device.type == "cuda" or name == "hf:bf16" else model
 
-    class EndAt(LogitsProcessor):  # type: ignore[misc]
+    class EndAtMaxLength(LogitsProcessor):  # type: ignore[misc]
         """Ends each sentence at its limit."""
 
-        def __init__(self, limits: list[int]) -> None:
-            self.limit_N = torch.tensor(limits, device=device).repeat_interleave(settings.beam)
+        def __init__(self, max_lengths: list[int]) -> None:
+            self.max_length_N = torch.tensor(max_lengths, device=device).repeat_interleave(settings.beam_size)
 
         def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            ending = (input_ids.shape[1] > self.limit_N)[:, None]
-            only_end = torch.full_like(scores, -torch.inf)
-            only_end[:, EOS] = 0
-            return torch.where(ending, only_end, scores)
+            is_ending = (input_ids.shape[1] > self.max_length_N)[:, None]
+            only_eos = torch.full_like(scores, -torch.inf)
+            only_eos[:, EOS] = 0
+            return torch.where(is_ending, only_eos, scores)
 
     @torch.inference_mode()
     def translate(sources: list[list[int]], languages: list[int]) -> int:
@@ -158,7 +164,9 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
         tokens = 0
         for start in range(0, len(order), options.hf_sentences):
             rows = [[*sources[i], EOS] for i in order[start : start + options.hf_sentences]]
-            limits = [options.lengths.get(tuple(row[:-1]), settings.limit(len(row))) for row in rows]
+            max_lengths = [
+                options.output_lengths.get(tuple(row[:-1]), settings.max_output_length(len(row))) for row in rows
+            ]
             ids = torch.full((len(rows), max(map(len, rows))), PAD)
             for i, row in enumerate(rows):
                 ids[i, : len(row)] = torch.tensor(row)
@@ -166,89 +174,95 @@ def hugging_face(name: str, dataset: Dataset, options: argparse.Namespace, setti
             model.generate(
                 input_ids=ids,
                 attention_mask=ids != PAD,
-                num_beams=settings.beam,
-                max_new_tokens=max(limits) + 1,
+                num_beams=settings.beam_size,
+                max_new_tokens=max(max_lengths) + 1,
                 length_penalty=settings.length_penalty,
-                logits_processor=[EndAt(limits)],
+                logits_processor=[EndAtMaxLength(max_lengths)],
             )
-            tokens += sum(limits) + len(limits)
+            tokens += sum(max_lengths) + len(max_lengths)
         return tokens
 
     return translate
 
 
-class Running:
+class TimedSystem:
     """A system, and what is known of it so far."""
 
-    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> None:
-        settings = DecodingSettings(beam=options.beam, max_length_ratio=1.0, max_length=1000)
+    def __init__(
+        self, name: str, dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
+    ) -> None:
+        settings = DecodingSettings(beam_size=options.beam_size, max_length_factor=1.0, max_length=1000)
         if options.model is not None:
-            settings = DecodingSettings(beam=options.beam)
-        make = {"hf": hugging_face, "ctranslate2": exported}.get(name.partition(":")[0], ours)
+            settings = DecodingSettings(beam_size=options.beam_size)
+        make = {"hf": hugging_face_system, "ctranslate2": exported_system}.get(name.partition(":")[0], native_system)
         self.name, self.texts, self.translate = name, texts, make(name, dataset, options, settings)
         self.languages = [i % len(dataset.languages) for i in range(len(texts))]
         self.translate(texts[:: max(1, len(texts) // 8)], self.languages[:8] * len(texts))
         start = time.perf_counter()
         if find_device(options.device).type == "cuda" and name != "hf":
             self.translate(texts, self.languages)
-        self.first = time.perf_counter() - start
+        self.first_seconds = time.perf_counter() - start
         self.tokens, self.seconds = 0, list[float]()
 
-    def round(self) -> None:
+    def run_round(self) -> None:
         """All sentences, timed."""
         start = time.perf_counter()
         self.tokens = self.translate(self.texts, self.languages)
         self.seconds.append(time.perf_counter() - start)
 
-    def alone(self, times: int) -> float:
+    def one_sentence_seconds(self, num_repeats: int) -> float:
         """Seconds for a sentence of middling length."""
         middle, seconds = sorted(self.texts, key=len)[len(self.texts) // 2], []
         self.translate([middle], self.languages[:1])
-        for _ in range(times):
+        for _ in range(num_repeats):
             begin = time.perf_counter()
             self.translate([middle], self.languages[:1])
             seconds.append(time.perf_counter() - begin)
         return statistics.median(seconds)
 
-    def measured(self, times_alone: int) -> Measured:
+    def to_row(self, num_repeats: int) -> BenchmarkRow:
         """The medians."""
         seconds = statistics.median(self.seconds)
         speed = self.tokens / seconds, len(self.texts) / seconds
-        return Measured(self.name, *speed, 1000 * self.alone(times_alone), seconds, self.first)
+        return BenchmarkRow(
+            self.name, *speed, 1000 * self.one_sentence_seconds(num_repeats), seconds, self.first_seconds
+        )
 
 
-def in_turns(
-    names: list[str], dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]
-) -> Iterator[Measured]:
+def benchmark_interleaved(
+    names: list[str], dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
+) -> Iterator[BenchmarkRow]:
     """Let systems translate all sentences one after the other, again and again: who else is on the machine hits all."""
     systems = []
     for name in names:
         try:
-            systems.append(Running(name, dataset, options, texts))
+            systems.append(TimedSystem(name, dataset, options, texts))
         except ImportError as error:
             print(f"{name}: left out, {error}")
     for _ in range(options.rounds):
-        for each in systems:
-            each.round()
-    for each in systems:
-        yield each.measured(options.alone)
+        for system in systems:
+            system.run_round()
+    for system in systems:
+        yield system.to_row(options.single_repeats)
 
 
-def lengths(dataset: Dataset, options: argparse.Namespace, texts: list[list[int]]) -> dict[tuple[int, ...], int]:
+def output_lengths(
+    dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
+) -> dict[tuple[int, ...], int]:
     """How many words the trained model gives each sentence."""
-    model = the_model([], dataset, options)
-    settings = DecodingSettings(beam=options.beam)
+    model = make_model([], dataset, options)
+    settings = DecodingSettings(beam_size=options.beam_size)
     engine = NativeEngine(model, dataset.languages, settings, find_device(options.device))
     languages = [i % len(dataset.languages) for i in range(len(texts))]
-    found = engine.search(SearchRequest(texts, languages, settings, num_hypotheses=1))
-    return {tuple(text): len(hypotheses[0].ids) for text, hypotheses in zip(texts, found, strict=True)}
+    results = engine.search(SearchRequest(texts, languages, settings, num_hypotheses=1))
+    return {tuple(text): len(hypotheses[0].ids) for text, hypotheses in zip(texts, results, strict=True)}
 
 
-def sentences(dataset: Dataset, number: int) -> list[list[int]]:
+def sample_sentences(dataset: PreparedDataset, num_sentences: int) -> list[list[int]]:
     """Sentences of the training split, drawn evenly: their lengths are what matters."""
     store = dataset.store(Split.TRAIN)
-    chosen = np.random.default_rng(0).choice(len(store), number, replace=False)
-    return [store[int(i)].tolist() for i in chosen]
+    indices = np.random.default_rng(0).choice(len(store), num_sentences, replace=False)
+    return [store[int(i)].tolist() for i in indices]
 
 
 def main() -> None:
@@ -258,23 +272,25 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="the folder of a trained model, with the dataset's vocabulary")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
-    parser.add_argument("--alone", type=int, default=3, help="times that one sentence is translated alone")
+    parser.add_argument("--single-repeats", type=int, default=3, help="times that one sentence is translated alone")
     parser.add_argument("--rounds", type=int, default=3, help="times that all are translated, on a CPU in turns")
-    parser.add_argument("--systems", nargs="+", help=f"on a CPU {' '.join(SYSTEMS)}, on a GPU {' '.join(ON_GPU)}")
+    parser.add_argument(
+        "--systems", nargs="+", help=f"on a CPU {' '.join(CPU_SYSTEMS)}, on a GPU {' '.join(GPU_SYSTEMS)}"
+    )
     parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
     on_gpu = find_device(options.device).type == "cuda"
-    dataset = Dataset(options.data)
-    texts = sentences(dataset, options.sentences)
-    print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam}")
+    dataset = PreparedDataset(options.data)
+    texts = sample_sentences(dataset, options.sentences)
+    print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam_size}")
     print(f"{'':<20} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
-    options.lengths = lengths(dataset, options, texts) if options.model is not None else {}
-    names = options.systems or (ON_GPU if on_gpu else SYSTEMS)
+    options.output_lengths = output_lengths(dataset, options, texts) if options.model is not None else {}
+    names = options.systems or (GPU_SYSTEMS if on_gpu else CPU_SYSTEMS)
     rows: list[Any] = []
-    for together in [[name] for name in names] if on_gpu else [names]:
-        for row in in_turns(together, dataset, options, texts):
+    for group in [[name] for name in names] if on_gpu else [names]:
+        for row in benchmark_interleaved(group, dataset, options, texts):
             rows.append(row)
             print(
                 f"{row.name:<20} {row.tokens_per_second:>10,.0f} {row.sentences_per_second:>12,.1f} "

@@ -1,11 +1,10 @@
-"""How long scoring and language identification take for outputs that are there already, and where the time goes.
+"""Measures the time of scoring and language identification, without translation.
 
     python benchmarks/evaluation.py FOLDER --directions 3306 --sentences 1000
 
-FOLDER holds line-aligned text, test.de, test.en …, an empty line where a language has none. The outputs of a direction
-are its references with words lost, doubled, changed in order or replaced by those of another language; a fifth of a
-zero-shot direction's outputs is in English. `--check` compares some directions with sacreBLEU and the identifier's own
-package, sentence by sentence.
+FOLDER holds line-aligned text, test.de, test.en …, with an empty line where a language has no text. The outputs of a
+direction are its references with words dropped, repeated, reordered or reversed; a fifth of them are in English.
+`--check` compares the scores of some directions with sacreBLEU's.
 """
 
 from __future__ import annotations
@@ -24,42 +23,50 @@ from sacrebleu.metrics.chrf import CHRF
 
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.scores import Measure
-from manyglot.evaluation.scoring import Translated, score_directions
-from manyglot.langid.tools import TOOLS
+from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
+from manyglot.evaluation.metrics import BleuChrfScorer
+from manyglot.langid.external_identifiers import EXTERNAL_IDENTIFIERS
 
 T = TypeVar("T")
 
 
 def main() -> None:
-    """Build outputs, score them, print the times."""
+    """Build outputs, score them, and print the times."""
     arguments = _arguments()
     rows = _read(arguments.folder)
-    measure = Measure(arguments.tokenizer)
-    codes = [code for code in rows if _can_split(measure, code)]
+    scorer = BleuChrfScorer(arguments.tokenizer)
+    codes = [code for code in rows if _can_tokenize(scorer, code)]
     directions = [Direction(*pair) for pair in permutations(codes, 2) if "en" not in pair]
     directions = sorted(random.Random(1).sample(directions, min(arguments.directions, len(directions))))
-    translated = timed("building outputs", lambda: {d: _outputs(rows, d, arguments.sentences) for d in directions})
-    number = sum(len(each.outputs) for each in translated.values())
-    characters = sum(len(output) for each in translated.values() for output in each.outputs) / number
+    texts_by_direction = timed(
+        "building outputs", lambda: {d: _make_texts(rows, d, arguments.sentences) for d in directions}
+    )
+    num_sentences = sum(len(texts.outputs) for texts in texts_by_direction.values())
+    characters = sum(len(output) for texts in texts_by_direction.values() for output in texts.outputs) / num_sentences
     print(
-        f"{len(translated)} directions of {len(codes)} languages, {number:,} sentences of {characters:.0f} characters"
+        f"{len(texts_by_direction)} directions of {len(codes)} languages, "
+        f"{num_sentences:,} sentences of {characters:.0f} characters"
     )
     identifier = timed(
-        f"loading {arguments.identifier}", lambda: TOOLS[arguments.identifier](Languages(codes), merge=True)
+        f"loading {arguments.identifier}",
+        lambda: EXTERNAL_IDENTIFIERS[arguments.identifier](Languages(codes), merge_language_variants=True),
     )
-    start, used = time.perf_counter(), _cpu_seconds()
-    scored = score_directions(translated, directions, identifier, measure, arguments.processes)
-    seconds, used = time.perf_counter() - start, _cpu_seconds() - used
+    start, cpu_seconds = time.perf_counter(), _cpu_seconds()
+    scored = score_directions(texts_by_direction, directions, identifier, scorer, arguments.processes)
+    seconds, cpu_seconds = time.perf_counter() - start, _cpu_seconds() - cpu_seconds
     processes = arguments.processes or len(os.sched_getaffinity(0))
-    print(f"scoring and identification: {seconds:.1f} s, {number / seconds:,.0f} sentences/s ({processes} processes)")
-    print(f"CPU time of all processes: {used:.0f} s")
+    print(
+        f"scoring and identification: {seconds:.1f} s, "
+        f"{num_sentences / seconds:,.0f} sentences/s ({processes} processes)"
+    )
+    print(f"CPU time of all processes: {cpu_seconds:.0f} s")
     if arguments.check:
-        differing = sum(
-            _theirs(translated[d], measure.tokenizer_of(d.target)) != (scored[d].result.bleu, scored[d].result.chrf)
+        num_differing = sum(
+            _sacrebleu_scores(texts_by_direction[d], scorer.tokenizer_name(d.target))
+            != (scored[d].result.bleu, scored[d].result.chrf)
             for d in directions[:: max(len(directions) // arguments.check, 1)]
         )
-        print(f"directions with another BLEU or chrF++ than sacreBLEU's: {differing}")
+        print(f"directions whose BLEU or chrF++ differs from sacreBLEU's: {num_differing}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -67,10 +74,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--directions", type=int, default=330)
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=None, help="All cores if not given.")
-    parser.add_argument("--identifier", choices=sorted(TOOLS), default="py3langid")
+    parser.add_argument("--processes", type=int, default=None, help="Default: all cores.")
+    parser.add_argument("--identifier", choices=sorted(EXTERNAL_IDENTIFIERS), default="py3langid")
     parser.add_argument("--tokenizer", default="auto")
-    parser.add_argument("--check", type=int, default=0, help="Directions to compare with sacreBLEU.")
+    parser.add_argument("--check", type=int, default=0, help="Number of directions to compare with sacreBLEU.")
     return parser.parse_args()
 
 
@@ -79,66 +86,65 @@ def _read(folder: Path) -> dict[str, list[str]]:
     return {code: path.read_text("utf-8").split("\n") for code, path in paths.items()}
 
 
-def _can_split(measure: Measure, code: str) -> bool:
+def _can_tokenize(scorer: BleuChrfScorer, code: str) -> bool:
     try:
-        measure.check([code])
+        scorer.check_tokenizers_installed([code])
     except ManyglotError as error:
-        print(f"without {code}: {error}")
+        print(f"skipping {code}: {error}")
         return False
     return True
 
 
-def _outputs(rows: dict[str, list[str]], direction: Direction, number: int) -> Translated:
-    """So many sentences of a direction, and what a model might make of them.
+def _make_texts(rows: dict[str, list[str]], direction: Direction, num_sentences: int) -> DirectionTexts:
+    """Return the texts of a direction with corrupted references as outputs.
 
-    Where the two languages share fewer, sentences of the target get sources that do not belong to them: the work of
-    scoring is the same.
+    If the two languages share too few rows, some references get unrelated sources; the cost of scoring is the same.
     """
     rng = random.Random(str(direction))
     lines = [(i, reference) for i, reference in enumerate(rows[direction.target]) if reference and rows["en"][i]]
     lines.sort(key=lambda line: not rows[direction.source][line[0]])
-    others = [text for text in rows[direction.source] if text]
-    lines = lines[:number]
-    outputs = [_spoil(rows["en"][i] if rng.random() < 0.2 else reference, rng) for i, reference in lines]
-    sources = [rows[direction.source][i] or rng.choice(others) for i, _ in lines]
-    return Translated(sources, outputs, [reference for _, reference in lines])
+    source_texts = [text for text in rows[direction.source] if text]
+    lines = lines[:num_sentences]
+    outputs = [_corrupt(rows["en"][i] if rng.random() < 0.2 else reference, rng) for i, reference in lines]
+    sources = [rows[direction.source][i] or rng.choice(source_texts) for i, _ in lines]
+    return DirectionTexts(sources, outputs, [reference for _, reference in lines])
 
 
-def _spoil(text: str, rng: random.Random) -> str:
+def _corrupt(text: str, rng: random.Random) -> str:
     words = text.split()
-    if len(words) < 2:  # also a language that puts no space between words
+    if len(words) < 2:  # also languages without spaces between words
         cut = rng.randrange(len(text) + 1)
         return text[cut:] + text[:cut]
-    place = rng.randrange(len(words))
+    position = rng.randrange(len(words))
     change = rng.randrange(4)
     if change == 0:
-        words.pop(place)
+        words.pop(position)
     elif change == 1:
-        words.insert(place, rng.choice(words))
+        words.insert(position, rng.choice(words))
     elif change == 2:
-        words = words[place:] + words[:place]
+        words = words[position:] + words[:position]
     else:
-        words[place] = words[place][::-1]
+        words[position] = words[position][::-1]
     return " ".join(words)
 
 
-def _theirs(translated: Translated, tokenizer: str) -> tuple[float, float]:
+def _sacrebleu_scores(texts: DirectionTexts, tokenizer: str) -> tuple[float, float]:
     bleu, chrf = BLEU(tokenize=tokenizer), CHRF(word_order=2)
-    texts = list(translated.outputs), [list(translated.references)]
-    return bleu.corpus_score(*texts).score, chrf.corpus_score(*texts).score
+    corpus = list(texts.outputs), [list(texts.references)]
+    return bleu.corpus_score(*corpus).score, chrf.corpus_score(*corpus).score
 
 
 def _cpu_seconds() -> float:
-    """Of this process and those it has started and waited for."""
+    """CPU time of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
-def timed(what: str, work: Callable[[], T]) -> T:
-    """Do it and say how long it took."""
+def timed(task: str, work: Callable[[], T]) -> T:
+    """Run a task and print its time."""
     start = time.perf_counter()
     result = work()
-    print(f"{what}: {time.perf_counter() - start:.1f} s")
+    print(f"{task}: {time.perf_counter() - start:.1f} s")
     return result
 
 

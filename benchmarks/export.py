@@ -19,52 +19,56 @@ from pathlib import Path
 
 import torch
 
-from manyglot.batches.batch import tag_sources
-from manyglot.batches.dataset import Dataset
-from manyglot.corpus.rows import Split
-from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.batches.batch import collate_sources
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.corpus.base import Split
+from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.search_batch import SearchBatch
-from manyglot.decoding.translator import Translator, trained_settings
-from manyglot.evaluation.scores import score
+from manyglot.decoding.translator import Translator, saved_decoding_settings
+from manyglot.evaluation.metrics import score_translations
 from manyglot.exporters.ctranslate2 import export
-from manyglot.model.folder import load_model
+from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
 
-Found = list[list[Hypothesis]]
+SearchResults = list[list[Hypothesis]]
 
 
-def native(model: Transformer, sources: list[list[int]], languages: list[int], settings: DecodingSettings) -> Found:
+def search_natively(
+    model: Transformer, sources: list[list[int]], languages: list[int], settings: DecodingSettings
+) -> SearchResults:
     """Our beam search, in batches of similar lengths."""
     search = BeamSearch(model, settings)
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-    found: Found = [[] for _ in sources]
+    results: SearchResults = [[] for _ in sources]
     for start in range(0, len(order), 64):
         rows = order[start : start + 64]
         targets = [languages[i] for i in rows]
-        source_BS = tag_sources([sources[i] for i in rows], targets, search.tags)
+        source_BS = collate_sources([sources[i] for i in rows], targets, search.tags)
         for i, hypotheses in zip(rows, search.search(SearchBatch(source_BS, targets)), strict=True):
-            found[i] = hypotheses
-    return found
+            results[i] = hypotheses
+    return results
 
 
-def timed(name: str, function: Callable[[], Found]) -> Found:
+def run_timed(name: str, function: Callable[[], SearchResults]) -> SearchResults:
     """Run it and print how many sentences it did in a second."""
     start = time.perf_counter()
-    found = function()
-    print(f"{name}: {len(found) / (time.perf_counter() - start):.0f} sentences/s")
-    return found
+    results = function()
+    print(f"{name}: {len(results) / (time.perf_counter() - start):.0f} sentences/s")
+    return results
 
 
-def compare(name: str, ours: Found, theirs: Found) -> None:
+def print_agreement(name: str, ours: SearchResults, theirs: SearchResults) -> None:
     """Print how often the best hypotheses and all of them are equal, and how far the scores are apart."""
-    best = [a[0].ids == b[0].ids for a, b in zip(ours, theirs, strict=True)]
-    whole = [[h.ids for h in a] == [h.ids for h in b] for a, b in zip(ours, theirs, strict=True)]
-    apart = [abs(a[0].score - b[0].score) for a, b, same in zip(ours, theirs, best, strict=True) if same]
+    best_equal = [a[0].ids == b[0].ids for a, b in zip(ours, theirs, strict=True)]
+    all_equal = [[h.ids for h in a] == [h.ids for h in b] for a, b in zip(ours, theirs, strict=True)]
+    score_differences = [
+        abs(a[0].score - b[0].score) for a, b, same in zip(ours, theirs, best_equal, strict=True) if same
+    ]
     print(
-        f"{name}: {sum(best)} of {len(best)} translations equal ({sum(best) / len(best):.2%}), all hypotheses in "
-        f"{sum(whole) / len(whole):.2%}, scores apart by {max(apart, default=0):.1e} at most"
+        f"{name}: {sum(best_equal)} of {len(best_equal)} translations equal ({sum(best_equal) / len(best_equal):.2%}), all hypotheses in "
+        f"{sum(all_equal) / len(all_equal):.2%}, scores apart by {max(score_differences, default=0):.1e} at most"
     )
 
 
@@ -76,15 +80,15 @@ def main() -> None:
     parser.add_argument("--targets", nargs="*", help="target languages; all if not given")
     parser.add_argument("--sentences", type=int, default=40, help="for each target language")
     parser.add_argument("--quantization", default="int8")
-    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of each engine")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     trained = load_model(options.model)
-    settings = trained_settings(trained).with_beam(options.beam)
-    translator = Translator.of(trained, settings, torch.device("cpu"))
+    settings = saved_decoding_settings(trained).with_beam_size(options.beam_size)
+    translator = Translator.from_trained_model(trained, settings, torch.device("cpu"))
     codes = options.targets or list(translator.languages)
-    rng, rows = random.Random(1), Dataset(options.data).rows(Split.TEST)
+    rng, rows = random.Random(1), PreparedDataset(options.data).rows(Split.TEST)
     pairs = [
         (row[rng.choice([c for c in row if c != code])], row[code], code)
         for code in codes
@@ -93,27 +97,29 @@ def main() -> None:
     texts, references, targets = zip(*pairs, strict=True)
     sources, languages = translator.vocabulary.encode(texts), [translator.languages.id(code) for code in targets]
     request = SearchRequest(sources, languages, settings)
-    ours = timed("manyglot", lambda: native(trained.model, sources, languages, settings))
-    found = {"manyglot": ours}
+    ours = run_timed("manyglot", lambda: search_natively(trained.model, sources, languages, settings))
+    results = {"manyglot": ours}
     for quantization in (None, options.quantization):
         name = f"ctranslate2 {quantization or 'float32'}"
         with tempfile.TemporaryDirectory() as folder:
             export(trained, Path(folder) / "model", codes, quantization)
             engine = ExportedEngine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
-            found[name] = timed(name, lambda engine=engine: engine.search(request))
-            compare(name, ours, found[name])
-    for name, hypotheses in found.items():
-        print(f"{name}: BLEU {bleu(translator, hypotheses, references, targets):.2f}")
+            results[name] = run_timed(name, lambda engine=engine: engine.search(request))
+            print_agreement(name, ours, results[name])
+    for name, hypotheses in results.items():
+        print(f"{name}: BLEU {mean_bleu(translator, hypotheses, references, targets):.2f}")
 
 
-def bleu(translator: Translator, found: Found, references: Sequence[str], targets: Sequence[str]) -> float:
+def mean_bleu(
+    translator: Translator, results: SearchResults, references: Sequence[str], targets: Sequence[str]
+) -> float:
     """The mean over the target languages."""
-    outputs = translator.vocabulary.decode([hypotheses[0].ids for hypotheses in found])
-    each = []
+    outputs = translator.vocabulary.decode([hypotheses[0].ids for hypotheses in results])
+    scores = []
     for code in Counter(targets):
         rows = [i for i, target in enumerate(targets) if target == code]
-        each.append(score([outputs[i] for i in rows], [references[i] for i in rows], code).bleu)
-    return sum(each) / len(each)
+        scores.append(score_translations([outputs[i] for i in rows], [references[i] for i in rows], code).bleu)
+    return sum(scores) / len(scores)
 
 
 if __name__ == "__main__":

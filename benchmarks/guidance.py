@@ -1,13 +1,13 @@
-"""What guidance costs in training: one step of the same batch without it and with each method, in one run.
+"""Measure what guidance costs in training: a step on the same batch without guidance and with each method.
 
-    python benchmarks/guidance.py             # LAA dec.self with both products: 65,536 tokens, compiled, bfloat16
-    python benchmarks/guidance.py --others    # the other methods
-    python benchmarks/guidance.py --systems "laa, grouped"    # one of them
+    python benchmarks/guidance.py                    # LAA at dec.self with both products: 65,536 tokens, compiled
+    python benchmarks/guidance.py --other-methods    # all other methods
+    python benchmarks/guidance.py --systems "laa, grouped"    # one system
     python benchmarks/guidance.py --device cpu --tokens 2048 --vocabulary 8000 --no-compile
 
-A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The systems take turns,
-several rounds of a few steps each, and the median round counts. Memory is the peak of a step above what was there
-before the model was made.
+A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The systems take turns in
+rounds of a few steps; the median round is reported. Memory is the peak of a step minus the memory in use before the
+model was created.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from manyglot.devices import autocast, find_device
-from manyglot.model.guidance import read_method
+from manyglot.model.guidance import parse_method_settings
 from manyglot.model.guidance.laa import LAA
-from manyglot.model.guidance.products import gathered, grouped
-from manyglot.model.padded import PaddedLayout
+from manyglot.model.guidance.language_matmul import gathered_matmul, grouped_matmul
+from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.vocabulary.subword_model import EOS, PAD
 
-LAA_PRODUCTS = {"laa, grouped": grouped, "laa, gathered": gathered}
+LAA_PRODUCTS = {"laa, grouped": grouped_matmul, "laa, gathered": gathered_matmul}
 LAA_SYSTEMS: dict[str, list[dict[str, object]]] = {"none": [], **{name: [{"method": "laa"}] for name in LAA_PRODUCTS}}
-OTHERS: dict[str, list[dict[str, object]]] = {
+OTHER_SYSTEMS: dict[str, list[dict[str, object]]] = {
     "none": [],
     "lee dec.cross, dec.self": [{"method": "lee"}],
     "laa dec.self, dec.cross": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}],
@@ -46,20 +46,20 @@ OTHERS: dict[str, list[dict[str, object]]] = {
 
 
 @dataclass
-class Measured:
-    """One row of the result."""
+class StepCost:
+    """Time and memory of a step of one system."""
 
     name: str
     milliseconds: float
     tokens_per_second: float
     memory_gib: float | None
-    more_time: float
-    """As a share of the step without guidance."""
-    more_memory: float | None
+    relative_extra_time: float
+    """Extra time as a share of the step without guidance."""
+    relative_extra_memory: float | None
 
 
 class Candidate:
-    """A model, its optimizer and a step of training."""
+    """A model with its optimizer and training step."""
 
     def __init__(
         self, name: str, methods: list[dict[str, object]], options: argparse.Namespace, device: torch.device
@@ -67,12 +67,12 @@ class Candidate:
         torch.manual_seed(0)
         self.name, self.device, self.precision = name, device, options.precision
         settings = ModelSettings(num_encoder_layers=options.layers, num_decoder_layers=options.layers)
-        guidance = [read_method(each) for each in methods]
+        guidance = [parse_method_settings(settings) for settings in methods]
         self.model = Transformer(settings, guidance, options.vocabulary, options.languages).to(device).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
         for module in self.model.modules():
             if isinstance(module, LAA) and name in LAA_PRODUCTS:
-                module.product = LAA_PRODUCTS[name]
+                module.matmul = LAA_PRODUCTS[name]
         self.loss: Callable[..., Tensor] = torch.compile(self._loss) if options.compile else self._loss
         self.rounds: list[float] = []
 
@@ -82,25 +82,25 @@ class Candidate:
         return F.cross_entropy(logits_BTV.flatten(0, 1), label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD)
 
     def step(self, batch: tuple[Tensor, ...]) -> None:
-        """Forward, backward, optimizer."""
+        """Run the forward pass, the backward pass and the optimizer."""
         with autocast(self.device, self.precision):
             loss = self.loss(*batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def round(self, batch: tuple[Tensor, ...], steps: int) -> None:
-        """Time some steps."""
-        _wait(self.device)
+    def time_round(self, batch: tuple[Tensor, ...], num_steps: int) -> None:
+        """Time some steps and record the seconds per step."""
+        _synchronize(self.device)
         start = time.perf_counter()
-        for _ in range(steps):
+        for _ in range(num_steps):
             self.step(batch)
-        _wait(self.device)
-        self.rounds.append((time.perf_counter() - start) / steps)
+        _synchronize(self.device)
+        self.rounds.append((time.perf_counter() - start) / num_steps)
 
 
 def make_batch(options: argparse.Namespace, device: torch.device) -> tuple[Tensor, ...]:
-    """Random sentences of one length, sorted by their random languages as a training batch is."""
+    """Make random sentences of equal length, sorted by random languages like a training batch."""
     rng = torch.Generator().manual_seed(1)
     size, length = options.tokens // options.length, options.length
     source_BS, label_BT = (torch.randint(3, options.vocabulary, (size, length), generator=rng) for _ in range(2))
@@ -109,12 +109,12 @@ def make_batch(options: argparse.Namespace, device: torch.device) -> tuple[Tenso
     return tuple(t.to(device) for t in (source_BS, torch.cat([start_B1, label_BT[:, :-1]], dim=1), label_BT, lang_B))
 
 
-def measure(options: argparse.Namespace) -> list[Measured]:
-    """Build and warm up every candidate, then let them take turns."""
+def measure_step_costs(options: argparse.Namespace) -> list[StepCost]:
+    """Build and warm up every candidate, then time them in turns."""
     device = find_device(options.device)
     batch = make_batch(options, device)
     candidates, memory = [], []
-    for name, methods in (OTHERS if options.others else LAA_SYSTEMS).items():
+    for name, methods in (OTHER_SYSTEMS if options.other_methods else LAA_SYSTEMS).items():
         if name != "none" and options.systems and name not in options.systems:
             continue
         before = torch.cuda.memory_allocated() if device.type == "cuda" else 0
@@ -129,55 +129,59 @@ def measure(options: argparse.Namespace) -> list[Measured]:
         print(f"{name}: ready", file=sys.stderr, flush=True)
     for _ in range(options.rounds):
         for candidate in candidates:
-            candidate.round(batch, options.steps)
+            candidate.time_round(batch, options.steps)
     seconds = [statistics.median(candidate.rounds) for candidate in candidates]
     return [
-        Measured(
+        StepCost(
             name=candidate.name,
             milliseconds=1000 * s,
             tokens_per_second=batch[0].numel() / s,
             memory_gib=memory[i] if memory else None,
-            more_time=s / seconds[0] - 1,
-            more_memory=memory[i] / memory[0] - 1 if memory else None,
+            relative_extra_time=s / seconds[0] - 1,
+            relative_extra_memory=memory[i] / memory[0] - 1 if memory else None,
         )
         for i, (candidate, s) in enumerate(zip(candidates, seconds, strict=True))
     ]
 
 
-def _wait(device: torch.device) -> None:
+def _synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
-    parser.add_argument("--tokens", type=int, default=65_536, help="target tokens a step")
-    parser.add_argument("--length", type=int, default=32, help="tokens of a sentence")
+    parser.add_argument("--tokens", type=int, default=65_536, help="target tokens per step")
+    parser.add_argument("--length", type=int, default=32, help="tokens per sentence")
     parser.add_argument("--languages", type=int, default=59)
     parser.add_argument("--vocabulary", type=int, default=64_000)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--others", action="store_true", help="the other methods instead of LAA's products")
-    parser.add_argument("--systems", nargs="+", help="some of these only, beside none")
+    parser.add_argument(
+        "--other-methods", action="store_true", help="measure the other methods instead of LAA's products"
+    )
+    parser.add_argument("--systems", nargs="+", help="measure only these systems, besides none")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=10, help="steps of a round")
+    parser.add_argument("--steps", type=int, default=10, help="steps per round")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = measure(options)
+    rows = measure_step_costs(options)
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    print(f"{options.tokens:,} tokens a step, {options.languages} languages")
+    print(f"{options.tokens:,} tokens per step, {options.languages} languages")
     print(f"{'':<24} {'ms':>9} {'tokens/s':>10} {'GiB':>7} {'time':>8} {'memory':>8}")
     for row in rows:
-        gib, more = ("–", "–") if row.memory_gib is None else (f"{row.memory_gib:.2f}", f"{row.more_memory:+.1%}")
+        gib, more = (
+            ("–", "–") if row.memory_gib is None else (f"{row.memory_gib:.2f}", f"{row.relative_extra_memory:+.1%}")
+        )
         print(
             f"{row.name:<24} {row.milliseconds:>9.1f} {row.tokens_per_second:>10,.0f} {gib:>7} "
-            f"{row.more_time:>+8.1%} {more:>8}"
+            f"{row.relative_extra_time:>+8.1%} {more:>8}"
         )
 
 

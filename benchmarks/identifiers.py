@@ -1,10 +1,10 @@
-"""How often each identifier is right about text that is known to be in a language, and how fast it is.
+"""Measures the accuracy and speed of each language identifier on text of known language.
 
     python benchmarks/identifiers.py FOLDER --sentences 500
 
-FOLDER holds a file for each language, test.de, test.en …. What is printed is a table in Markdown: of each language the
-percentage of sentences that are told right, restricted to the languages of the folder / open, and the speed of a core.
-No model can be seen to do better than this. Tools that are not installed are named and left out.
+FOLDER holds one file per language: test.de, test.en …. The result is a Markdown table with the percentage of sentences
+identified correctly in each language (restricted to the languages of the folder / unrestricted), and the speed on one
+core. These accuracies are the ceiling of LangAcc. Identifiers that are not installed are reported and skipped.
 """
 
 from __future__ import annotations
@@ -16,78 +16,94 @@ from statistics import fmean
 
 import torch
 
-from manyglot.corpus.languages import Languages, name_of
+from manyglot.corpus.languages import Languages, english_language_name
 from manyglot.errors import ManyglotError
-from manyglot.langid.identifier import Told, accuracy
-from manyglot.langid.tools import TOOLS, Tool
+from manyglot.langid.external_identifiers import EXTERNAL_IDENTIFIERS, ExternalIdentifier
+from manyglot.langid.identifier import LanguagePredictions, language_accuracy
 
-UNKNOWN = "–"
+NOT_IDENTIFIABLE = "–"
 
 
 def main() -> None:
-    """Ask all tools about all languages, and print the table."""
+    """Run all identifiers on all languages and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--sentences", type=int, default=500, help="Of each language, at most.")
-    parser.add_argument("--averages", action="store_true", help="Only the last rows.")
-    parser.add_argument("--tell-variants", action="store_true", help="As with evaluation.merge_variants: false.")
+    parser.add_argument("--sentences", type=int, default=500, help="Maximum number per language.")
+    parser.add_argument("--averages", action="store_true", help="Print only the rows below the languages.")
+    parser.add_argument(
+        "--separate-variants", action="store_true", help="As evaluation.merge_language_variants: false."
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     texts = _read(arguments.folder, arguments.sentences)
     columns = {}
-    for name, tool in TOOLS.items():
+    for name, identifier_class in EXTERNAL_IDENTIFIERS.items():
         try:
-            columns[name] = _ask(tool(Languages(texts), merge=not arguments.tell_variants), texts)
+            columns[name] = _evaluate_identifier(
+                identifier_class(Languages(texts), merge_language_variants=not arguments.separate_variants), texts
+            )
         except ManyglotError as error:
-            print(f"without {name}: {error}")
+            print(f"skipping {name}: {error}")
     print(f"| language | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     if not arguments.averages:
         for code in texts:
-            _row(f"{code} {name_of(code)}", [_both(rates[code]) for rates, _ in columns.values()])
-    known = [c for c in texts if all(rates[c] for rates, _ in columns.values())]
-    unknown = [", ".join(c for c in texts if not rates[c]) or "none" for rates, _ in columns.values()]
-    _row("mean of those it knows", [_both(_mean(rates, list(texts))) for rates, _ in columns.values()])
-    _row(f"mean of the {len(known)} all know", [_both(_mean(rates, known)) for rates, _ in columns.values()])
-    _row("does not know", unknown)
-    _row("sentences/s", [f"{round(speed, 2 - len(str(int(speed)))):,.0f}" for _, speed in columns.values()])
+            _print_row(
+                f"{code} {english_language_name(code)}",
+                [_format_pair(accuracies[code]) for accuracies, _ in columns.values()],
+            )
+    known = [c for c in texts if all(accuracies[c] for accuracies, _ in columns.values())]
+    unknown = [", ".join(c for c in texts if not accuracies[c]) or "none" for accuracies, _ in columns.values()]
+    _print_row(
+        "mean of known languages", [_format_pair(_mean(accuracies, list(texts))) for accuracies, _ in columns.values()]
+    )
+    _print_row(
+        f"mean of the {len(known)} known to all",
+        [_format_pair(_mean(accuracies, known)) for accuracies, _ in columns.values()],
+    )
+    _print_row("unknown languages", unknown)
+    _print_row("sentences/s", [f"{round(speed, 2 - len(str(int(speed)))):,.0f}" for _, speed in columns.values()])
 
 
-def _read(folder: Path, number: int) -> dict[str, list[str]]:
+def _read(folder: Path, max_sentences: int) -> dict[str, list[str]]:
     paths = {path.name.partition(".")[2]: path for path in sorted(folder.glob("test.*")) if path.suffix != ".src"}
     lines = {code: [line for line in path.read_text("utf-8").split("\n") if line] for code, path in paths.items()}
-    return {code: each[:: max(len(each) // number, 1)][:number] for code, each in lines.items()}
+    return {
+        code: sentences[:: max(len(sentences) // max_sentences, 1)][:max_sentences] for code, sentences in lines.items()
+    }
 
 
-Rates = dict[str, tuple[float, float] | None]
+AccuraciesByLanguage = dict[str, tuple[float, float] | None]
 
 
-def _ask(tool: Tool, texts: dict[str, list[str]]) -> tuple[Rates, float]:
-    """The accuracies of each language that the tool knows, and sentences a second."""
-    rates: Rates = {}
-    tool.identify_all(["to load what is loaded late"])
+def _evaluate_identifier(
+    identifier: ExternalIdentifier, texts: dict[str, list[str]]
+) -> tuple[AccuraciesByLanguage, float]:
+    """Return the accuracies of each language that the identifier knows, and its sentences per second."""
+    accuracies: AccuraciesByLanguage = {}
+    identifier.identify_batch(["warm-up: packages load some data on first use"])
     start = time.process_time()
     for code, sentences in texts.items():
-        told = tool.identify_all(sentences)
-        rates[code] = _rates(told, tool.label(code))
+        predictions = identifier.identify_batch(sentences)
+        accuracies[code] = _accuracies(predictions, identifier.label_for(code))
     seconds = time.process_time() - start
-    return rates, sum(map(len, texts.values())) / seconds
+    return accuracies, sum(map(len, texts.values())) / seconds
 
 
-def _rates(told: Told, label: str | None) -> tuple[float, float] | None:
-    restricted, free = (accuracy(labels, label) for labels in told)
-    return None if restricted is None or free is None else (restricted, free)
+def _accuracies(predictions: LanguagePredictions, label: str | None) -> tuple[float, float] | None:
+    restricted, unrestricted = (language_accuracy(labels, label) for labels in predictions)
+    return None if restricted is None or unrestricted is None else (restricted, unrestricted)
 
 
-def _mean(rates: Rates, codes: list[str]) -> tuple[float, float]:
-    known = [rate for code in codes if (rate := rates[code])]
-    return fmean(each[0] for each in known), fmean(each[1] for each in known)
+def _mean(accuracies: AccuraciesByLanguage, codes: list[str]) -> tuple[float, float]:
+    known = [rate for code in codes if (rate := accuracies[code])]
+    return fmean(rate[0] for rate in known), fmean(rate[1] for rate in known)
 
 
-def _both(rate: tuple[float, float] | None) -> str:
-    return UNKNOWN if rate is None else f"{rate[0]:.0f} / {rate[1]:.0f}"
+def _format_pair(rate: tuple[float, float] | None) -> str:
+    return NOT_IDENTIFIABLE if rate is None else f"{rate[0]:.0f} / {rate[1]:.0f}"
 
 
-def _row(name: str, cells: list[str]) -> None:
+def _print_row(name: str, cells: list[str]) -> None:
     print(f"| {name} | {' | '.join(cells)} |")
 
 

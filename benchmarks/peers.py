@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from manyglot.batches.dataset import Dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.model.settings import ModelSettings
-from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.vocabulary.subword_model import EOS, PAD
 
 
-def m2m100(dataset: Dataset) -> Any:
+def make_m2m100(dataset: PreparedDataset) -> Any:
     """The M2M100 of transformers in our base size, with the dropout of the paper."""
     from transformers import M2M100Config, M2M100ForConditionalGeneration  # type: ignore[import-not-found]
 
     vocabulary, size = dataset.vocabulary, ModelSettings()
     config = M2M100Config(
-        vocab_size=len(vocabulary.subwords) + len(vocabulary.languages),
+        vocab_size=len(vocabulary.subword_model) + len(vocabulary.languages),
         d_model=size.width,
         encoder_layers=size.num_encoder_layers,
         decoder_layers=size.num_decoder_layers,

@@ -1,15 +1,17 @@
-"""Are the statistics of probing sound? What they say of representations about which everything is known.
+"""Check the statistics of probing on representations whose true properties are known.
 
-    python benchmarks/probing_validity.py [--draws 2000] [--uriel FOLDER]
+    python benchmarks/probing_validity.py [--num-samples 2000] [--uriel-folder FOLDER]
 
-Prints how often random vectors are related to the distances of URIEL by a Mantel test with p at most 0.05, which
-should be in one draw of twenty, and how far the accuracy is below that of the best number of neighbours when the other
-languages choose it, by three rules. For the latter, vectors of family + geography are hidden in more and more noise, so
-that it is known which number is the best on average over the draws. The languages are those of TED-59 and OPUS-100.
+Prints two results for the languages of TED-59 and OPUS-100:
 
-Needs the files of lang2vec (manyglot[typology]).
+- The false positive rate of the Mantel test: how often random vectors correlate with URIEL distances at p <= 0.05. It
+  should be 5%.
+- The loss in accuracy from selecting k on the other languages instead of using the best k, for three selection rules.
+  Family and geography vectors are mixed with increasing noise, so that the best k on average is known.
 
-Shape letters: N draws, L languages, H the one that takes no part, K numbers of neighbours, D width.
+Needs the data of lang2vec (manyglot[typology]).
+
+Shape letters: N samples, L languages, H the held-out language, K values of k, D width.
 """
 
 from __future__ import annotations
@@ -21,74 +23,92 @@ from pathlib import Path
 
 import numpy as np
 
-from manyglot.probing.language_map import distances, mantel, world_distances
-from manyglot.probing.neighbours import NEIGHBOURS, Counts, Floats, Order, Vote, count, ranked, similarities
-from manyglot.probing.probe import chosen
-from manyglot.probing.uriel import GROUPS, Uriel, read_uriel
-from probing import OPUS
+from manyglot.probing.knn import (
+    DEFAULT_K_VALUES,
+    CorrectCounts,
+    Floats,
+    Indices,
+    VotingRule,
+    cosine_similarities,
+    count_correct_predictions,
+    rank_neighbours,
+)
+from manyglot.probing.language_distances import cosine_distances, mantel_test, uriel_distances
+from manyglot.probing.typology_probe import select_k_per_language
+from manyglot.probing.uriel import FEATURE_GROUPS, UrielDatabase, load_uriel
+from probing import OPUS_100
 
-TED = (
+TED_59 = (
     "ar az be bg bn bs cs da de el en eo es et eu fa fi fr gl he hi hr hu hy id it ja ka kk ko ku lt mk mn mr ms my nb "
     "nl pl pt ro ru sk sl sq sr sv ta th tr uk ur vi zh"
 )
-NOISE = (0.5, 1.0, 2.0, 3.0, 5.0)
-"""Lengths of what is added to vectors of length sqrt(2)."""
+NOISE_LENGTHS = (0.5, 1.0, 2.0, 3.0, 5.0)
+"""Lengths of the noise added to vectors of length sqrt(2)."""
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print both results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=2000, help="for the Mantel test; for each noise, 1 of 60 of these")
-    parser.add_argument("--uriel", type=Path, help="the folder `data` of lang2vec")
+    parser.add_argument(
+        "--num-samples", type=int, default=2000, help="samples for the Mantel test; 1/60 of them for each noise"
+    )
+    parser.add_argument("--uriel-folder", type=Path, help="the `data` folder of lang2vec")
     options = parser.parse_args()
-    uriel = read_uriel(options.uriel)
-    for name, codes in (("TED-59", TED.split()), ("OPUS-100", OPUS.split())):
-        isos = list(uriel.locate(codes).iso_of.values())
-        for kind, share in size_of_mantel(uriel, isos, options.draws).items():
-            print(f"{name}, {kind}: p at most 0.05 in {100 * share:.1f}% of {options.draws:,} draws", flush=True)
-        for group in GROUPS:
-            for rule, below in shortfall(uriel, isos, group, max(options.draws // 60, 2)).items():
-                print(f"{name}, {group}: {rule} is {np.mean(below):.2f} below the best k, at most {max(below):.2f}")
+    uriel = load_uriel(options.uriel_folder)
+    for name, codes in (("TED-59", TED_59.split()), ("OPUS-100", OPUS_100.split())):
+        isos = list(uriel.match_languages(codes).iso_by_code.values())
+        for kind, rate in mantel_false_positive_rates(uriel, isos, options.num_samples).items():
+            print(f"{name}, {kind}: p <= 0.05 in {100 * rate:.1f}% of {options.num_samples:,} samples", flush=True)
+        for group in FEATURE_GROUPS:
+            for rule, losses in accuracy_losses(uriel, isos, group, max(options.num_samples // 60, 2)).items():
+                print(f"{name}, {group}: {rule} is {np.mean(losses):.2f} below the best k, at most {max(losses):.2f}")
 
 
-def size_of_mantel(uriel: Uriel, isos: Sequence[str], draws: int) -> dict[str, float]:
-    """How often random vectors seem to be related to each kind of distances."""
-    hits: dict[str, int] = defaultdict(int)
-    world = world_distances(uriel, isos)
-    for draw in range(draws):
-        learned_LL = distances(np.random.default_rng([draw, 1]).standard_normal((len(isos), 512), np.float32))
-        for kind, other_LL in world.items():
-            found = mantel(kind, learned_LL, other_LL, 199, seed=draw)
-            hits[kind] += found is not None and found.p_value <= 0.05 + 1e-9
-    return {kind: number / draws for kind, number in hits.items()}
+def mantel_false_positive_rates(uriel: UrielDatabase, isos: Sequence[str], num_samples: int) -> dict[str, float]:
+    """Return how often random vectors correlate significantly with each kind of distances."""
+    num_significant: dict[str, int] = defaultdict(int)
+    distances = uriel_distances(uriel, isos)
+    for seed in range(num_samples):
+        random_LL = cosine_distances(np.random.default_rng([seed, 1]).standard_normal((len(isos), 512), np.float32))
+        for kind, other_LL in distances.items():
+            result = mantel_test(kind, random_LL, other_LL, 199, seed=seed)
+            num_significant[kind] += result is not None and result.p_value <= 0.05 + 1e-9
+    return {kind: number / num_samples for kind, number in num_significant.items()}
 
 
-def shortfall(uriel: Uriel, isos: Sequence[str], group: str, draws: int) -> dict[str, list[float]]:
-    """For each rule and length of noise, how far the mean accuracy is below that of the number that is best."""
-    found: dict[str, list[float]] = defaultdict(list)
-    known_LD = uriel.family_and_geography(isos)
-    for length in NOISE:
-        noise_NLD = np.random.default_rng(3).standard_normal((draws, *known_LD.shape)) / np.sqrt(known_LD.shape[1])
-        order_NLM = ranked(np.stack([similarities(known_LD + length * noise_LD) for noise_LD in noise_NLD]))
-        counts = [count(order_NLM, each, NEIGHBOURS, Vote.MAJORITY) for each in uriel.feature_sets(isos, group)]
-        best = np.mean([each.accuracy() for each in counts], axis=0).mean(axis=0).max()
-        for name, choice_NL in (
-            ("the best of the others", _within(counts, 0)),
-            ("a standard error of it", _within(counts, 1)),
-            ("ours", chosen(counts)),
+def accuracy_losses(uriel: UrielDatabase, isos: Sequence[str], group: str, num_samples: int) -> dict[str, list[float]]:
+    """Return how far the mean accuracy is below that of the best k, for each rule and length of noise."""
+    losses: dict[str, list[float]] = defaultdict(list)
+    family_geography_LD = uriel.family_and_geography_vectors(isos)
+    width = family_geography_LD.shape[1]
+    for length in NOISE_LENGTHS:
+        noise_NLD = np.random.default_rng(3).standard_normal((num_samples, *family_geography_LD.shape))
+        noise_NLD = noise_NLD / np.sqrt(width)
+        ranking_NLM = rank_neighbours(
+            np.stack([cosine_similarities(family_geography_LD + length * noise_LD) for noise_LD in noise_NLD])
+        )
+        counts = [
+            count_correct_predictions(ranking_NLM, feature_set, DEFAULT_K_VALUES, VotingRule.MAJORITY)
+            for feature_set in uriel.feature_sets(isos, group)
+        ]
+        best = np.mean([count.accuracy_by_k() for count in counts], axis=0).mean(axis=0).max()
+        for name, k_index_NL in (
+            ("best k of the others", _largest_k_within(counts, 0)),
+            ("one standard error below", _largest_k_within(counts, 1)),
+            ("our rule", select_k_per_language(counts)),
         ):
-            found[name].append(float(best - np.mean([each.accuracy_with(choice_NL) for each in counts])))
-    return found
+            losses[name].append(float(best - np.mean([count.accuracy_with_own_k(k_index_NL) for count in counts])))
+    return losses
 
 
-def _within(counts: Sequence[Counts], errors: float) -> Order:
-    """The largest number that is at most so many standard errors, over languages, below the best of the others."""
-    share_NHLK: Floats = np.nanmean([each.shares_without() for each in counts], axis=0)
+def _largest_k_within(counts: Sequence[CorrectCounts], num_errors: float) -> Indices:
+    """Return the index of the largest k within `num_errors` standard errors, over languages, of the best k."""
+    share_NHLK: Floats = np.nanmean([count.accuracy_shares_without() for count in counts], axis=0)
     best_NH1 = np.argmax(share_NHLK.sum(axis=2).round(6), axis=2)[:, :, None]
-    behind_NHLK = np.take_along_axis(share_NHLK, best_NH1[:, :, :, None], axis=3) - share_NHLK
-    error_NHK = np.sqrt(behind_NHLK.shape[2]) * behind_NHLK.std(axis=2)
-    enough_NHK = behind_NHLK.sum(axis=2) <= errors * error_NHK + 1e-6
-    return np.asarray(enough_NHK.shape[2] - 1 - np.argmax(enough_NHK[:, :, ::-1], axis=2))
+    deficit_NHLK = np.take_along_axis(share_NHLK, best_NH1[:, :, :, None], axis=3) - share_NHLK
+    error_NHK = np.sqrt(deficit_NHLK.shape[2]) * deficit_NHLK.std(axis=2)
+    good_enough_NHK = deficit_NHLK.sum(axis=2) <= num_errors * error_NHK + 1e-6
+    return np.asarray(good_enough_NHK.shape[2] - 1 - np.argmax(good_enough_NHK[:, :, ::-1], axis=2))
 
 
 if __name__ == "__main__":

@@ -32,25 +32,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from peers import m2m100
+from peers import make_m2m100
 
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader, Place, Planned
+from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.batches.plan import BatchSettings
-from manyglot.corpus.rows import Split
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.corpus.base import Split
 from manyglot.devices import autocast, find_device
 from manyglot.distributed import DistributedContext
 from manyglot.model import operations
-from manyglot.model.cost import training_operations
-from manyglot.model.guidance import read_method
+from manyglot.model.guidance import parse_method_settings
 from manyglot.model.settings import ModelSettings
+from manyglot.model.training_cost import training_flops
 from manyglot.model.transformer import Transformer
 from manyglot.training import step
-from manyglot.training.alignment import AlignmentSettings
-from manyglot.training.loop import TrainingSettings, accumulate, step_optimizer
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.loss_meter import LossMeter
-from manyglot.training.step import CudaGraphStep, make_step
-from manyglot.vocabulary.subwords import PAD
+from manyglot.training.step import CudaGraphStep, make_training_step
+from manyglot.training.trainer import TrainingSettings, accumulate_gradients, step_optimizer
+from manyglot.vocabulary.subword_model import PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
     "token_src": [{"method": "token", "side": "source"}],
@@ -62,19 +62,19 @@ SYSTEMS: dict[str, list[dict[str, object]]] = {
     "laln_lalt": [{"method": "laln"}, {"method": "lalt"}],
     "random_laa": [{"method": "random_laa"}, {"method": "token", "side": "source"}],
 }
-PARTS = {
-    "attention": ("_attend_", "flash", "fmha", "sdpa"),
-    "residual and norm": ("_add_", "_embed_", "layer_norm", "dropout"),
+KERNELS_BY_PART = {
+    "attention": ("_attention_forward", "_attention_backward", "flash", "fmha", "sdpa"),
+    "residual and norm": ("_add_", "_embedding_", "layer_norm", "dropout"),
     "loss": ("_cross_entropy",),
     "optimizer": ("FusedAdam", "fused_adam", "multi_tensor"),
     "products": ("gemm", "nvjet", "cutlass", "cublas", "splitK", "ampere_", "sm90_", "grouped"),
-    "product and ReLU": ("_before_relu",),
+    "product and ReLU": ("_relu_backward",),
 }
 """Which kernels belong to which part, by their names; the first that fits counts."""
 
 
 @dataclass
-class Measured:
+class SystemResult:
     """One row of the result."""
 
     name: str
@@ -86,48 +86,48 @@ class Measured:
     padding: float
     """The share of positions that are computed for nothing."""
     first_step_seconds: float
-    rounds: int
+    num_rounds: int
     """Those that count."""
     parts: dict[str, float]
     """Milliseconds of a step on the device, by part."""
 
 
-class Ours:
+class ManyglotSystem:
     """A model of ours, trained as `manyglot train` does it."""
 
-    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace, device: torch.device) -> None:
+    def __init__(self, name: str, dataset: PreparedDataset, options: argparse.Namespace, device: torch.device) -> None:
         torch.manual_seed(0)
         vocabulary = dataset.vocabulary
-        guidance = [read_method(each) for each in SYSTEMS[name]]
-        self.model = Transformer(ModelSettings(), guidance, len(vocabulary.subwords), len(vocabulary.languages)).to(
-            device
-        )
+        guidance = [parse_method_settings(method) for method in SYSTEMS[name]]
+        self.model = Transformer(
+            ModelSettings(), guidance, len(vocabulary.subword_model), len(vocabulary.languages)
+        ).to(device)
         self.settings = TrainingSettings(device=options.device, precision=options.precision)
         self.model.train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
-        alignment = AlignmentSettings() if name.endswith("_aligned") else None
-        self.run = make_step(self.model, 0.1, device, options.precision, alignment)
-        self.step, self.losses, self.distributed = 0, LossMeter(Path()), DistributedContext(device)
+        alignment = ContrastiveAlignmentSettings() if name.endswith("_aligned") else None
+        self.training_step = make_training_step(self.model, 0.1, device, options.precision, alignment)
+        self.step, self.loss_meter, self.distributed = 0, LossMeter(Path()), DistributedContext(device)
 
-    def update(self, batch: Planned) -> None:
+    def update(self, batch: PlannedBatch) -> None:
         """One step."""
         self.step += 1
-        sums = accumulate(self.model, self.run, [batch], (0, self.step), self.distributed)
-        self.losses.add(self.step, [batch], sums)
-        keep = self.run.keeps_gradients
-        step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradients=keep)
+        loss_vector = accumulate_gradients(self.model, self.training_step, [batch], (0, self.step), self.distributed)
+        self.loss_meter.add_update(self.step, [batch], loss_vector)
+        keep = self.training_step.keeps_gradient_buffers
+        step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradient_buffers=keep)
 
 
-class HuggingFace:
+class HuggingFaceSystem:
     """The same architecture in transformers, with its own loss, on padded batches."""
 
-    def __init__(self, dataset: Dataset, options: argparse.Namespace, device: torch.device) -> None:
+    def __init__(self, dataset: PreparedDataset, options: argparse.Namespace, device: torch.device) -> None:
         torch.manual_seed(0)
-        self.model = m2m100(dataset).to(device).train()
+        self.model = make_m2m100(dataset).to(device).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
         self.device, self.precision = device, options.precision
 
-    def update(self, planned: Planned) -> None:
+    def update(self, planned: PlannedBatch) -> None:
         """One step."""
         batch = planned.load().to(self.device)
         with autocast(self.device, self.precision):
@@ -146,181 +146,193 @@ class HuggingFace:
 
 
 @contextmanager
-def without_kernels(chosen: bool) -> Iterator[None]:
+def without_kernels(disabled: bool) -> Iterator[None]:
     """Let the model compute the plain way."""
-    original = operations.have_kernels
-    if chosen:
-        operations.have_kernels = step.have_kernels = lambda: False  # type: ignore[assignment, attr-defined]
+    original = operations.has_triton
+    if disabled:
+        operations.has_triton = step.has_triton = lambda: False  # type: ignore[assignment, attr-defined]
     yield
-    operations.have_kernels = step.have_kernels = original
+    operations.has_triton = step.has_triton = original
 
 
-class Round(NamedTuple):
+class TimedRound(NamedTuple):
     """Steps that were timed together."""
 
     seconds: Callable[[], float]
-    tokens: int
-    quiet: bool
+    num_tokens: int
+    has_known_shapes: bool
     """Whether no batch had a new size."""
 
 
-class Running:
+class TimedSystem:
     """A system, its batches, and what is known of it so far."""
 
-    def __init__(self, name: str, dataset: Dataset, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, dataset: PreparedDataset, options: argparse.Namespace) -> None:
         self.name, self.device = name, find_device(options.device)
-        before = _memory(self.device)
+        reserved_before = _reserved_memory(self.device)
         with without_kernels(name == "plain"):
-            self.system: Any = (HuggingFace if name == "hf" else partial(Ours, name))(dataset, options, self.device)
-        tags = Transformer.tags(self.system.model) if name != "hf" else _source_tags(dataset)
-        size, alike = options.tokens, options.alike
+            self.system: Any = (HuggingFaceSystem if name == "hf" else partial(ManyglotSystem, name))(
+                dataset, options, self.device
+            )
+        tags = Transformer.tags_by_language(self.system.model) if name != "hf" else _source_tags(dataset)
+        size, bucket_by = options.tokens, options.bucket_by
         if name == "hf":
-            size, alike = min(size, options.hf_tokens), "both"
-        self.batches = _batches(dataset, tags, size, alike)
+            size, bucket_by = min(size, options.hf_tokens), "both"
+        self.batches = _batches(dataset, tags, size, bucket_by)
         self.first_step_seconds = self._warm_up(options.warmup)
-        self.memory_gib = (torch.cuda.max_memory_reserved() - before) / 2**30 if self._on_gpu else None
-        self.rounds: list[Round] = []
-        self.done: list[Planned] = []
+        self.memory_gib = (torch.cuda.max_memory_reserved() - reserved_before) / 2**30 if self._on_gpu else None
+        self.rounds: list[TimedRound] = []
+        self.done: list[PlannedBatch] = []
 
     @property
     def _on_gpu(self) -> bool:
         return self.device.type == "cuda"
 
-    def _warm_up(self, steps: int) -> float:
+    def _warm_up(self, num_steps: int) -> float:
         """Until batches of all usual sizes have been seen; returns the seconds of the first step."""
-        steps = steps if isinstance(getattr(self.system, "run", None), CudaGraphStep) else min(steps, 5)
+        uses_graphs = isinstance(getattr(self.system, "training_step", None), CudaGraphStep)
+        num_steps = num_steps if uses_graphs else min(num_steps, 5)
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
         self.update(next(self.batches))
-        _wait(self.device)
-        first = time.perf_counter() - start
-        since_new, sizes = 0, self._sizes()
-        while since_new < steps:
+        _synchronize(self.device)
+        first_step_seconds = time.perf_counter() - start
+        steps_since_capture, num_graphs = 0, self._num_graphs()
+        while steps_since_capture < num_steps:
             self.update(next(self.batches))
-            since_new, sizes = (since_new + 1, sizes) if self._sizes() == sizes else (0, self._sizes())
-        _wait(self.device)
-        return first
+            is_unchanged = self._num_graphs() == num_graphs
+            steps_since_capture, num_graphs = steps_since_capture + 1 if is_unchanged else 0, self._num_graphs()
+        _synchronize(self.device)
+        return first_step_seconds
 
-    def _sizes(self) -> int:
+    def _num_graphs(self) -> int:
         """Of batches that have been recorded."""
-        return len(getattr(getattr(self.system, "run", None), "graphs", ()))
+        return len(getattr(getattr(self.system, "training_step", None), "graphs", ()))
 
-    def update(self, batch: Planned) -> None:
+    def update(self, batch: PlannedBatch) -> None:
         """One step."""
         with without_kernels(self.name == "plain"):
             self.system.update(batch)
 
-    def round(self, steps: int) -> None:
+    def time_round(self, num_steps: int) -> None:
         """Some steps, timed."""
-        start, tokens, sizes = _now(self.device), 0, self._sizes()
-        for batch in itertools.islice(self.batches, steps):
+        start, num_tokens, num_graphs = _start_event(self.device), 0, self._num_graphs()
+        for batch in itertools.islice(self.batches, num_steps):
             self.update(batch)
-            tokens += int(batch.tokens_by_language().sum())
+            num_tokens += int(batch.num_target_tokens_by_language().sum())
             self.done.append(batch)
-        self.rounds.append(Round(_seconds(start, _now(self.device)), tokens, quiet=self._sizes() == sizes))
+        self.rounds.append(
+            TimedRound(
+                _elapsed_seconds(start, _start_event(self.device)),
+                num_tokens,
+                has_known_shapes=self._num_graphs() == num_graphs,
+            )
+        )
 
-    def measured(self, chip: float | None) -> Measured:
+    def result(self, peak_flops: float | None) -> SystemResult:
         """The result, and a look into a few steps more."""
-        _wait(self.device)
-        quiet = [each for each in self.rounds if each.quiet] or self.rounds
-        per_token = statistics.median(each.seconds() / each.tokens for each in quiet)
-        tokens = sum(each.tokens for each in self.rounds) / len(self.done)
-        work = statistics.mean(_operations(self.system.model, batch) for batch in self.done)
-        looked_at = list(itertools.islice(self.batches, 3))
-        return Measured(
+        _synchronize(self.device)
+        counted = [timed for timed in self.rounds if timed.has_known_shapes] or self.rounds
+        seconds_per_token = statistics.median(timed.seconds() / timed.num_tokens for timed in counted)
+        tokens_per_step = sum(timed.num_tokens for timed in self.rounds) / len(self.done)
+        flops_per_step = statistics.mean(_training_flops(self.system.model, batch) for batch in self.done)
+        profiled = list(itertools.islice(self.batches, 3))
+        return SystemResult(
             name=self.name,
-            tokens_per_second=1 / per_token,
-            milliseconds=1000 * per_token * tokens,
-            tokens_per_step=tokens,
-            mfu=work / tokens / per_token / chip if chip else None,
+            tokens_per_second=1 / seconds_per_token,
+            milliseconds=1000 * seconds_per_token * tokens_per_step,
+            tokens_per_step=tokens_per_step,
+            mfu=flops_per_step / tokens_per_step / seconds_per_token / peak_flops if peak_flops else None,
             memory_gib=self.memory_gib,
-            padding=statistics.mean(_padding(self.system, batch) for batch in looked_at),
+            padding=statistics.mean(_padding(self.system, batch) for batch in profiled),
             first_step_seconds=self.first_step_seconds,
-            rounds=len(quiet),
-            parts=_parts(self, looked_at) if self._on_gpu else {},
+            num_rounds=len(counted),
+            parts=_milliseconds_by_part(self, profiled) if self._on_gpu else {},
         )
 
 
-def _batches(dataset: Dataset, tags: Any, size: int, alike: Any) -> Iterator[Planned]:
+def _batches(dataset: PreparedDataset, tags: Any, size: int, bucket_by: Any) -> Iterator[PlannedBatch]:
     """Batches that have about so many target tokens on average, whatever tags there are."""
 
-    def planned(max_tokens: int) -> Iterator[Planned]:
-        settings = BatchSettings(max_tokens=max_tokens, alike=alike)
-        loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, settings, tags, seed=1)
-        return (batch for batch, _ in loader.planned(Place()))
+    def planned(max_tokens: int) -> Iterator[PlannedBatch]:
+        settings = BatchSettings(max_tokens=max_tokens, bucket_by=bucket_by)
+        loader = BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, settings, tags, seed=1)
+        return (batch for batch, _ in loader.iter_planned_batches(DataPosition()))
 
-    tried = [int(batch.tokens_by_language().sum()) for batch in itertools.islice(planned(size), 10)]
-    return planned(round(size * size / statistics.mean(tried)))
+    sampled_sizes = [int(batch.num_target_tokens_by_language().sum()) for batch in itertools.islice(planned(size), 10)]
+    return planned(round(size * size / statistics.mean(sampled_sizes)))
 
 
-def in_turns(systems: list[Running], options: argparse.Namespace, chip: float | None) -> list[Measured]:
+def time_alternately(
+    systems: list[TimedSystem], options: argparse.Namespace, peak_flops: float | None
+) -> list[SystemResult]:
     """Time systems a round each, to and fro, and print what was measured."""
-    for number in range(options.rounds):
-        for each in systems if number % 2 == 0 else systems[::-1]:
-            each.round(options.steps)
+    for round_number in range(options.rounds):
+        for system in systems if round_number % 2 == 0 else systems[::-1]:
+            system.time_round(options.steps)
     rows = []
-    for each in systems:
-        rows.append(each.measured(chip))
-        print(_line(rows[-1]), flush=True)
+    for system in systems:
+        rows.append(system.result(peak_flops))
+        print(_format_row(rows[-1]), flush=True)
     return rows
 
 
-def _source_tags(dataset: Dataset) -> Any:
-    from manyglot.vocabulary.vocabulary import Tags
+def _source_tags(dataset: PreparedDataset) -> Any:
+    from manyglot.vocabulary.vocabulary import LanguageTags
 
-    return [Tags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
+    return [LanguageTags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
 
 
-def _operations(model: Any, planned: Planned) -> int:
+def _training_flops(model: Any, planned: PlannedBatch) -> int:
     """Floating-point operations of the products of a step."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model.embedding
-    target = int(planned.tokens_by_language().sum())
-    return training_operations(ModelSettings(), embedding.num_embeddings, planned.num_source_tokens(), target)
+    target = int(planned.num_target_tokens_by_language().sum())
+    return training_flops(ModelSettings(), embedding.num_embeddings, planned.num_source_tokens(), target)
 
 
-def _padding(system: Any, planned: Planned) -> float:
+def _padding(system: Any, planned: PlannedBatch) -> float:
     """The share of positions of a batch that hold no token."""
     batch = planned.load()
     sides = batch.source_BS, batch.input_BT
-    tokens = sum(int((side != PAD).sum()) for side in sides)
-    if isinstance(system, Ours):
-        packed = system.run.pack(batch)
-        return 1 - tokens / sum(len(part.source.ids_N) + len(part.input.ids_N) for part in packed)
-    return 1 - tokens / sum(side.numel() for side in sides)
+    num_tokens = sum(int((side != PAD).sum()) for side in sides)
+    if isinstance(system, ManyglotSystem):
+        packed = system.training_step.pack(batch)
+        return 1 - num_tokens / sum(len(part.source.ids_N) + len(part.input.ids_N) for part in packed)
+    return 1 - num_tokens / sum(side.numel() for side in sides)
 
 
-def chip_speed(device: torch.device) -> float | None:
+def measured_peak_flops(device: torch.device) -> float | None:
     """What a large matrix product reaches on this chip, in operations a second."""
     if device.type != "cuda":
         return None
     a, b = (torch.randn(8192, 8192, device=device, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(5):
         a @ b
-    _wait(device)
+    _synchronize(device)
     start = time.perf_counter()
     for _ in range(20):
         a @ b
-    _wait(device)
+    _synchronize(device)
     return 20 * 2 * 8192**3 / (time.perf_counter() - start)
 
 
-def _parts(running: Running, batches: list[Planned]) -> dict[str, float]:
+def _milliseconds_by_part(timed_system: TimedSystem, batches: list[PlannedBatch]) -> dict[str, float]:
     """Milliseconds of a step on the device by part."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for batch in batches:
-            running.update(batch)
+            timed_system.update(batch)
         torch.cuda.synchronize()
     parts: Counter[str] = Counter()
     for event in profiler.key_averages():
-        part = next((p for p, names in PARTS.items() if any(name in event.key for name in names)), "other")
+        part = next((p for p, names in KERNELS_BY_PART.items() if any(name in event.key for name in names)), "other")
         parts[part] += event.self_device_time_total / 1000 / len(batches)
     return {name: round(value, 2) for name, value in parts.most_common()}
 
 
-def _now(device: torch.device) -> Any:
+def _start_event(device: torch.device) -> Any:
     """The time; on a GPU, that when all it was given to do is done."""
     if device.type != "cuda":
         return time.perf_counter()
@@ -329,12 +341,12 @@ def _now(device: torch.device) -> Any:
     return event
 
 
-def _seconds(start: Any, end: Any) -> Callable[[], float]:
+def _elapsed_seconds(start: Any, end: Any) -> Callable[[], float]:
     """Between two times; to be asked for in the end."""
     return (lambda: end - start) if isinstance(start, float) else (lambda: start.elapsed_time(end) / 1000)
 
 
-def _memory(device: torch.device) -> int:
+def _reserved_memory(device: torch.device) -> int:
     """What the device has given to us by now, used or not."""
     if device.type != "cuda":
         return 0
@@ -342,7 +354,7 @@ def _memory(device: torch.device) -> int:
     return torch.cuda.memory_reserved()
 
 
-def _wait(device: torch.device) -> None:
+def _synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
 
@@ -354,7 +366,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--tokens", type=int, default=65_536, help="target tokens of a step, on average")
-    parser.add_argument("--alike", choices=["longer", "both", "none"], help="none on a GPU, else longer")
+    parser.add_argument("--bucket-by", choices=["longer", "both", "none"], help="none on a GPU, else longer")
     parser.add_argument("--systems", nargs="+", default=["token_src", "laa", "plain", "hf"])
     parser.add_argument("--hf-tokens", type=int, default=32_768, help="those of hf, if that is less")
     parser.add_argument("--warmup", type=int, default=30, help="steps without anything new before it is timed")
@@ -362,16 +374,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     options = parser.parse_args()
-    options.alike = options.alike or ("none" if find_device(options.device).type == "cuda" else "longer")
-    dataset, chip = Dataset(options.data), chip_speed(find_device(options.device))
-    print(f"batches of {options.tokens:,} tokens" + (f", {chip / 1e12:.0f} TFLOP/s in a product" if chip else ""))
+    options.bucket_by = options.bucket_by or ("none" if find_device(options.device).type == "cuda" else "longer")
+    dataset, peak_flops = PreparedDataset(options.data), measured_peak_flops(find_device(options.device))
+    print(
+        f"batches of {options.tokens:,} tokens"
+        + (f", {peak_flops / 1e12:.0f} TFLOP/s in a product" if peak_flops else "")
+    )
     print(HEADER)
     alone = [name for name in options.systems if name in ("plain", "hf")]
     together = [name for name in options.systems if name not in alone]
     rows = []
     for names in ([together] if together else []) + [[name] for name in alone]:
         try:
-            rows += in_turns([Running(name, dataset, options) for name in names], options, chip)
+            systems = [TimedSystem(name, dataset, options) for name in names]
+            rows += time_alternately(systems, options, peak_flops)
         except ImportError as error:
             print(f"{', '.join(names)}: left out, {error}")
     if options.json:
@@ -382,12 +398,12 @@ COLUMNS = {"": 12, "tokens/s": 10, "ms/step": 9, "tokens": 8, "MFU": 6, "GiB": 6
 HEADER = " ".join(f"{name:>{width}}" for name, width in (COLUMNS | {"rounds": 7}).items())
 
 
-def _line(row: Measured) -> str:
+def _format_row(row: SystemResult) -> str:
     mfu, gib = ("–" if x is None else f"{x:{form}}" for x, form in ((row.mfu, ".1%"), (row.memory_gib, ".1f")))
     line = (
         f"{row.name:<12} {row.tokens_per_second:>10,.0f} {row.milliseconds:>9.1f} {row.tokens_per_step:>8,.0f} "
         f"{mfu:>6} {gib:>6} {row.padding:>8.1%} {row.first_step_seconds:>9.1f} s "
-        f"{row.rounds:>7}"
+        f"{row.num_rounds:>7}"
     )
     parts = ", ".join(f"{part} {ms:.1f}" for part, ms in row.parts.items())
     return f"{line}\n    {parts}" if parts else line

@@ -1,4 +1,4 @@
-"""One batch, many languages: every sentence may have its own target."""
+"""Translate one batch into many languages: every sentence may have its own target."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""All ways to translate from Python: lists, streams, alternatives with scores, several languages."""
+"""All ways to translate from Python: lists, streams, n-best lists with scores, several target languages."""
 
 import sys
 from itertools import repeat
@@ -7,23 +7,23 @@ import manyglot
 
 model = manyglot.load(sys.argv[1] if len(sys.argv) > 1 else "demo-run/run/model")
 
-# A language is named as people name it; a list has one for each sentence.
+# Languages may be given by code or name; a list has one target per sentence.
 print(model.translate(["in 3 weeks", "3 kilometers"], to="German"))
 print(model.translate(["in 3 weeks", "3 kilometers"], to=["deu", "sw"]))
 
-# The best translations of each sentence; the higher the score, the surer is the model.
-for translation in model.hypotheses(["in 3 weeks"], to="de", n=3)[0]:
+# The n best translations of each sentence, with scores (higher is better).
+for translation in model.translate_n_best(["in 3 weeks"], to="de", n=3)[0]:
     print(f"{translation.score:.2f} {translation.text}")
 
-# Every sentence into several languages, or into all without `to`.
+# Every sentence into several languages; without `to`, into all.
 for code, (sentence,) in model.translate_to_all(["in 3 weeks"], to=["de", "sw"]).items():
     print(code, sentence)
 
-# As they come, in constant memory: this text has no end.
-for number, sentence in enumerate(model.stream(repeat("in 3 weeks"), to="de")):
+# A stream in constant memory; this one never ends.
+for index, sentence in enumerate(model.translate_stream(repeat("in 3 weeks"), to="de")):
     print(sentence)
-    if number == 2:
+    if index == 2:
         break
 
-# Faster, and a little worse.
-print(model.with_settings(beam=1).translate(["in 3 weeks"], to="de"))
+# Greedy search is faster and slightly worse.
+print(model.with_settings(beam_size=1).translate(["in 3 weeks"], to="de"))

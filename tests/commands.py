@@ -1,4 +1,4 @@
-"""Running a command as a user does."""
+"""Run commands as a user does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from manyglot.cli import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:
-    """Run a command in this process; return what it wrote to stdout and to stderr."""
+    """Run a command in this process; return its stdout and stderr."""
     try:
         main([str(argument) for argument in arguments])
         exit_code = 0
@@ -20,7 +20,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that is refused; return its one line."""
+    """Run a command that fails with exit code 2; return its one-line message."""
     out, err = run(capsys, *arguments, code=2)
     assert out == ""
     assert err.startswith("manyglot: ")

@@ -1,4 +1,4 @@
-"""What many tests need: a small prepared dataset, small models, random batches."""
+"""Fixtures and helpers of many tests: a small prepared dataset, small models, random batches."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if not torch.cuda.is_available():
 
 import manyglot
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.dataset import Dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import parse
+from manyglot.config.settings import parse_settings
 from manyglot.model.guidance.base import MethodSettings
-from manyglot.model.packed import packed_forward
+from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import PackedBatch
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings
-from manyglot.training.loss import Loss, batch_loss
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
+from manyglot.training.loss import BatchLoss, summed_batch_loss
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job, and its children, ignore
 settings.register_profile("manyglot", deadline=None, derandomize=True)
@@ -39,7 +39,7 @@ NUM_SUBWORDS, NUM_LANGUAGES = 40, 3
 
 
 def tiny_experiment(folder: Path, **changes: object) -> Experiment:
-    """A synthetic experiment that takes seconds."""
+    """Make a synthetic experiment that takes seconds."""
     values: dict[str, object] = {
         "data": folder / "data",
         "run": folder / "run",
@@ -48,10 +48,10 @@ def tiny_experiment(folder: Path, **changes: object) -> Experiment:
         "batches": {"max_tokens": 300},
         "model": {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1},
         "training": {"max_steps": 6, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1},
-        "decoding": {"beam": 2, "max_length": 20},
-        "evaluation": {"identifier": "profile"},
+        "decoding": {"beam_size": 2, "max_length": 20},
+        "evaluation": {"language_identifier": "profile"},
     }
-    return parse(Experiment, values | changes)
+    return parse_settings(Experiment, values | changes)
 
 
 @pytest.fixture(scope="session")
@@ -64,22 +64,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture(scope="session")
-def dataset(trained: Experiment) -> Dataset:
-    return Dataset(trained.data)
+def dataset(trained: Experiment) -> PreparedDataset:
+    return PreparedDataset(trained.data)
 
 
 @pytest.fixture
 def config(trained: Experiment, tmp_path: Path) -> Path:
-    """The settings of the trained experiment in a file, with folders of its own that are not there yet."""
+    """The settings of the trained experiment in a YAML file, with new folders."""
     path = tmp_path / "experiment.yaml"
-    values = trained.resolved() | {"data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
+    values = trained.to_dict() | {"data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
-    """What a command reads from stdin."""
+    """Provide the stdin of a command."""
     stream = io.BytesIO()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
     return stream
@@ -88,9 +88,9 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
 def tiny_model(
     guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0, num_layers: int = 2
 ) -> Transformer:
-    """A random model in float64 and evaluation mode, with logits far enough apart to be interesting."""
+    """Make a random float64 model in evaluation mode whose logits differ clearly."""
     torch.manual_seed(seed)
-    sizes = parse(
+    sizes = parse_settings(
         ModelSettings,
         {
             "width": 16,
@@ -110,7 +110,7 @@ def tiny_model(
 
 
 def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
-    """Sentences of unequal lengths into mixed languages, tagged as the model asks."""
+    """Make a batch of unequal lengths and mixed target languages, with the tags of the model."""
     rng = torch.Generator().manual_seed(seed)
 
     def sentences() -> list[list[int]]:
@@ -118,11 +118,14 @@ def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
         return [torch.randint(3, NUM_SUBWORDS, (n,), generator=rng).tolist() for n in lengths]
 
     languages = torch.randint(0, NUM_LANGUAGES, (size,), generator=rng).tolist()
-    return collate(sentences(), sentences(), languages, model.tags())
+    return collate(sentences(), sentences(), languages, model.tags_by_language())
 
 
 def packed_loss(
-    model: Transformer, batch: PackedBatch, label_smoothing: float, alignment: AlignmentSettings | None = None
-) -> Loss:
-    """The loss of a packed batch, from a forward pass of its own."""
-    return batch_loss(model, batch, packed_forward(model, batch), label_smoothing, alignment)
+    model: Transformer,
+    batch: PackedBatch,
+    label_smoothing: float,
+    alignment: ContrastiveAlignmentSettings | None = None,
+) -> BatchLoss:
+    """Compute the loss of a packed batch in a separate forward pass."""
+    return summed_batch_loss(model, batch, packed_forward(model, batch), label_smoothing, alignment)

@@ -1,7 +1,7 @@
-"""An import hook that rewords everything manyglot says: `install()` before manyglot is imported.
+"""An import hook that rewords all messages of manyglot; call `install()` before importing manyglot.
 
-Each word of a string literal that looks like prose becomes another word, in whatever module it stands. A program that
-compares, parses or stores its own messages then behaves differently; one that uses identifiers does not.
+Each word of a string literal that looks like prose becomes another word, in every module. A program that compares,
+parses or stores its own messages then behaves differently; one that uses identifiers does not.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import Any
 
 WORD = "reworded"
 PROSE = re.compile(r"\b[A-Za-z]?[a-z]+[,;:.]? [a-z]{2,}\b")
-"""Two words, one after the other."""
+"""Two consecutive words."""
 PART = re.compile(r"\b[a-z]{2,} | [a-z]{2,}\b")
-"""A word beside a space, as between the values of an f-string."""
+"""A word next to a space, as between the values of an f-string."""
 
 
 class Rewording(ast.NodeTransformer):
     """Rewords the string literals of a module, docstrings included."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.JoinedStr:
-        """Reword the text between the values, and inside these."""
+        """Reword the text between the values and inside them."""
         for part in node.values:
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and PART.search(part.value):
                 part.value = reworded(part.value)
-            elif isinstance(part, ast.FormattedValue):  # not its format, which is no text
+            elif isinstance(part, ast.FormattedValue):  # but not its format specification
                 part.value = self.visit(part.value)
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        """Reword what has two words or more."""
+        """Reword a string of two or more words."""
         if isinstance(node.value, str) and PROSE.search(node.value):
             node.value = reworded(node.value)
         return node
 
 
 def reworded(text: str) -> str:
-    """The same text in other words."""
+    """Return the text with other words."""
     return re.sub("[A-Za-z]+", WORD, text)
 
 
@@ -71,6 +71,6 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Reword all modules of manyglot that are imported from now on."""
+    """Reword all manyglot modules that are imported from now on."""
     assert not any(name.partition(".")[0] == "manyglot" for name in sys.modules), "too late"
     sys.meta_path.insert(0, _Finder())

@@ -1,4 +1,4 @@
-"""The shape of the project: imports point up the road without cycles, and every command has its files."""
+"""The layout of the project: stages import only earlier stages, without cycles, and every command has its files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from manyglot.cli import app
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROOT_FILES = {"__init__", "__main__", "errors", "progress", "devices", "distributed", "files"}
 HELPERS = {*ROOT_FILES - {"__main__"}, "config.settings", "config.yaml_file", "config.overrides"}
-"""Modules that every stage may import, and that know no stage. Of the root package a stage takes the version."""
-ROAD = (
+"""Modules that every stage may import, and that import no stage. A stage imports the version from the root package."""
+STAGES = (
     "langid",
     "corpus",
     "vocabulary",
@@ -33,8 +33,8 @@ ROAD = (
     "cli",
     "__main__",
 )
-LANGUAGE_FACTS = {"corpus.languages", "corpus.lookup", "corpus.scripts"}
-"""What langid takes from the corpus: codes, names and scripts. They import no other stage; cleaning uses langid."""
+LANGUAGE_FACTS = {"corpus.languages", "corpus.language_lookup", "corpus.scripts"}
+"""Modules of the corpus that langid imports: codes, names and scripts. They import no stage; cleaning uses langid."""
 NOT_BETWEEN = {
     ("decoding", "training"),
     ("evaluation", "training"),
@@ -45,7 +45,7 @@ NOT_BETWEEN = {
 
 
 def module_name(path: Path) -> str:
-    """The name of a file's module below manyglot; `__init__` for manyglot itself."""
+    """Return the name of a file's module below manyglot; `__init__` for manyglot itself."""
     parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts if len(parts) == 1 or parts[-1] != "__init__" else parts[:-1])
 
@@ -54,8 +54,8 @@ MODULES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def imported(path: Path) -> set[str]:
-    """All manyglot modules that a file imports, also inside functions and for type checking only."""
-    found = set()
+    """Return all manyglot modules that a file imports, including those inside functions and for type checking."""
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             origin = node.module or ""
@@ -65,29 +65,29 @@ def imported(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         else:
             continue
-        found |= {name for name in names if name.split(".")[0] == "manyglot"}
-    return {name.removeprefix("manyglot").lstrip(".") or "__init__" for name in found}
+        modules |= {name for name in names if name.split(".")[0] == "manyglot"}
+    return {name.removeprefix("manyglot").lstrip(".") or "__init__" for name in modules}
 
 
 def stage_of(module: str) -> str:
-    """The stage of the road that a module belongs to."""
-    return module if module in HELPERS or module in ROAD else module.split(".")[0]
+    """Return the stage that a module belongs to."""
+    return module if module in HELPERS or module in STAGES else module.split(".")[0]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_point_up_the_road(module: str) -> None:
+def test_stages_import_only_earlier_stages(module: str) -> None:
     if module in ("__init__", "config"):  # the Python API, which imports on first use, and a docstring
         return
     uses = imported(MODULES[module]) - HELPERS
     if module in HELPERS:
-        assert not uses, f"{module} should know no stage"
+        assert not uses, f"{module} must not import a stage"
         return
     stage = stage_of(module)
     if stage == "langid":
         uses -= LANGUAGE_FACTS
-    later = set(ROAD[ROAD.index(stage) + 1 :])
+    later = set(STAGES[STAGES.index(stage) + 1 :])
     stages = {stage_of(each) for each in uses}
-    assert stages <= set(ROAD), f"{module} imports a module off the road"
+    assert stages <= set(STAGES), f"{module} imports a module that is not a stage"
     assert not stages & later, f"{module} imports a later stage"
     assert not {(stage, other) for other in stages} & NOT_BETWEEN
 
@@ -101,12 +101,12 @@ def test_there_is_no_import_cycle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-def test_langid_needs_only_facts_about_languages() -> None:
+def test_langid_imports_only_language_facts() -> None:
     for name in LANGUAGE_FACTS:
         assert imported(MODULES[name]) <= LANGUAGE_FACTS | HELPERS
 
 
-def test_the_root_has_only_what_is_used_everywhere() -> None:
+def test_the_root_has_only_shared_modules() -> None:
     assert {path.stem for path in SOURCE.glob("*.py")} == ROOT_FILES
 
 
@@ -121,7 +121,7 @@ def test_every_command_has_a_file_and_a_workflow_of_its_name() -> None:
         assert f"workflows.{name}" in imported(MODULES[f"cli.{name}"])
 
 
-def test_the_python_api_is_what_it_says() -> None:
+def test_the_python_api_is_complete() -> None:
     for name in manyglot.__all__:
         assert getattr(manyglot, name) is not None
     assert set(manyglot.__all__) <= set(dir(manyglot))
@@ -137,7 +137,7 @@ def test_the_tests_mirror_the_source() -> None:
     assert folders - {Path("system")} <= packages
 
 
-def test_translating_loads_no_training() -> None:
+def test_translate_imports_no_training() -> None:
     stages = {stage_of(each) for each in imported(SOURCE / "workflows" / "translate.py")}
     assert not stages & {"training", "reports", "config.experiment", "workflows"}
 
@@ -149,9 +149,9 @@ def test_guidance_imports_no_layer() -> None:
                 assert (node.module or "").startswith(("manyglot.model.guidance", "manyglot.model.kernels"))
 
 
-def test_only_one_file_knows_sentencepiece() -> None:
+def test_only_one_file_imports_sentencepiece() -> None:
     users = [p.name for p in SOURCE.rglob("*.py") if "import sentencepiece" in p.read_text("utf-8")]
-    assert users == ["subwords.py"]
+    assert users == ["subword_model.py"]
 
 
 def test_nothing_is_pickled() -> None:

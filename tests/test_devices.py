@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from manyglot.devices import peak_speed
+from manyglot.devices import peak_flops_per_second
 
 GPU = torch.device("cuda", 0)
 
@@ -27,13 +27,11 @@ GPU = torch.device("cuda", 0)
         ("Tesla V100-SXM2-16GB", None),
     ],
 )
-def test_the_speed_of_a_gpu_is_known_by_its_name(
-    name: str, peak: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_speed_is_looked_up_by_gpu_name(name: str, peak: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
-    assert peak_speed(GPU, "auto") == peak
-    assert peak_speed(GPU, "float32") is None
+    assert peak_flops_per_second(GPU, "auto") == peak
+    assert peak_flops_per_second(GPU, "float32") is None
 
 
-def test_a_cpu_has_no_known_speed() -> None:
-    assert peak_speed(torch.device("cpu"), "bfloat16") is None
+def test_a_cpu_has_no_peak_speed() -> None:
+    assert peak_flops_per_second(torch.device("cpu"), "bfloat16") is None

@@ -1,4 +1,4 @@
-"""Two processes train as one does: the same sentences in the same steps, and the same parameters."""
+"""Two processes train like one: the same sentences in the same steps, and the same parameters."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from manyglot.config.experiment import Experiment
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.training.log import read_log
-from manyglot.training.loop import TrainingSettings, check_shares
+from manyglot.training.trainer import TrainingSettings, check_accumulation_divisible
 from tests.conftest import tiny_experiment
 
 TRAINING = {
-    "accumulation": 4,
+    "gradient_accumulation": 4,
     "warmup_steps": 2,
-    "clip_norm": 0.1,
+    "max_grad_norm": 0.1,
     "checkpoint_every": 2,
     "validate_every": 1,
-    "best_by": "dev_chrf",  # which stays 0 in so short a training
+    "best_metric": "dev_chrf",  # which stays 0 in so short a training
     "patience": 5,
     "log_every": 1,
 }
@@ -36,19 +36,19 @@ IN_DOUBLE = """
 import sys
 from manyglot.workflows import train as workflow
 from manyglot.cli import main
-from manyglot.training import best
-from manyglot.training.sharding import own_part
+from manyglot.training import best_steps
+from manyglot.training.fsdp import local_shard
 
-best.NOTHING = -1
-new_model, whole_model = workflow.new_model, workflow.whole_model
+best_steps.UNTRAINED_SCORE = -1
+initialize_model, gather_full_model = workflow.initialize_model, workflow.gather_full_model
 
 def counted(model, distributed):
-    own, all = (sum(part(p).numel() for p in model.parameters()) for part in (own_part, lambda p: p))
-    assert own < 0.6 * all if distributed.size > 1 and "training.shard=true" in sys.argv else own == all
-    return whole_model(model, distributed)
+    own, all = (sum(part(p).numel() for p in model.parameters()) for part in (local_shard, lambda p: p))
+    assert own < 0.6 * all if distributed.world_size > 1 and "training.fsdp=true" in sys.argv else own == all
+    return gather_full_model(model, distributed)
 
-workflow.new_model = lambda *arguments: new_model(*arguments).double()
-workflow.whole_model = counted
+workflow.initialize_model = lambda *arguments: initialize_model(*arguments).double()
+workflow.gather_full_model = counted
 main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
 """
 
@@ -62,12 +62,12 @@ def prepared(folder: Path) -> tuple[Experiment, Path]:
     )
     manyglot.prepare(experiment)
     config = folder / "experiment.yaml"
-    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    config.write_text(yaml.safe_dump(experiment.to_dict()), encoding="utf-8")
     return experiment, config
 
 
-def train(config: Path, max_steps: int, processes: int, shard: bool = False) -> None:
-    """Train in float64, in processes as torchrun starts them."""
+def train(config: Path, max_steps: int, processes: int, fsdp: bool = False) -> None:
+    """Train in float64, in processes started as torchrun does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,13 +75,13 @@ def train(config: Path, max_steps: int, processes: int, shard: bool = False) -> 
     for rank in range(processes):
         places = {"WORLD_SIZE": processes, "RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
         environment = {**os.environ, **{k: str(v) for k, v in places.items()}, "MASTER_ADDR": "127.0.0.1"}
-        settings = f"training.max_steps={max_steps}", f"training.shard={str(shard).lower()}"
+        settings = f"training.max_steps={max_steps}", f"training.fsdp={str(fsdp).lower()}"
         command = [sys.executable, "-c", IN_DOUBLE, str(config), *settings]
         running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
     for rank, process in enumerate(running):
-        _, told = process.communicate(timeout=200)
-        assert process.returncode == 0, told
-        assert ("training" in told) == (rank == 0), "one of them speaks"
+        _, stderr = process.communicate(timeout=200)
+        assert process.returncode == 0, stderr
+        assert ("training" in stderr) == (rank == 0), "only the main process prints"
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +100,14 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     ],
     ids=["two", "two, one, four", "two share, one, two share"],
 )
-def test_the_number_of_processes_changes_nothing(
+def test_the_number_of_processes_does_not_change_the_result(
     alone: Experiment, parts: tuple[tuple[int, int, bool], ...], tmp_path: Path
 ) -> None:
-    """Also where the model is shared out, and where a run goes on in another way; all stop early at the same step."""
+    """Also with FSDP, and if a run resumes with other processes; all runs stop early at the same step."""
     experiment, config = prepared(tmp_path)
-    for max_steps, processes, shard in parts:
+    for max_steps, processes, fsdp in parts:
         shutil.rmtree(experiment.run / "model", ignore_errors=True)
-        train(config, max_steps, processes, shard)
+        train(config, max_steps, processes, fsdp)
     expected, got = (load_file(e.run / "model" / "model.safetensors") for e in (alone, experiment))
     assert expected["embedding.weight"].dtype == torch.float64
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
@@ -122,8 +122,8 @@ def test_the_number_of_processes_changes_nothing(
         assert mine == pytest.approx(theirs, rel=1e-9)
 
 
-def test_batches_that_cannot_be_shared_alike_are_refused() -> None:
-    distributed = DistributedContext(torch.device("cpu"), size=3)
+def test_batches_that_do_not_divide_by_the_processes_are_refused() -> None:
+    distributed = DistributedContext(torch.device("cpu"), world_size=3)
     with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
-        check_shares(TrainingSettings(accumulation=4), distributed)
-    check_shares(TrainingSettings(accumulation=6), distributed)
+        check_accumulation_divisible(TrainingSettings(gradient_accumulation=4), distributed)
+    check_accumulation_divisible(TrainingSettings(gradient_accumulation=6), distributed)

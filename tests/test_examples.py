@@ -1,4 +1,4 @@
-"""The examples run, and what the README shows is what they are."""
+"""The examples run, and the README shows them as they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import manyglot
 from manyglot.config.experiment import read_experiment
-from manyglot.reports.page import write_page
+from manyglot.reports.html_report import write_html_report
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -55,20 +55,20 @@ def test_all_ways_to_translate(phrasebook_model: Path) -> None:
     assert len(set(lines[-4:-1])) == 1
 
 
-def test_the_whole_road(tmp_path: Path) -> None:
-    printed = run("whole_road.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
+def test_end_to_end(tmp_path: Path) -> None:
+    printed = run("end_to_end.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
     assert "zero_shot: BLEU" in printed
 
 
-def test_a_guidance_method_of_one_s_own(tmp_path: Path) -> None:
-    """One file and one line: it trains, is saved, loaded, evaluated and folded."""
-    printed = run("own_guidance.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
+def test_a_custom_guidance_method(tmp_path: Path) -> None:
+    """A method of one file and one line is trained, saved, loaded, evaluated and folded."""
+    printed = run("custom_guidance.py", *QUICK, f"data={tmp_path}/data", f"run={tmp_path}/run", "vocabulary.size=200")
     assert "zero_shot: BLEU" in printed
     assert "no guidance left" in printed
 
 
 def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file as it stands, with a small model, on text laid out as it says."""
+    """Run the file unchanged except for a small model, on text in the layout it describes."""
     (tmp_path / "mytext").mkdir()
     for code, words in {"en": "one two three four", "de": "eins zwei drei vier", "sw": "moja mbili tatu nne"}.items():
         for split, number in (("train", 40), ("dev", 4), ("test", 4)):
@@ -106,7 +106,7 @@ def test_the_readme_tree_names_every_folder() -> None:
 
 
 def made_by(script: str, function: str) -> Any:
-    """What a function of a script in docs/ returns."""
+    """Return the result of a function of a script in docs/."""
     path = ROOT / "docs" / script
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(path.parent)  # as when it is run
@@ -118,36 +118,40 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert page == (ROOT / "docs" / "settings.md").read_text("utf-8"), "run python docs/make_settings.py"
 
 
-def test_the_results_are_those_that_are_kept() -> None:
+def test_the_result_pages_match_the_stored_results() -> None:
     pages = {"page": ROOT / "docs" / "results" / "mix60.md", "readme": ROOT / "README.md"}
     for function, path in pages.items():
         made = made_by("results/mix60.py", function)
         assert made == path.read_text("utf-8"), "run python docs/results/mix60.py"
 
 
-def test_a_report_is_made_of_what_is_kept(tmp_path: Path) -> None:
-    runs = made_by("results/kept.py", "runs")
+def test_a_report_is_made_from_the_stored_results(tmp_path: Path) -> None:
+    runs = made_by("results/stored_results.py", "report_runs")
     assert runs[0].name == "Token_tgt", "the reference"
     assert all(len(run.evaluation.directions) == 118 + 3290 for run in runs)
-    write_page(tmp_path / "report.html", runs)
+    write_html_report(tmp_path / "report.html", runs)
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert all(f"<section id={name}>" in text for name in ("averages", "map", "drift", "alike"))
+    assert all(f"<section id={name}>" in text for name in ("averages", "heatmap", "off_target", "similarities"))
 
 
-def test_the_languages_of_the_results_are_drawn(tmp_path: Path, phrasebook_model: Path) -> None:
+def test_the_language_maps_of_the_results_are_plotted(tmp_path: Path, phrasebook_model: Path) -> None:
     languages, results = (
-        runpy.run_path(str(ROOT / "docs" / "results" / f"{name}.py")) for name in ("languages", "kept")
+        runpy.run_path(str(ROOT / "docs" / "results" / f"{name}.py")) for name in ("languages", "stored_results")
     )
-    languages["draw"](tmp_path / "languages.svg")
+    languages["plot_maps"](tmp_path / "languages.svg")
     text = (tmp_path / "languages.svg").read_text("utf-8")
-    assert text.count(">kab<") == text.count(">zh<") == 2 * len(languages["maps"]()) >= 4, "on each plane and each tree"
+    assert text.count(">kab<") == text.count(">zh<") == 2 * len(languages["language_maps"]()) >= 4, (
+        "on each plane and each tree"
+    )
     about = {"languages": ["de", "en", "sw"]}
-    assert results["similarities"](tmp_path, about) == {}
-    assert results["similarities"](tmp_path, about | {"similarities": {"lee": [0.1], "laa": None}}) == {"lee": [0.1]}
-    (pairs,) = results["similarities"](phrasebook_model.parent, about).values()
+    assert results["similarities_by_method"](tmp_path, about) == {}
+    assert results["similarities_by_method"](tmp_path, about | {"similarities": {"lee": [0.1], "laa": None}}) == {
+        "lee": [0.1]
+    }
+    (pairs,) = results["similarities_by_method"](phrasebook_model.parent, about).values()
     assert len(pairs) == 3
 
 
 def test_the_picture_of_the_sites_is_up_to_date() -> None:
-    picture = made_by("draw_sites.py", "picture")
+    picture = made_by("draw_sites.py", "sites_svg")
     assert picture == (ROOT / "docs" / "images" / "sites.svg").read_text("utf-8"), "run python docs/draw_sites.py"

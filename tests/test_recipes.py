@@ -1,4 +1,4 @@
-"""The recipes: one for each system of the paper's tables, with the paper's number of parameters."""
+"""The recipes: one per system of the paper's tables, with the paper's number of parameters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WITHOUT_OVERSAMPLING = {
 STEPS = {"ted59": (226_000, 142_000), "opus100": (933_000, 617_000)}
 
 
-def test_there_is_one_for_each_system() -> None:
+def test_every_system_has_a_recipe() -> None:
     deep = "laa_dec_self_lee_4_5_no_oversampling_24_layers"
     raw = {f"{name}_no_oversampling" for name in WITHOUT_OVERSAMPLING}
     opus = {name for name, (_, _, millions) in SYSTEMS.items() if millions}
@@ -61,7 +61,7 @@ def test_there_is_one_for_each_system() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_it_is_the_paper_s_system(file: Path) -> None:
+def test_a_recipe_is_the_system_of_the_paper(file: Path) -> None:
     dataset, (name, _, kind) = file.parent.name, file.stem.partition("_no_oversampling")
     deep, raw = kind == "_24_layers", "no_oversampling" in file.stem
     methods, *millions = SYSTEMS[name]
@@ -77,24 +77,24 @@ def test_it_is_the_paper_s_system(file: Path) -> None:
     assert experiment.model.dropout == (0.2 if deep or dataset == "ted59" else 0.1)
     assert experiment.batches.temperature == (None if raw else 5)
     assert experiment.training.max_steps == STEPS[dataset][raw]
-    real_batch = experiment.batches.max_tokens * experiment.training.accumulation
+    real_batch = experiment.batches.max_tokens * experiment.training.gradient_accumulation
     assert real_batch == {"ted59": 65_536, "opus100": 98_304}[dataset]
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_it_is_as_short_as_its_difference(file: Path) -> None:
+def test_a_recipe_has_only_its_differences(file: Path) -> None:
     values = yaml.safe_load((RECIPES / file).read_text("utf-8"))
     assert values.pop("run") == f"runs/{file.parent}/{file.stem}"
-    shared = read_experiment(RECIPES / file.parent / values.pop("extends")).resolved()
+    shared = read_experiment(RECIPES / file.parent / values.pop("extends")).to_dict()
     for key, value in values.items():
         for part in value if isinstance(value, dict) else []:
             assert shared[key][part] != value[part], f"{key}.{part} is the same without it"
         assert shared[key] != value or file.stem == "token_src", "Token_src is the default, and says so"
 
 
-def test_no_two_are_the_same() -> None:
+def test_no_two_recipes_are_equal() -> None:
     systems = [
-        str({k: v for k, v in read_experiment(RECIPES / file).resolved().items() if k != "run"}) for file in FILES
+        str({k: v for k, v in read_experiment(RECIPES / file).to_dict().items() if k != "run"}) for file in FILES
     ]
     assert len(set(systems)) == len(FILES) == 44
 
@@ -105,7 +105,7 @@ def test_mix60_lists_its_languages() -> None:
     assert description["num_subwords"] == 32_000
 
 
-def test_the_readme_names_them_all() -> None:
+def test_the_readme_lists_all_recipes() -> None:
     text = (RECIPES / "README.md").read_text("utf-8")
     for file in FILES:
         assert f"`{file.stem}`" in text

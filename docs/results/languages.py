@@ -1,4 +1,4 @@
-"""The picture of the languages: a plane and a tree for each representation whose similarities are kept.
+"""Plot the languages of mix60: an MDS plane and a dendrogram for each stored representation.
 
 python docs/results/languages.py                 # mix60/languages.png
 """
@@ -13,13 +13,13 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyglot.probing.language_map import Join
-from manyglot.reports.curves import STYLE
-from manyglot.reports.language_map import draw_places, draw_tree, name_places
-from manyglot.reports.language_places import language_places
+from manyglot.probing.language_distances import ClusterMerge
+from manyglot.reports.language_map_data import language_map_data
+from manyglot.reports.language_map_plot import label_points, plot_dendrogram, plot_points
+from manyglot.reports.learning_curve_plot import MATPLOTLIB_STYLE
 
-KEPT = Path(__file__).parent / "mix60"
-DRAWN = {
+STORED_RESULTS = Path(__file__).parent / "mix60"
+PLOTTED = {
     ("token_tgt", "token"): "Token_tgt",
     ("token_src.s2", "token"): "Token_src",
     ("lee_2_5", "lee"): "LEE_2,5",
@@ -27,7 +27,7 @@ DRAWN = {
     ("laa_dec_self_lee_4_5", "laa"): "LAA_dec.self + LEE_4,5",
     ("laa_zero_dec_self_lee_4_5", "laa"): "LAA_dec.self (gain 0) + LEE_4,5",
 }
-"""The representations, by system and method, with the names of the systems."""
+"""The plotted representations, by system and method, with the display names of the systems."""
 FAMILIES = {
     "Slavic": ("#0072b2", "be bg bs cs hr mk pl ru sk sl sr uk"),
     "Romance": ("#d55e00", "ca es fr gl it pt ro"),
@@ -38,41 +38,43 @@ FAMILIES = {
     "Turkic": ("#56b4e9", "az kk tr"),
     "Austronesian": ("#8c564b", "id ms tl"),
 }
-"""With their colours. Of Indo-European the branches, or half of the languages would have one colour."""
-OTHERS = "#8d949b"
+"""Colour and languages of each family. Indo-European is split into its branches, as it has half of the languages."""
+OTHER_COLOUR = "#8d949b"
 
 
-def maps() -> list[dict[str, Any]]:
-    """Of those that are kept."""
-    found = []
-    for (system, method), name in DRAWN.items():
-        path = KEPT / f"{system}.alike.json"
+def language_maps() -> list[dict[str, Any]]:
+    """Return the map data of the representations that are stored."""
+    data = []
+    for (system, method), name in PLOTTED.items():
+        path = STORED_RESULTS / f"{system}.similarities.json"
         if path.exists():
-            kept = json.loads(path.read_text("utf-8"))
-            found += language_places([(name, kept | {"similarities": {method: kept["similarities"][method]}})])
-    return found
+            stored = json.loads(path.read_text("utf-8"))
+            similarities = {"similarities": {method: stored["similarities"][method]}}
+            data += language_map_data([(name, stored | similarities)])
+    return data
 
 
-def draw(output: Path) -> None:
-    """Draw them side by side."""
-    drawn = maps()
-    shades = {name: shade for name, (shade, _) in FAMILIES.items()}
+def plot_maps(output: Path) -> None:
+    """Plot the stored representations side by side."""
+    plotted = language_maps()
+    colours = {name: colour for name, (colour, _) in FAMILIES.items()}
     family = {code: name for name, (_, codes) in FAMILIES.items() for code in codes.split()}
-    with matplotlib.rc_context(STYLE | {"axes.grid": False}):
-        figure = Figure(figsize=(max(2.9 * len(drawn), 8), 11), layout="constrained")
+    with matplotlib.rc_context(MATPLOTLIB_STYLE | {"axes.grid": False}):
+        figure = Figure(figsize=(max(2.9 * len(plotted), 8), 11), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.08)
-        grid = figure.subplots(2, len(drawn), height_ratios=(1, 2.6), squeeze=False)
-        for (above, below), each in zip(grid.T, drawn, strict=True):
-            codes, place_L2 = [language["code"] for language in each["languages"]], np.array(each["plane"])
-            kinds = {name: [i for i, code in enumerate(codes) if family.get(code) == name] for name in FAMILIES}
-            kinds["other"] = [i for i, code in enumerate(codes) if code not in family]
-            draw_places(above, place_L2, kinds, shades)
+        grid = figure.subplots(2, len(plotted), height_ratios=(1, 2.6), squeeze=False)
+        for (above, below), data in zip(grid.T, plotted, strict=True):
+            codes, point_L2 = [language["code"] for language in data["languages"]], np.array(data["points"])
+            members = {name: [i for i, code in enumerate(codes) if family.get(code) == name] for name in FAMILIES}
+            members["other"] = [i for i, code in enumerate(codes) if code not in family]
+            plot_points(above, point_L2, members, colours)
             above.set_title(
-                f"{each['run']}: {each['method']}\nplane, {100 * each['spread']:.0f}% of the spread", fontsize=9
+                f"{data['run']}: {data['method']}\nMDS, {100 * data['explained_variance']:.0f}% of the variance",
+                fontsize=9,
             )
-            draw_tree(below, [Join(*join) for join in each["joins"]], each["order"])
-            for row, i in enumerate(each["order"]):
-                shade = shades.get(family.get(codes[i], ""), OTHERS)
+            plot_dendrogram(below, [ClusterMerge(*merge) for merge in data["merges"]], data["leaf_order"])
+            for row, i in enumerate(data["leaf_order"]):
+                colour = colours.get(family.get(codes[i], ""), OTHER_COLOUR)
                 below.annotate(
                     codes[i],
                     (1, row),
@@ -81,13 +83,13 @@ def draw(output: Path) -> None:
                     "offset points",
                     fontsize=7.5,
                     va="center",
-                    color=shade,
+                    color=colour,
                 )
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
-        for (above, _), each in zip(grid.T, drawn, strict=True):
-            name_places(above, np.array(each["plane"]), [language["code"] for language in each["languages"]], 6)
+        for (above, _), data in zip(grid.T, plotted, strict=True):
+            label_points(above, np.array(data["points"]), [language["code"] for language in data["languages"]], 6)
         figure.savefig(output, dpi=110)
 
 
 if __name__ == "__main__":
-    draw(KEPT / "languages.png")
+    plot_maps(STORED_RESULTS / "languages.png")

@@ -1,7 +1,7 @@
-"""The tables of the comparison on mix60, written into mix60.md and the README from what is kept.
+"""Write the tables of the mix60 comparison into mix60.md and the README, from the stored results.
 
-python docs/results/mix60.py RUNS/token_src …    # folders named after systems; keeps what is in them, too (kept.py)
-python docs/results/mix60.py                     # writes the tables again
+python docs/results/mix60.py RUNS/token_src …    # store the results of these folders first (stored_results.py)
+python docs/results/mix60.py                     # only rewrite the tables
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from kept import CURVES, PARTS, SYSTEMS, TESTS, Kept, keep, label, systems
+from stored_results import (
+    DEV_METRICS,
+    DIRECTION_GROUPS,
+    SYSTEMS,
+    TEST_SETS,
+    StoredSystem,
+    display_name,
+    store_results,
+    stored_systems,
+)
 
 HERE = Path(__file__).parent
 PAGE, README = HERE / "mix60.md", HERE.parent.parent / "README.md"
-BEST = "adapter_dec_aligned"
-PAPER = {
+BEST_OF_OURS = "adapter_dec_aligned"
+PAPER_BLEU = {
     "token_tgt": (20.74, 24.08, 2.42),
     "token_src": (21.24, 23.77, 10.50),
     "lee_4_5": (20.83, 24.49, 3.94),
@@ -33,85 +42,87 @@ PAPER = {
 REFERENCE = "token_tgt"
 
 
-def blocks() -> dict[str, str]:
-    """The tables by name."""
-    found = systems()
-    made = {f"scores-{test}": _table(_scores(found, test)) for test in TESTS}
-    return made | {
-        "chrf": _table(_chrf(found)),
-        "paper": _table(_paper(found)),
-        "training": _table(_training(found)),
-        "losses": _table(_losses(found)),
-        "noise": _table(_noise(found)),
-        "probe": _table(_probe(found)),
-        "mantel": _table(_mantel(found)),
+def tables() -> dict[str, str]:
+    """Return the Markdown tables of mix60.md by name."""
+    systems = stored_systems()
+    score_tables = {f"scores-{test_set}": _markdown_table(_score_rows(systems, test_set)) for test_set in TEST_SETS}
+    return score_tables | {
+        "chrf": _markdown_table(_chrf_rows(systems)),
+        "paper": _markdown_table(_paper_rows(systems)),
+        "training": _markdown_table(_training_rows(systems)),
+        "losses": _markdown_table(_loss_rows(systems)),
+        "noise": _markdown_table(_seed_noise_rows(systems)),
+        "probe": _markdown_table(_probe_rows(systems)),
+        "mantel": _markdown_table(_mantel_rows(systems)),
     }
 
 
 Rows = Iterator[Sequence[str]]
 
 
-def _scores(found: Sequence[Kept], test: str) -> Rows:
-    """The layout of the paper's tables."""
-    reference = Kept(REFERENCE)
+def _score_rows(systems: Sequence[StoredSystem], test_set: str) -> Rows:
+    """Rows in the layout of the paper's tables; WR is the win rate against the reference."""
+    reference = StoredSystem(REFERENCE)
     columns = [
-        f"{part} {key}"
-        for part in PARTS
-        for key in (("BLEU", "LangAcc", "WR") if part == "Zero-shot" else ("BLEU", "WR"))
+        f"{group} {key}"
+        for group in DIRECTION_GROUPS
+        for key in (("BLEU", "LangAcc", "WR") if group == "Zero-shot" else ("BLEU", "WR"))
     ]
     yield ["system", "parameters", *columns]
-    for system in found:
-        row = [label(system), f"{system.about['num_parameters'] / 1e6:.0f}M"]
-        for part in PARTS:
-            row.append(f"{system.mean(test, part, 'bleu'):.2f}")
-            if part == "Zero-shot":
-                row.append(f"{system.mean(test, part, 'language_accuracy'):.2f}")
-            row.append("*ref*" if system.name == REFERENCE else f"{system.wins(reference, test, part):.2f}")
+    for system in systems:
+        row = [display_name(system), f"{system.metadata['num_parameters'] / 1e6:.0f}M"]
+        for group in DIRECTION_GROUPS:
+            row.append(f"{system.mean(test_set, group, 'bleu'):.2f}")
+            if group == "Zero-shot":
+                row.append(f"{system.mean(test_set, group, 'language_accuracy'):.2f}")
+            row.append("*ref*" if system.name == REFERENCE else f"{system.win_rate(reference, test_set, group):.2f}")
         yield row
 
 
-def _short_scores(found: Sequence[Kept]) -> Rows:
-    """BLEU on its own test split of the paper's systems and the best of the others."""
-    yield ["guidance", "from English", "into English", "zero-shot", "zero-shot in the right language"]
-    for system in found:
-        if system.name in (*SYSTEMS, BEST):
-            bleu = [f"{system.mean('mix60', part, 'bleu'):.1f}" for part in ("En→XX", "XX→En", "Zero-shot")]
-            yield [label(system), *bleu, f"{system.mean('mix60', 'Zero-shot', 'language_accuracy'):.1f}%"]
+def _readme_rows(systems: Sequence[StoredSystem]) -> Rows:
+    """BLEU of the paper's systems and the best of ours on the mix60 test split."""
+    yield ["guidance", "from English", "into English", "zero-shot", "zero-shot LangAcc"]
+    for system in systems:
+        if system.name in (*SYSTEMS, BEST_OF_OURS):
+            bleu = [f"{system.mean('mix60', group, 'bleu'):.1f}" for group in ("En→XX", "XX→En", "Zero-shot")]
+            yield [display_name(system), *bleu, f"{system.mean('mix60', 'Zero-shot', 'language_accuracy'):.1f}%"]
 
 
-def _chrf(found: Sequence[Kept]) -> Rows:
-    yield ["system", *(f"{part}, {name}" for name in TESTS.values() for part in PARTS)]
-    for system in found:
-        yield [label(system), *(f"{system.mean(test, part, 'chrf'):.1f}" for test in TESTS for part in PARTS)]
+def _chrf_rows(systems: Sequence[StoredSystem]) -> Rows:
+    yield ["system", *(f"{group}, {name}" for name in TEST_SETS.values() for group in DIRECTION_GROUPS)]
+    for system in systems:
+        means = [system.mean(test_set, group, "chrf") for test_set in TEST_SETS for group in DIRECTION_GROUPS]
+        yield [display_name(system), *(f"{mean:.1f}" for mean in means)]
 
 
-def _paper(found: Sequence[Kept]) -> Rows:
-    """What is gained over the reference, here and there."""
-    parts, reference = ("En→XX", "XX→En", "Zero-shot"), Kept(REFERENCE)
-    yield ["system", *(f"{part}, {where}" for part in parts for where in ("here", "TED-59"))]
-    for system in found:
-        if system.name in PAPER and system.name != REFERENCE:
-            here = [system.mean("mix60", part, "bleu") - reference.mean("mix60", part, "bleu") for part in parts]
-            there = [value - base for value, base in zip(PAPER[system.name], PAPER[REFERENCE], strict=True)]
-            gains = (gain for both in zip(here, there, strict=True) for gain in both)
-            yield [label(system), *(f"{gain:+.2f}" for gain in gains)]
+def _paper_rows(systems: Sequence[StoredSystem]) -> Rows:
+    """The BLEU gain over the reference on mix60, beside the gain on TED-59 in the paper."""
+    groups, reference = ("En→XX", "XX→En", "Zero-shot"), StoredSystem(REFERENCE)
+    yield ["system", *(f"{group}, {where}" for group in groups for where in ("here", "TED-59"))]
+    for system in systems:
+        if system.name in PAPER_BLEU and system.name != REFERENCE:
+            ours = [system.mean("mix60", group, "bleu") - reference.mean("mix60", group, "bleu") for group in groups]
+            papers = [value - base for value, base in zip(PAPER_BLEU[system.name], PAPER_BLEU[REFERENCE], strict=True)]
+            gains = (gain for pair in zip(ours, papers, strict=True) for gain in pair)
+            yield [display_name(system), *(f"{gain:+.2f}" for gain in gains)]
 
 
-def _noise(found: Sequence[Kept]) -> Rows:
-    """BLEU with one seed and with another."""
-    yield ["system", "test set", *PARTS]
-    for system in found:
+def _seed_noise_rows(systems: Sequence[StoredSystem]) -> Rows:
+    """BLEU with two training seeds, or with several decoding seeds."""
+    yield ["system", "test set", *DIRECTION_GROUPS]
+    for system in systems:
         name, _, seed = system.name.partition(".s")
-        for test, told in TESTS.items() if seed else ():
-            means = [[each.mean(test, part, "bleu") for each in (Kept(name), system)] for part in PARTS]
-            yield [label(Kept(name)), told, *(f"{one:.2f}, {other:.2f}" for one, other in means)]
-        if draws := system.about["draws"]:
-            parts = [[draw[part] for draw in draws] for part in PARTS]
-            told = f"{TESTS['ntrex']}, {len(draws)} draws"
-            yield [label(system), told, *(f"{fmean(values):.2f} ± {stdev(values):.2f}" for values in parts)]
+        for test_set, title in TEST_SETS.items() if seed else ():
+            first = StoredSystem(name)
+            means = [(first.mean(test_set, g, "bleu"), system.mean(test_set, g, "bleu")) for g in DIRECTION_GROUPS]
+            yield [display_name(first), title, *(f"{one:.2f}, {other:.2f}" for one, other in means)]
+        if seeds := system.metadata["bleu_by_decoding_seed"]:
+            by_group = [[bleu[group] for bleu in seeds] for group in DIRECTION_GROUPS]
+            title = f"{TEST_SETS['ntrex']}, {len(seeds)} decoding seeds"
+            yield [display_name(system), title, *(f"{fmean(values):.2f} ± {stdev(values):.2f}" for values in by_group)]
 
 
-def _training(found: Sequence[Kept]) -> Rows:
+def _training_rows(systems: Sequence[StoredSystem]) -> Rows:
     yield [
         "system",
         "target tokens",
@@ -119,85 +130,87 @@ def _training(found: Sequence[Kept]) -> Rows:
         "time",
         "tokens/s",
         "dev BLEU at a quarter, half, three quarters, the end",
-        "zero-shot LangAcc there",
+        "zero-shot LangAcc at the same steps",
     ]
-    for system in found:
-        training = system.about["training"]
+    for system in systems:
+        training = system.metadata["training"]
         tokens, seconds = training["target_tokens"], training["seconds"]
-        curves = [", ".join(f"{value:.1f}" for _, value in system.about[key]) for key in CURVES]
+        curves = [", ".join(f"{value:.1f}" for _, value in system.metadata[key]) for key in DEV_METRICS]
         time = f"{int(seconds // 60)} min {seconds % 60:.0f} s"
-        yield [label(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", *curves]
+        yield [display_name(system), f"{tokens:,}", f"{training['steps']:,}", time, f"{tokens / seconds:,.0f}", *curves]
 
 
-def _losses(found: Sequence[Kept]) -> Rows:
+def _loss_rows(systems: Sequence[StoredSystem]) -> Rows:
     yield ["system", "into English: train", "dev", "into the others: train", "dev"]
-    for system in found:
-        parts = [system.about["losses"][part][kind] for part in ("en", "others") for kind in ("train", "dev")]
-        yield [label(system), *(f"{value:.2f}" for value in parts)]
+    for system in systems:
+        losses = system.metadata["losses"]
+        values = [losses[target][split] for target in ("en", "others") for split in ("train", "dev")]
+        yield [display_name(system), *(f"{value:.2f}" for value in values)]
 
 
-def _probe(found: Sequence[Kept]) -> Rows:
-    """Accuracy with 1, 3, 5, 7 and 9 neighbours, beside what is told without a model."""
-    groups = found[-1].about["probe"]["results"][0]["groups"]
+def _probe_rows(systems: Sequence[StoredSystem]) -> Rows:
+    """Accuracy with 1, 3, 5, 7 and 9 neighbours, and the baselines without a model."""
+    groups = systems[-1].metadata["probe"]["results"][0]["group_results"]
     yield ["system", "representation", *(group["group"] for group in groups)]
-    for system in found:
-        for result in system.about["probe"]["results"]:
-            told = [_by_number(group["score"]["by_number"]) for group in result["groups"]]
-            yield [label(system), result["representation"], *told]
+    for system in systems:
+        for result in system.metadata["probe"]["results"]:
+            cells = [_format_accuracies(group["knn_accuracy"]["by_k"]) for group in result["group_results"]]
+            yield [display_name(system), result["method"], *cells]
     for name, key in (
-        ("random vectors, the mean of 100", "random_mean"),
+        ("random vectors, mean of 100", "random_mean"),
         ("family and geography", "family_and_geography"),
     ):
-        yield [name, "", *(_by_number(group["baselines"][key]["by_number"]) for group in groups)]
-    yield ["majority class", "", *(f"{group['baselines']['majority']:.1f}" for group in groups)]
+        yield [name, "", *(_format_accuracies(group["baselines"][key]["by_k"]) for group in groups)]
+    yield ["majority class", "", *(f"{group['baselines']['majority_class']:.1f}" for group in groups)]
 
 
-def _by_number(values: Sequence[float]) -> str:
+def _format_accuracies(values: Sequence[float]) -> str:
     return " ".join(f"{value:.1f}" for value in values)
 
 
-def _mantel(found: Sequence[Kept]) -> Rows:
-    kinds = [each["kind"] for each in found[0].about["probe"]["results"][0]["mantel"]]
+def _mantel_rows(systems: Sequence[StoredSystem]) -> Rows:
+    kinds = [mantel["distance_kind"] for mantel in systems[0].metadata["probe"]["results"][0]["mantel_results"]]
     yield ["system", "representation", *(f"{kind} (p)" for kind in kinds)]
-    for system in found:
-        for result in system.about["probe"]["results"]:
-            told = [f"{each['correlation']:.2f} ({each['p_value']:.3f})" for each in result["mantel"]]
-            yield [label(system), result["representation"], *told]
+    for system in systems:
+        for result in system.metadata["probe"]["results"]:
+            mantel_results = result["mantel_results"]
+            cells = [f"{mantel['correlation']:.2f} ({mantel['p_value']:.3f})" for mantel in mantel_results]
+            yield [display_name(system), result["method"], *cells]
 
 
-def _table(rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
+def _markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """Format rows as a Markdown table; the first row is the heading."""
     head, *body = [list(row) for row in rows]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)])
 
 
 def page() -> str:
-    """mix60.md with the tables as they are now."""
-    return _filled(PAGE, blocks())
+    """Return the text of mix60.md with up-to-date tables."""
+    return _replace_tables(PAGE, tables())
 
 
 def readme() -> str:
-    """The README with its table as it is now."""
-    return _filled(README, {"mix60": _table(_short_scores(systems()))})
+    """Return the text of the README with an up-to-date table."""
+    return _replace_tables(README, {"mix60": _markdown_table(_readme_rows(stored_systems()))})
 
 
-def _filled(path: Path, tables: Mapping[str, str]) -> str:
+def _replace_tables(path: Path, table_by_name: Mapping[str, str]) -> str:
     text = path.read_text("utf-8")
-    for name, block in tables.items():
-        text, number = re.subn(
+    for name, table in table_by_name.items():
+        text, num_replaced = re.subn(
             rf"(<!-- {name} -->\n).*?(\n<!-- end -->)",
-            lambda found, block=block: found[1] + block + found[2],
+            lambda match, table=table: match[1] + table + match[2],
             text,
             flags=re.S,
         )
-        if number != 1:
-            raise SystemExit(f"{path.name} should have one place for the table {name}, it has {number}.")
+        if num_replaced != 1:
+            raise SystemExit(f"{path.name} must have exactly one place for the table {name}; it has {num_replaced}.")
     return text
 
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        keep(Path(argument))
+        store_results(Path(argument))
     PAGE.write_text(page(), encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Pictures of the report's figures, for a page of results.
+"""Take screenshots of the figures of an HTML report, for a page of results.
 
-    python docs/results/pictures.py -o docs/results/mix60 --minus Adapter_dec    # of what is kept of mix60
+    python docs/results/pictures.py -o docs/results/mix60 --baseline Adapter_dec    # the stored results of mix60
     python docs/results/pictures.py -o PICTURES Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
 
-Runs are given as to `manyglot report`, the reference first. The report is opened in chromium, one figure at a time. The
-matrices are those of the best run by zero-shot BLEU, and differences are against the run that --minus names, the
-reference, or the second best.
+Runs are given as for `manyglot report`, the reference first. Chromium opens the report, one figure at a time. The heat
+maps show the run with the best zero-shot BLEU. Differences are from the run that --baseline names, or else from the
+reference, or from the second best run if the reference is the best.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from manyglot.reports.page import write_page
+from manyglot.reports.html_report import write_html_report
 from manyglot.workflows.evaluate import report
 
-WIDTH, TALLEST, MARGIN = 1080, 6000, 16
-"""Pixels, as of a page of documentation; what is below and beside a figure is cut off but for the margin."""
-WIDE = """<style>
+WIDTH, MAX_HEIGHT, MARGIN = 1080, 6000, 16
+"""Size of the browser window in pixels; screenshots are cropped to the figure plus a margin."""
+PAGE_STYLE = """<style>
   main { max-width: none; padding: 0 !important; } body { width: WIDTHpx; padding: MARGINpx; }
 </style></head>"""
-ALONE = """<script>
-  // After the page's own script. Every choice draws anew, so the controls are looked up again each time.
-  const { runs, unseen, places } = JSON.parse(document.getElementById("data").textContent);
-  const means = runs.map(({ bleu }) => bleu.reduce((sum, value, i) => sum + unseen[i] * value, 0));
+SHOW_ONE_FIGURE = """<script>
+  // Runs after the page's own script. Each change renders the page again, so the controls are looked up every time.
+  const { runs, zero_shot: isZeroShot, language_maps: maps } = JSON.parse(document.getElementById("data").textContent);
+  const means = runs.map(({ bleu }) => bleu.reduce((sum, value, i) => sum + isZeroShot[i] * value, 0));
   const order = means.map((_, i) => i).sort((a, b) => means[b] - means[a]), best = order[0];
-  const own = places.findIndex(({ run }) => run === runs[best].name);
-  const named = runs.findIndex(({ name }) => name === MINUS);
-  const known = { best, reference: named >= 0 ? named : best ? 0 : order[1] ?? -1, own: Math.max(own, 0) };
-  const names = { best: runs[best].name, reference: runs[known.reference]?.name };
-  const place = places[known.own];
-  if (place) names.own = `${place.run}, ${place.method}`;
-  for (const [label, wanted] of CHOICES) {
+  const bestMap = maps.findIndex(({ run }) => run === runs[best].name);
+  const given = runs.findIndex(({ name }) => name === BASELINE);
+  const values = { best, baseline: given >= 0 ? given : best ? 0 : order[1] ?? -1, best_map: Math.max(bestMap, 0) };
+  const names = { best: runs[best].name, baseline: runs[values.baseline]?.name };
+  const map = maps[values.best_map];
+  if (map) names.best_map = `${map.run}, ${map.method}`;
+  for (const [label, choice] of CHOICES) {
     const labels = [...document.querySelectorAll(".controls label")];
-    const select = labels.find((each) => each.firstChild.textContent === label)?.querySelector("select");
+    const select = labels.find((node) => node.firstChild.textContent === label)?.querySelector("select");
     if (!select) continue; // there is nothing to choose from
-    select.value = known[wanted] ?? wanted;
+    select.value = values[choice] ?? choice;
     select.dispatchEvent(new Event("change"));
   }
   const title = document.querySelector("#SECTION h2");
@@ -59,71 +59,78 @@ ALONE = """<script>
 
 
 class Figure(NamedTuple):
-    """A part of the report."""
+    """A figure of the report and how to show it."""
 
     section: str
     title: str
     choices: dict[str, str]
-    """What is chosen in the controls."""
+    """Values to choose in the controls, by their labels."""
     hidden: str = "template"
-    """What is left out, so that the rest is legible."""
+    """CSS selector of elements to hide, so that the rest is legible."""
 
 
 FIGURES = {
     "averages": Figure(
         "averages", "Averages", {}, "tr > :nth-child(10), tr > :nth-child(n + 12)"
-    ),  # empty outputs are not kept; the win rate against the reference stays
-    "bleu": Figure("map", "{best}: BLEU", {"run": "best", "order": "data"}),
+    ),  # hides the share of empty outputs, which is not stored, and all win rates but the one against the reference
+    "bleu": Figure("heatmap", "{best}: BLEU", {"run": "best", "order": "data"}),
     "difference": Figure(
-        "map", "{best} minus {reference}: BLEU", {"run": "best", "minus": "reference", "order": "data"}
+        "heatmap", "{best} minus {baseline}: BLEU", {"run": "best", "difference from": "baseline", "order": "data"}
     ),
-    "drift": Figure(
-        "drift", "{best}: languages of its zero-shot outputs", {"run": "best"}, ".drift > :nth-child(n + 91)"
-    ),  # into the 30 languages that it strikes most
-    "alike": Figure("alike", "{own}: similarity of the languages", {"representation": "own"}, ".swatches, .plane"),
+    "off_target": Figure(
+        "off_target", "{best}: languages of the zero-shot outputs", {"run": "best"}, ".off-target > :nth-child(n + 91)"
+    ),  # the 30 target languages with the lowest LangAcc
+    "similarities": Figure(
+        "similarities",
+        "{best_map}: language similarity",
+        {"representation": "best_map"},
+        ".swatches, .point-map",
+    ),
 }
-"""By the name of the picture."""
+"""The figures, by the file name of the picture."""
 
 
-def main(runs: list[str], output: Path, minus: str) -> None:
-    """Write the report and take its pictures."""
+def main(runs: list[str], output: Path, baseline: str) -> None:
+    """Write the report and take a screenshot of each figure."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        raise SystemExit("The pictures are taken by chromium, which is not there.")
+        raise SystemExit("Chromium is not installed; it takes the screenshots.")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         if runs:
             report(runs, page)
         else:
-            from kept import runs as kept_runs
+            from stored_results import report_runs
 
-            write_page(page, kept_runs())
+            write_html_report(page, report_runs())
         text = page.read_text("utf-8")
-        if minus and json.dumps(minus) not in text:
-            raise SystemExit(f"--minus: there is no run {minus}.")
+        if baseline and json.dumps(baseline) not in text:
+            raise SystemExit(f"--baseline: there is no run {baseline}.")
         for name, figure in FIGURES.items():
             if f"<section id={figure.section}>" not in text:
-                print(f"{name}: the report has none", file=sys.stderr)
+                print(f"{name}: not in the report", file=sys.stderr)
                 continue
-            page.write_text(alone(text, figure, minus), encoding="utf-8")
+            page.write_text(page_with_one_figure(text, figure, baseline), encoding="utf-8")
             path = output / f"{name}.png"
-            take(browser, page, path)
+            take_screenshot(browser, page, path)
             print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 
-def alone(page: str, figure: Figure, minus: str) -> str:
-    """The page with one figure to be seen."""
-    style = WIDE.replace("WIDTH", str(WIDTH)).replace("MARGIN", str(MARGIN))
-    script = ALONE.replace("CHOICES", json.dumps(list(figure.choices.items()))).replace("SECTION", figure.section)
+def page_with_one_figure(page: str, figure: Figure, baseline: str) -> str:
+    """Return the page with everything but one figure hidden."""
+    style = PAGE_STYLE.replace("WIDTH", str(WIDTH)).replace("MARGIN", str(MARGIN))
+    script = SHOW_ONE_FIGURE.replace("CHOICES", json.dumps(list(figure.choices.items()))).replace(
+        "SECTION", figure.section
+    )
     script = script.replace("TITLE", json.dumps(figure.title)).replace("HIDDEN", figure.hidden)
-    script = script.replace("MINUS", json.dumps(minus))
+    script = script.replace("BASELINE", json.dumps(baseline))
     return script.join(style.join(page.split("</head>", 1)).rsplit("</body>", 1))
 
 
-def take(browser: str, page: Path, path: Path) -> None:
-    """Save what is to be seen of a page, without the empty rest."""
-    shot = page.with_suffix(".png")
+def take_screenshot(browser: str, page: Path, path: Path) -> None:
+    """Save a screenshot of a page, cropped to its content."""
+    screenshot = page.with_suffix(".png")
     command = [
         browser,
         "--headless",
@@ -132,28 +139,28 @@ def take(browser: str, page: Path, path: Path) -> None:
         "--hide-scrollbars",
         "--force-color-profile=srgb",
     ]
-    command += [f"--window-size={WIDTH},{TALLEST}", "--virtual-time-budget=4000", f"--screenshot={shot}"]
+    command += [f"--window-size={WIDTH},{MAX_HEIGHT}", "--virtual-time-budget=4000", f"--screenshot={screenshot}"]
     command += [f"--user-data-dir={page.parent / 'profile'}", page.as_uri()]
     subprocess.run(command, capture_output=True, timeout=300, check=True, env={**os.environ, "HOME": str(page.parent)})
-    with Image.open(shot) as opened:
-        picture = trimmed(opened.convert("RGB"))
+    with Image.open(screenshot) as opened:
+        picture = crop_to_content(opened.convert("RGB"))
     picture.save(path, optimize=True)
 
 
-def trimmed(picture: Image.Image) -> Image.Image:
-    """What differs from the corner, with a margin."""
+def crop_to_content(picture: Image.Image) -> Image.Image:
+    """Crop to the pixels that differ from the bottom right corner, plus a margin."""
     values_HWC = np.asarray(picture)
-    ink_HW = (values_HWC != values_HWC[-1, -1]).any(axis=2)
-    if not ink_HW.any():
-        raise SystemExit("There is nothing to be seen on the page.")
-    bottom, right = (int(np.flatnonzero(ink_HW.any(axis=axis))[-1]) + 1 + MARGIN for axis in (1, 0))
+    content_HW = (values_HWC != values_HWC[-1, -1]).any(axis=2)
+    if not content_HW.any():
+        raise SystemExit("The page is empty.")
+    bottom, right = (int(np.flatnonzero(content_HW.any(axis=axis))[-1]) + 1 + MARGIN for axis in (1, 0))
     return picture.crop((0, 0, min(right, picture.width), min(bottom, picture.height)))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Take pictures of a report's figures.")
+    parser = argparse.ArgumentParser(description="Take screenshots of the figures of a report.")
     parser.add_argument("runs", nargs="*", metavar="NAME=FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--minus", default="", metavar="NAME", help="the run that differences are against")
-    given = parser.parse_args()
-    main(given.runs, given.output, given.minus)
+    parser.add_argument("--baseline", default="", metavar="NAME", help="run that differences are computed from")
+    arguments = parser.parse_args()
+    main(arguments.runs, arguments.output, arguments.baseline)

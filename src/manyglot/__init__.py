@@ -1,4 +1,4 @@
-"""Massively multilingual neural machine translation that goes into the right language.
+"""Massively multilingual neural machine translation into the right language.
 
 >>> import manyglot
 >>> model = manyglot.load("demo-run/run/model")            # doctest: +SKIP
@@ -47,11 +47,11 @@ __all__ = [
     "translate",
 ]
 _MODULES = {"load": "manyglot.decoding.loading", "read_experiment": "manyglot.config.experiment"}
-"""Where the functions are that are not workflows."""
+"""The modules of the functions that are not workflows."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a function on first use, so that importing manyglot stays instant."""
+    """Import a function on first use, which keeps `import manyglot` fast."""
     if name not in __all__:
         raise AttributeError(f"module 'manyglot' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES.get(name, f"manyglot.workflows.{name}")), name)

@@ -1,4 +1,4 @@
-"""Where to compute: a device by name, the precision that suits it, and how fast it could be."""
+"""Devices: selection by name, mixed precision, out-of-memory errors and peak speed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Literal
 
 import torch
 
-from manyglot.errors import MemoryIsFull, SettingsError
+from manyglot.errors import OutOfMemory, SettingsError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def find_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one; a device that is not there is refused."""
+    """Return the device of this name; `auto` selects a GPU if there is one. Raise an error if it does not exist."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -26,56 +26,61 @@ def find_device(name: str) -> torch.device:
             raise RuntimeError
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise SettingsError(f"device: '{name}' is not on this machine. Use cpu, or auto.") from None
+        raise SettingsError(f"device: '{name}' does not exist on this machine. Use cpu or auto.") from None
     return device
 
 
-def name_of(device: torch.device) -> str:
-    """What people call a device: a GPU by its maker's name."""
+def device_name(device: torch.device) -> str:
+    """Return the display name of a device: the product name of a GPU, otherwise its type."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Compute matrix products in bfloat16 where asked, or by default on a GPU; the weights stay float32."""
-    return torch.autocast(device.type, dtype=torch.bfloat16) if in_half(device, precision) else nullcontext()
+    """Return the autocast context for a precision. bfloat16 applies to matrix products; weights stay float32."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if uses_bfloat16(device, precision) else nullcontext()
 
 
-def in_half(device: torch.device, precision: Precision) -> bool:
-    """Whether products are computed in bfloat16."""
+def uses_bfloat16(device: torch.device, precision: Precision) -> bool:
+    """Whether matrix products are computed in bfloat16; `auto` does so on GPUs."""
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 
 @cache
-def cpu_has_half() -> bool:
-    """Whether this machine's processor says that it has instructions for bfloat16."""
+def cpu_supports_bfloat16() -> bool:
+    """Whether the CPU reports bfloat16 instructions."""
     try:
         return re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", Path("/proc/cpuinfo").read_text()) is not None
     except OSError:
         return False
 
 
-FULL = "DefaultCPUAllocator", "MPS backend out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
-"""In the words of PyTorch where the memory of a device is full; there is a type of error for most of CUDA only."""
+OUT_OF_MEMORY_MESSAGES = (
+    "DefaultCPUAllocator",
+    "MPS backend out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""Parts of PyTorch's out-of-memory messages; only most CUDA errors have an exception type of their own."""
 
 
-def says_full(error: Exception) -> bool:
-    """Whether an error says that the memory of a device is full."""
-    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or any(words in str(error) for words in FULL)
+def is_out_of_memory_error(error: Exception) -> bool:
+    """Whether an exception means that the memory of a device is full."""
+    has_known_type = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return has_known_type or any(message in str(error) for message in OUT_OF_MEMORY_MESSAGES)
 
 
 @contextmanager
-def must_fit(device: torch.device, what: str, instead: str) -> Iterator[None]:
-    """Say in a line what does not fit into memory, and what to do."""
+def report_out_of_memory(device: torch.device, what: str, advice: str) -> Iterator[None]:
+    """Turn out-of-memory exceptions into an `OutOfMemory` error that names what does not fit and gives advice."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not says_full(error):
+        if not is_out_of_memory_error(error):
             raise
-        raise MemoryIsFull(f"{what} does not fit into the memory of {name_of(device)}. {instead}.") from None
+        raise OutOfMemory(f"{what} does not fit into the memory of {device_name(device)}. {advice}.") from None
 
 
-PEAKS = {
+PEAK_BFLOAT16_TFLOPS = {
     "B200": 2250,
     "H200 NVL": 835,
     "H200": 989,
@@ -96,14 +101,14 @@ PEAKS = {
     "GeForce RTX 4090": 165,
     "GeForce RTX 3090": 71,
 }
-"""Peak speed in bfloat16 by the name of an NVIDIA GPU (a pattern; the first that fits counts), in 10^12 operations a
-second: the maker's figures for dense products with sums in float32."""
+"""Peak TFLOP/s in bfloat16 by NVIDIA GPU name (regular expressions; the first match counts): the vendor's figures for
+dense matrix products with float32 accumulation."""
 
 
-def peak_speed(device: torch.device, precision: Precision) -> float | None:
-    """The most operations a second that a device can do; None where we do not know, or not in bfloat16."""
-    if device.type != "cuda" or not in_half(device, precision):
+def peak_flops_per_second(device: torch.device, precision: Precision) -> float | None:
+    """Return the theoretical bfloat16 peak of a device; None if it is unknown or the precision is not bfloat16."""
+    if device.type != "cuda" or not uses_bfloat16(device, precision):
         return None
     name = torch.cuda.get_device_name(device)
-    fits = (peak for pattern, peak in PEAKS.items() if re.fullmatch(f"NVIDIA {pattern}", name))
-    return None if "MIG" in name else next((peak * 1e12 for peak in fits), None)  # a MIG is a slice of a GPU
+    peaks = (peak for pattern, peak in PEAK_BFLOAT16_TFLOPS.items() if re.fullmatch(f"NVIDIA {pattern}", name))
+    return None if "MIG" in name else next((peak * 1e12 for peak in peaks), None)  # a MIG is a slice of a GPU

@@ -23,7 +23,7 @@ from manyglot.devices import find_device
 from manyglot.errors import SettingsError
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=2)
+COLLECTIVE_TIMEOUT = timedelta(hours=2)
 """Timeout of a collective. It is long because one process validates and writes checkpoints while the others wait."""
 
 
@@ -33,7 +33,7 @@ class DistributedContext:
 
     device: torch.device
     rank: int = 0
-    size: int = 1
+    world_size: int = 1
     cpu_group: dist.ProcessGroup | None = None
     """The gloo group for small CPU tensors, whose collectives do not wait for the GPUs."""
 
@@ -42,13 +42,13 @@ class DistributedContext:
         """Whether this process writes the log and the checkpoints."""
         return self.rank == 0
 
-    def share(self, things: Sequence[T]) -> list[tuple[int, T]]:
-        """The items this process handles, with their indices: every `size`-th, starting at its rank."""
-        return list(enumerate(things))[self.rank :: self.size]
+    def local_share(self, items: Sequence[T]) -> list[tuple[int, T]]:
+        """Return the items this process handles, with their indices: every `world_size`-th, starting at its rank."""
+        return list(enumerate(items))[self.rank :: self.world_size]
 
-    def all_reduce(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes; tensors of one dtype travel in one flat buffer."""
-        if self.size == 1:
+    def all_reduce_sum(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in place; tensors of one dtype share one flat buffer."""
+        if self.world_size == 1:
             return
         for _, group in groupby(sorted(tensors, key=lambda t: str(t.dtype)), key=lambda t: t.dtype):
             same_dtype = list(group)
@@ -57,49 +57,54 @@ class DistributedContext:
             parts = torch.split(flat, [tensor.numel() for tensor in same_dtype])
             torch._foreach_copy_(same_dtype, [part.view_as(t) for part, t in zip(parts, same_dtype, strict=True)])
 
-    def any(self, flag: bool) -> bool:
+    def any_process(self, flag: bool) -> bool:
         """Whether the flag is true in at least one process."""
-        if self.size == 1:
+        if self.world_size == 1:
             return flag
         total = torch.tensor(float(flag))
         dist.all_reduce(total, group=self.cpu_group)
         return bool(total > 0)
 
-    def broadcast(self, number: float) -> float:
-        """The number that the main process passes."""
-        if self.size == 1:
-            return number
-        value = torch.tensor(number, dtype=torch.float64)
-        dist.broadcast(value, src=0, group=self.cpu_group)
-        return float(value)
+    def broadcast(self, value: float) -> float:
+        """Return the value that the main process passes."""
+        if self.world_size == 1:
+            return value
+        tensor = torch.tensor(value, dtype=torch.float64)
+        dist.broadcast(tensor, src=0, group=self.cpu_group)
+        return float(tensor)
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Block until all processes have arrived."""
-        if self.size > 1:
+        if self.world_size > 1:
             dist.barrier(group=self.cpu_group)
 
 
 def num_processes() -> int:
-    """The number of processes that torchrun started; 1 without torchrun."""
+    """Return the number of processes that torchrun started; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
 def distributed_context(device_name: str) -> Iterator[DistributedContext]:
-    """Join the processes that torchrun started, or run alone; under torchrun each process has its own GPU."""
-    size = num_processes()
-    if size == 1:
+    """Join the processes that torchrun started, or run alone. Under torchrun, each process has its own GPU."""
+    world_size = num_processes()
+    if world_size == 1:
         yield DistributedContext(find_device(device_name))
         return
     device = find_device(device_name)
     if device.type == "cuda":
-        number = int(os.environ["LOCAL_RANK"])
-        if number >= torch.cuda.device_count():
-            raise SettingsError(f"torchrun started more processes than there are GPUs ({torch.cuda.device_count()}).")
-        device = torch.device("cuda", number)
+        local_rank = int(os.environ["LOCAL_RANK"])
+        if local_rank >= torch.cuda.device_count():
+            raise SettingsError(
+                f"torchrun started more processes than this machine has GPUs ({torch.cuda.device_count()}). "
+                f"Lower --nproc-per-node."
+            )
+        device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=COLLECTIVE_TIMEOUT)
     try:
-        yield DistributedContext(device, dist.get_rank(), size, dist.new_group(backend="gloo", timeout=PATIENCE))
+        yield DistributedContext(
+            device, dist.get_rank(), world_size, dist.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
+        )
     finally:
         dist.destroy_process_group()

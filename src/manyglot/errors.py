@@ -1,4 +1,4 @@
-"""Mistakes that a user can mend. Each is shown as one line that names what is wrong and what to do; exit code 2."""
+"""Errors that a user can correct. The command line shows them as one line, without a traceback, and exits with 2."""
 
 from __future__ import annotations
 
@@ -6,47 +6,48 @@ import difflib
 import re
 from collections.abc import Iterable
 
-MOST_NAMED = 100
+MAX_LISTED_NAMES = 100
+"""Maximum number of known names that an error message lists."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class ManyglotError(Exception):
-    """The root: whatever derives from it is the user's to mend, anything else is a bug of ours."""
+    """Base class of all errors that a user can correct. Any other exception is a bug."""
 
     def __init__(self, message: str) -> None:
-        # One line, also where another library's words are part of it, and nothing that a terminal would obey.
+        # The message may quote another library: join its lines and remove terminal control characters.
         super().__init__(_CONTROLS.sub("\ufffd", " ".join(message.split())))
 
 
-class Stopped(ManyglotError):
-    """Not a mistake: somebody asked us to stop, and everything is saved; exit code 0."""
+class StoppedByUser(ManyglotError):
+    """The user asked to stop and all work is saved. This is not a failure: the exit code is 0."""
 
 
 class SettingsError(ManyglotError):
-    """A YAML file or an override says something that is not a setting or not allowed."""
+    """A YAML file, an override or an option has an unknown name or an invalid value."""
 
 
 class CorpusError(ManyglotError):
-    """Text that cannot be read or that does not make a corpus."""
+    """Text cannot be read, or does not form a valid corpus."""
 
 
 class LanguageError(ManyglotError):
-    """A language that the corpus or the model does not know."""
+    """A language is unknown to the corpus or the model."""
 
 
 class FolderError(ManyglotError):
-    """A folder that is missing, damaged, of another format, or in the way."""
+    """A folder is missing, damaged, of another format, or already exists."""
 
 
-class MemoryIsFull(ManyglotError):
-    """Something does not fit into the memory of a device, whatever it was asked to do."""
+class OutOfMemory(ManyglotError):
+    """The memory of a device is too small for the task."""
 
 
-def suggest(wrong: str, known: Iterable[str]) -> str:
-    """Name the nearest of the known words ("Did you mean 'x'?"), or all of them when none is near."""
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """Return a hint that suggests the most similar known name, or lists the known names if none is similar."""
     known = list(known)
-    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
-    if near:
-        return f"Did you mean '{near[0]}'?"
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"Known: {', '.join(known[:MOST_NAMED])}{more}."
+    similar = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if similar:
+        return f"Did you mean '{similar[0]}'?"
+    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
+    return f"Known: {', '.join(known[:MAX_LISTED_NAMES])}{more}."

@@ -1,4 +1,4 @@
-"""Folders that are written whole or not at all, and files of folders that may come from anybody."""
+"""Locked and atomically written folders, and safe reading of files from untrusted folders."""
 
 from __future__ import annotations
 
@@ -15,58 +15,61 @@ from typing import Any
 from manyglot.errors import FolderError
 
 StrPath = str | os.PathLike[str]
-"""A path as users of the Python API may give it."""
+"""A path in any form that the Python API accepts."""
 
 try:
     import fcntl
-except ImportError:  # there is none on Windows, where nothing is locked
+except ImportError:  # Windows has no fcntl, so nothing is locked there
     fcntl = None  # type: ignore[assignment]
 
 
 def optional_path(path: StrPath | None) -> Path | None:
-    """The path, if there is one."""
+    """Convert to a Path; None stays None."""
     return None if path is None else Path(path)
 
 
-def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing; a file is not an empty folder."""
+def is_empty_folder(folder: Path) -> bool:
+    """Whether the path is a folder without content."""
     return folder.is_dir() and not any(folder.iterdir())
 
 
-def nearest(folder: Path) -> Path:
-    """The folder itself or the nearest one above it that exists."""
+def nearest_existing_folder(folder: Path) -> Path:
+    """Return the folder itself, or its nearest ancestor that exists."""
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
-def read_file(path: Path, most: int) -> bytes:
-    """The content of a file, unless it has more bytes than that or is no file, but a folder or a pipe, say."""
-    content = read_start(path, most + 1)
-    if len(content) > most:
-        raise FolderError(f"{path} has more than {most:,} bytes, which no such file needs.")
+def read_small_file(path: Path, max_bytes: int) -> bytes:
+    """Read a whole regular file; raise an error if it has more than `max_bytes` bytes."""
+    content = read_first_bytes(path, max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FolderError(f"{path} is damaged: it has more than {max_bytes:,} bytes.")
     return content
 
 
-def read_start(path: Path, number: int) -> bytes:
-    """The first bytes of a file; what is no file is not waited for."""
+def read_first_bytes(path: Path, num_bytes: int) -> bytes:
+    """Read the first bytes of a regular file; raise an error, without blocking, if it is a folder or a pipe."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise FolderError(f"{path} is not a file.")
-            return file.read(number)
+            return file.read(num_bytes)
     except OSError as error:
         raise FolderError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file."""
+def file_checksum(path: Path) -> str:
+    """Return the SHA-256 checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Make a folder, if it is not there, and keep it for this process; the system lets it go however we end."""
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Create a folder if it is missing and hold an exclusive lock on it.
+
+    The operating system releases the lock when the process ends, even if it is killed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY) if fcntl else None
     try:
@@ -74,8 +77,10 @@ def held(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise FolderError(f"Another process is writing {folder}. Wait for it, or choose another.") from None
-            except OSError:  # a file system without locks
+                raise FolderError(
+                    f"Another process is writing {folder}. Wait until it ends, or choose another folder."
+                ) from None
+            except OSError:  # the file system does not support locks
                 pass
         yield
     finally:
@@ -83,13 +88,13 @@ def held(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def _reason(error: OSError) -> str:
-    """What the system says; numpy only counts what it could write."""
+def _os_error_reason(error: OSError) -> str:
+    """Return the system's reason for an error; NumPy reports a full disk without one."""
     return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"
 
 
-def _onto_disk(path: Path) -> None:
-    """Wait until a file or folder would survive a loss of power."""
+def _fsync(path: Path) -> None:
+    """Flush a file or folder to disk, so that it survives a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -97,58 +102,59 @@ def _onto_disk(path: Path) -> None:
         os.close(handle)
 
 
-def _clear(folder: Path) -> None:
-    """Delete what is in a folder."""
+def _delete_contents(folder: Path) -> None:
+    """Delete the contents of a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def unfinished_of(folder: Path) -> Path:
-    """Where a folder is while it is written."""
+def unfinished_path(folder: Path) -> Path:
+    """Return the temporary path of a folder while it is being written."""
     return folder.with_name(folder.name + ".unfinished")
 
 
 @contextmanager
-def continued(folder: Path, origin: Mapping[str, Any]) -> Iterator[Path]:
-    """As `written_whole`, for work that goes on where it was interrupted: what is done stays for the next time.
+def resumable_folder(folder: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
+    """Write a folder atomically, as `atomic_folder` does, but keep unfinished work for the next attempt.
 
-    The unfinished folder remembers what it is made from; work of another origin is cleared away.
+    The unfinished folder records what it is made from; work of another provenance is deleted.
     """
-    unfinished = unfinished_of(folder)
-    note, text = unfinished / "origin.json", json.dumps(origin, sort_keys=True)
+    unfinished = unfinished_path(folder)
+    record, text = unfinished / "origin.json", json.dumps(provenance, sort_keys=True)
     try:
-        with held(unfinished):
-            if not (note.exists() and note.read_text("utf-8") == text):
-                _clear(unfinished)
-            note.write_text(text, encoding="utf-8")
+        with locked_folder(unfinished):
+            if not (record.exists() and record.read_text("utf-8") == text):
+                _delete_contents(unfinished)
+            record.write_text(text, encoding="utf-8")
             yield unfinished
             unfinished.rename(folder)
-            (folder / note.name).unlink()
+            (folder / record.name).unlink()
     except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {_reason(error)}.") from None
+        raise FolderError(f"Cannot write {folder}: {_os_error_reason(error)}.") from None
 
 
 @contextmanager
-def written_whole(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write to, and move it to its place at the end: what is there can always be used.
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder to write to, and rename it at the end, so that an existing folder is always complete.
 
-    Nothing is overwritten. A failure leaves nothing behind, and what a killed program left is cleared away.
+    An existing folder is never overwritten. A failure leaves nothing behind, and the remains of a killed process are
+    deleted.
     """
-    unfinished = unfinished_of(folder)
-    if folder.exists() and not is_empty(folder):
-        raise FolderError(f"{folder} exists. Choose another folder, or delete it.")
+    unfinished = unfinished_path(folder)
+    if folder.exists() and not is_empty_folder(folder):
+        raise FolderError(f"{folder} already exists. Choose another folder, or delete it.")
     try:
-        with held(unfinished):
+        with locked_folder(unfinished):
             try:
-                _clear(unfinished)
+                _delete_contents(unfinished)
                 yield unfinished
-                for path in unfinished.rglob("*"):  # safetensors writes files that nobody else may read
+                for path in unfinished.rglob("*"):  # safetensors writes files that only the owner may read
                     path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
                 for path in (*unfinished.rglob("*"), unfinished):
-                    _onto_disk(path)
+                    _fsync(path)
                 unfinished.rename(folder)
-                _onto_disk(folder.parent)
+                _fsync(folder.parent)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {_reason(error)}.") from None
+        raise FolderError(f"Cannot write {folder}: {_os_error_reason(error)}.") from None

@@ -1,4 +1,4 @@
-"""Progress for people: a bar with the time left on a terminal, plain lines elsewhere; always on stderr."""
+"""Status messages and progress on stderr: a bar with the remaining time on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ from rich.progress import (
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_OF_QUICK = 2.0
-"""A task that is over by then has no bar."""
+MIN_SECONDS_TO_SHOW = 2.0
+"""A progress counter stays hidden for tasks that finish sooner."""
 
 
-class Bar(Protocol):
-    """What a long task is handed to tell how far it is."""
+class ProgressReporter(Protocol):
+    """Through which a long task reports its progress."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Report that `amount` more units are done, with a short note such as the loss, of one or more lines."""
 
 
-def is_silent() -> bool:
-    """Whether another of several processes speaks for this one."""
+def is_secondary_process() -> bool:
+    """Whether this is a distributed process other than the main one; only the main process prints."""
     return os.environ.get("RANK", "0") != "0"
 
 
-def say(message: str) -> None:
-    """Tell the user something that is not a result; if nobody listens any more, that is no reason to stop."""
-    if not is_silent():
+def print_status(message: str) -> None:
+    """Print a message that is not a result to stderr, in the main process only; a closed stderr is ignored."""
+    if not is_secondary_process():
         with suppress(BrokenPipeError):
             print(message, file=sys.stderr, flush=True)
 
 
-def duration(seconds: float) -> str:
-    """A time for people: the two units that matter."""
-    whole = round(seconds)
-    if whole < 100:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+def format_duration(seconds: float) -> str:
+    """Format a duration with its two largest units, such as `3 min 5 s`."""
+    total = round(seconds)
+    if total < 100:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60} s"
+    if total < 48 * 3600:
+        return f"{total // 3600} h {total % 3600 // 60} min"
+    return f"{total // 86400} days {total % 86400 // 3600} h"
 
 
-def size(number: float) -> str:
-    """Bytes in the unit that suits them."""
+def format_bytes(num_bytes: float) -> str:
+    """Format a number of bytes with a suitable unit, such as `3.2 GB`."""
     for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:,.3g} TB"
+        if num_bytes < 1000:
+            return f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.3g} TB"
 
 
 @contextmanager
-def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
-    """Show the progress of a task of `total` units, `done` of them from an earlier run."""
-    if sys.stderr.isatty() and not is_silent():
+def progress_bar(title: str, total: int, done: int = 0) -> Iterator[ProgressReporter]:
+    """Show the progress of a task of `total` units, of which an earlier run has already done `done`."""
+    if sys.stderr.isatty() and not is_secondary_process():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -80,27 +80,29 @@ def bar(title: str, total: int, done: int = 0) -> Iterator[Bar]:
         with _Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, title, total, done)
     else:
-        lines = _PlainBar(title, total, done)
-        yield lines
-        lines.finish()
+        plain = _PlainBar(title, total, done)
+        yield plain
+        plain.finish()
 
 
 @contextmanager
-def counter(title: str, unit: str, total: int | None = None, hidden: bool = False) -> Iterator[Bar]:
-    """Show how many units are done and how fast, where the total need not be known; a quick task shows nothing."""
-    shown: Counter
-    if hidden or is_silent():
-        shown = Counter(title, unit, total)
+def progress_counter(
+    title: str, unit: str, total: int | None = None, hidden: bool = False
+) -> Iterator[ProgressReporter]:
+    """Show the number of finished units and the rate; the total may be unknown. Quick tasks show nothing."""
+    counter: ProgressCounter
+    if hidden or is_secondary_process():
+        counter = ProgressCounter(title, unit, total)
     else:
-        shown = _RichCounter(title, unit, total) if sys.stderr.isatty() else _PlainCounter(title, unit, total)
+        counter = _RichCounter(title, unit, total) if sys.stderr.isatty() else _PlainCounter(title, unit, total)
     try:
-        yield shown
+        yield counter
     finally:
-        shown.finish()
+        counter.finish()
 
 
-class Counter:
-    """Counts; those derived from it show it."""
+class ProgressCounter:
+    """Counts finished units without showing them; subclasses show them."""
 
     def __init__(self, title: str, unit: str, total: int | None) -> None:
         self.title, self.unit, self.total, self.done = title, unit, total, 0
@@ -111,43 +113,47 @@ class Counter:
         self.done += amount
 
     def finish(self) -> None:
-        """Report that the task is over."""
+        """Report that the task has finished."""
 
-    def speed(self) -> str:
-        """Units done in a second."""
+    def format_rate(self) -> str:
+        """Format the mean rate, such as `12 lines/s`."""
         rate = self.done / max(time.monotonic() - self.start, 1e-9)
         return f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.1f} {self.unit}/s"
 
+    def _print_total(self) -> None:
+        seconds = time.monotonic() - self.start
+        print_status(f"{self.title}: {self.done:,} {self.unit} in {format_duration(seconds)}, {self.format_rate()}")
 
-class _RichCounter(Counter):
-    """A bar on a terminal, when the task turns out not to be quick."""
+
+class _RichCounter(ProgressCounter):
+    """Shows a bar on a terminal once the task has run for a while."""
 
     progress: _Progress | None = None
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         super().advance(amount, note)
-        if self.progress is None and time.monotonic() - self.start < SECONDS_OF_QUICK:
+        if self.progress is None and time.monotonic() - self.start < MIN_SECONDS_TO_SHOW:
             return
         if self.progress is None:
             self.progress = _Progress(*self._columns(), console=Console(stderr=True), transient=True)
-            self.task = self.progress.add_task(self.title, total=self.total, speed=self.speed())
+            self.task = self.progress.add_task(self.title, total=self.total, speed=self.format_rate())
             self.progress.start()
-        self.progress.update(self.task, completed=self.done, speed=self.speed())
+        self.progress.update(self.task, completed=self.done, speed=self.format_rate())
 
     def finish(self) -> None:
         if self.progress is not None:
             self.progress.stop()
-            say(f"{self.title}: {self.done:,} {self.unit} in {duration(time.monotonic() - self.start)}, {self.speed()}")
+            self._print_total()
 
     def _columns(self) -> list[ProgressColumn]:
         of_total = "" if self.total is None else f"/{self.total:,}"
-        counted = TextColumn(f"{{task.completed:,}}{of_total} {self.unit}, {{task.fields[speed]}}")
+        counts = TextColumn(f"{{task.completed:,}}{of_total} {self.unit}, {{task.fields[speed]}}")
         left = [TextColumn("left"), TimeRemainingColumn()]
-        return [TextColumn("{task.description}"), BarColumn(30), counted, *(left if self.total else [])]
+        return [TextColumn("{task.description}"), BarColumn(30), counts, *(left if self.total else [])]
 
 
-class _PlainCounter(Counter):
-    """A line every few seconds, for logs and pipes; none for a task that ends before the first."""
+class _PlainCounter(ProgressCounter):
+    """Prints a line every few seconds, for logs and pipes; nothing if the task finishes before the first."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         super().advance(amount, note)
@@ -155,18 +161,19 @@ class _PlainCounter(Counter):
         if now - self.last_shown < SECONDS_BETWEEN_LINES:
             return
         self.last_shown = now
-        known = self.total is not None and self.done
-        left = f", {duration((now - self.start) / self.done * ((self.total or 0) - self.done))} left" if known else ""
+        left = ""
+        if self.total is not None and self.done:
+            left = f", {format_duration((now - self.start) / self.done * (self.total - self.done))} left"
         of_total = "" if self.total is None else f"/{self.total:,}"
-        say(f"{self.title} {self.done:,}{of_total} {self.unit}, {self.speed()}{left}")
+        print_status(f"{self.title} {self.done:,}{of_total} {self.unit}, {self.format_rate()}{left}")
 
     def finish(self) -> None:
         if self.last_shown > self.start:
-            say(f"{self.title}: {self.done:,} {self.unit} in {duration(time.monotonic() - self.start)}, {self.speed()}")
+            self._print_total()
 
 
 class _Progress(Progress):
-    """A bar with its note under it, where also a narrow terminal has room."""
+    """A bar with its note on the line below, where even a narrow terminal has room."""
 
     note = ""
 
@@ -187,7 +194,7 @@ class _RichBar:
 
 
 class _PlainBar:
-    """A line every few seconds, for logs and pipes."""
+    """Prints a line every few seconds, for logs and pipes."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self.title, self.total, self.first, self.done = title, total, done, done
@@ -201,12 +208,12 @@ class _PlainBar:
         if now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = now
             left = (now - self.start) / max(self.done - self.first, 1) * (self.total - self.done)
-            self._say(f"{duration(left)} left")
+            self._print_line(f"{format_duration(left)} left")
 
     def finish(self) -> None:
-        how = "done in" if self.done >= self.total else "ended after"
-        self._say(f"{how} {duration(time.monotonic() - self.start)}")
+        outcome = "done in" if self.done >= self.total else "ended after"
+        self._print_line(f"{outcome} {format_duration(time.monotonic() - self.start)}")
 
-    def _say(self, when: str) -> None:
+    def _print_line(self, timing: str) -> None:
         note = "; ".join(self.note.splitlines())
-        say(", ".join(filter(None, (f"{self.title} {self.done:,}/{self.total:,} {when}", note))))
+        print_status(", ".join(filter(None, (f"{self.title} {self.done:,}/{self.total:,} {timing}", note))))

@@ -1,4 +1,4 @@
-"""Small stores for tests, written straight from numbers."""
+"""Small token stores for tests, written directly from token ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from manyglot.batches.pairs import PairsIndex, write_pairs
-from manyglot.batches.store import Part, TokenStore, write_store
-from manyglot.corpus.languages import Languages, directions_of
+from manyglot.batches.pair_index import PairIndex, write_pair_index
+from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
+from manyglot.corpus.languages import Languages, enumerate_directions
 
 Sentences = dict[int, list[int]]
 """Subwords by row."""
@@ -20,20 +20,22 @@ def make_store(folder: Path, vocabulary: int = 100, **languages: Sentences) -> T
         rows = sorted(languages[code])
         sentences = [languages[code][row] for row in rows]
         flat = [token for sentence in sentences for token in sentence]
-        parts.append([Part(np.array(rows, dtype=np.int64), np.array([len(s) for s in sentences]), np.array(flat))])
+        parts.append(
+            [TokenizedSentences(np.array(rows, dtype=np.int64), np.array([len(s) for s in sentences]), np.array(flat))]
+        )
     sizes = sum(len(p[0].rows) for p in parts), sum(len(p[0].tokens) for p in parts)
-    write_store(folder, parts, sizes, vocabulary)
+    write_token_store(folder, parts, sizes, vocabulary)
     return TokenStore(folder, Languages(languages))
 
 
-def make_index(folder: Path, pivot: str | None = None, **languages: Sentences) -> PairsIndex:
+def make_index(folder: Path, central_language: str | None = None, **languages: Sentences) -> PairIndex:
     store = make_store(folder, **languages)
-    write_pairs(store, directions_of(store.languages, pivot))
-    return PairsIndex(store)
+    write_pair_index(store, enumerate_directions(store.languages, central_language))
+    return PairIndex(store)
 
 
-def bilingual(folder: Path, lengths: list[list[int]]) -> PairsIndex:
-    """A language for each list, paired with en; each sentence pair has one length on both sides."""
+def bilingual(folder: Path, lengths: list[list[int]]) -> PairIndex:
+    """Make an index with one language per list, paired with en; both sides of a pair have the same length."""
     english: Sentences = {}
     others: dict[str, Sentences] = {}
     for number, each in enumerate(lengths):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import manyglot
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.pairs import PairsIndex
-from manyglot.batches.prepare import every_nth
-from manyglot.corpus.rows import Split
+from manyglot.batches.pair_index import PairIndex
+from manyglot.batches.prepare import sample_evenly
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.corpus.base import Split
 from manyglot.errors import CorpusError, FolderError
 from tests.conftest import tiny_experiment
 
@@ -25,17 +25,17 @@ def write_text(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_the_dataset_holds_what_the_corpus_has(dataset: Dataset) -> None:
+def test_the_dataset_contains_the_corpus(dataset: PreparedDataset) -> None:
     assert list(dataset.languages) == ["qaa", "qab", "qac"]
     assert [len(dataset.rows(split)) for split in (Split.TRAIN, Split.DEV, Split.TEST)] == [60, 8, 8]
-    assert len(dataset.supervised) == 4
-    assert len(dataset.directions) == 6
+    assert len(dataset.train_directions) == 4
+    assert len(dataset.all_directions) == 6
     store = dataset.store(Split.TRAIN)
-    texts = dataset.vocabulary.decode([store[i].tolist() for i in store.sentences("qab")])
+    texts = dataset.vocabulary.decode([store[i].tolist() for i in store.sentence_range("qab")])
     assert texts == [row["qab"] for row in dataset.rows(Split.TRAIN)]
 
 
-def test_preparing_again_uses_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preparing_again_reuses_the_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = tiny_experiment(tmp_path)
     manyglot.prepare(experiment)
     before = {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")}
@@ -44,15 +44,15 @@ def test_preparing_again_uses_what_is_there(tmp_path: Path, capsys: pytest.Captu
     assert {path: path.stat().st_mtime_ns for path in experiment.data.rglob("*")} == before
 
 
-def test_other_settings_or_other_text_are_not_taken_for_the_same(tmp_path: Path) -> None:
+def test_a_dataset_of_other_settings_or_text_is_refused(tmp_path: Path) -> None:
     manyglot.prepare(tiny_experiment(tmp_path))
-    with pytest.raises(FolderError, match=r"prepared from something else \(vocabulary changed\)"):
+    with pytest.raises(FolderError, match=r"prepared from other text or settings \(vocabulary changed\)"):
         manyglot.prepare(tiny_experiment(tmp_path, vocabulary={"size": 130}))
     with pytest.raises(FolderError, match=r"\(corpus changed\)"):
         manyglot.prepare(tiny_experiment(tmp_path, corpus={"kind": "synthetic", "train_rows": 61}))
 
 
-def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_text_is_detected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
     text = write_text(tmp_path / "text", train_en=lines, train_de=lines)
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
@@ -65,22 +65,22 @@ def test_text_that_changed_is_not_taken_for_the_same(tmp_path: Path, capsys: pyt
     assert "The text has changed since" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_touched(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     experiment.data.mkdir()
     (experiment.data / "thesis.txt").write_text("years of work")
-    with pytest.raises(FolderError, match="holds something else"):
+    with pytest.raises(FolderError, match="is not a prepared dataset"):
         manyglot.prepare(experiment)
     assert (experiment.data / "thesis.txt").read_text() == "years of work"
 
 
-def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     experiment.data.mkdir()
     assert manyglot.prepare(experiment).folder == experiment.data
 
 
-def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+def test_a_failed_preparation_leaves_no_dataset(tmp_path: Path) -> None:
     text = write_text(tmp_path / "text", train_en="a b\nc\n", train_de="x\n")  # misaligned: fails while reading
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
     with pytest.raises(CorpusError):
@@ -92,15 +92,15 @@ def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(tmp_path: Pa
     assert not experiment.data.exists()
 
 
-def test_long_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_long_sentences_are_dropped_and_counted(tmp_path: Path) -> None:
     sentences = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
     text = write_text(tmp_path / "text", train_en=sentences, train_de=sentences.replace("word7 ", "x " * 60))
     experiment = tiny_experiment(
         tmp_path, corpus={"kind": "multiway", "path": text}, cleaning={"max_subwords": 50}, **MULTIWAY
     )
     dataset = manyglot.prepare(experiment)
-    assert dataset.card["dropped"]["train"] == {"de": {"too_long": 1}}
-    assert PairsIndex(dataset.store(Split.TRAIN)).size(dataset.supervised[0]) == 49
+    assert dataset.metadata["dropped"]["train"] == {"de": {"too_long": 1}}
+    assert PairIndex(dataset.store(Split.TRAIN)).num_pairs(dataset.train_directions[0]) == 49
 
 
 def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:
@@ -134,16 +134,16 @@ def test_a_folder_without_permission(tmp_path: Path) -> None:
 
 def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="Run `manyglot prepare` first"):
-        Dataset(tmp_path)
+        PreparedDataset(tmp_path)
     (tmp_path / "dataset.json").write_text('{"format": 99}')
     with pytest.raises(FolderError, match="dataset format 99"):
-        Dataset(tmp_path)
+        PreparedDataset(tmp_path)
     (tmp_path / "dataset.json").write_text("{")
     with pytest.raises(FolderError, match="cannot be read"):
-        Dataset(tmp_path)
+        PreparedDataset(tmp_path)
 
 
-def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
+def test_cleaning_drops_pairs(tmp_path: Path) -> None:
     lines = [f"word{i} and{i} more{i}" for i in range(50)]
     train = [*lines, lines[3], "a b c", lines[7]]
     german = [*lines, lines[3], "x y z " * 5, "other"]
@@ -158,43 +158,45 @@ def test_what_cleaning_leaves_out_of_the_pairs(tmp_path: Path) -> None:
         tiny_experiment(
             tmp_path,
             corpus={"kind": "multiway", "path": text},
-            cleaning={"max_ratio": 3, "deduplicate": True, "drop_overlap": True},
+            cleaning={"max_length_ratio": 3, "deduplicate_pairs": True, "drop_heldout_overlap": True},
             **MULTIWAY,
         )
     )
-    assert dataset.card["dropped"] == {"train": {"de-en": {"length_ratio": 1, "in_dev_or_test": 1, "duplicate": 1}}}
-    shown = dataset.card["dropped_examples"]["train"]["de-en"]
+    assert dataset.metadata["dropped"] == {"train": {"de-en": {"length_ratio": 1, "in_dev_or_test": 1, "duplicate": 1}}}
+    shown = dataset.metadata["dropped_examples"]["train"]["de-en"]
     assert shown["length_ratio"] == ["x y z x y z x y z x y z x y z ↔ a b c"]
     assert shown["duplicate"] == ["word3 and3 more3 ↔ word3 and3 more3"]
-    index = PairsIndex(dataset.store(Split.TRAIN))
-    assert [index.size(direction) for direction in dataset.supervised] == [50, 50]
+    index = PairIndex(dataset.store(Split.TRAIN))
+    assert [index.num_pairs(direction) for direction in dataset.train_directions] == [50, 50]
 
 
-def test_the_directions_of_the_training_are_those_of_the_settings(tmp_path: Path) -> None:
-    corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "directions": ["qab>qac"]}
+def test_train_directions_follow_the_settings(tmp_path: Path) -> None:
+    corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "train_directions": ["qab>qac"]}
     dataset = manyglot.prepare(tiny_experiment(tmp_path, corpus=corpus))
-    assert [str(direction) for direction in dataset.supervised] == ["qab→qac"]
+    assert [str(direction) for direction in dataset.train_directions] == ["qab→qac"]
 
 
-def test_the_card_says_how_the_vocabulary_fits_each_language(dataset: Dataset) -> None:
+def test_metadata_has_subword_statistics_per_language(dataset: PreparedDataset) -> None:
     store = dataset.store(Split.TRAIN)
-    for code, counts in dataset.card["subwords"].items():
-        assert counts["sentences"] == len(store.sentences(code)) == 60
-        assert counts["subwords"] == store.lengths(np.array(store.sentences(code))).sum()
+    for code, counts in dataset.metadata["subwords"].items():
+        assert counts["sentences"] == len(store.sentence_range(code)) == 60
+        assert counts["subwords"] == store.lengths(np.array(store.sentence_range(code))).sum()
         assert counts["words"] == sum(len(line.split()) for line in dataset.sentences(Split.TRAIN, code))
 
 
-def test_subwords_are_learnt_from_a_sample_or_brought(tmp_path: Path) -> None:
-    sampled = manyglot.prepare(tiny_experiment(tmp_path / "sampled", vocabulary={"size": 100, "sample": 60}))
-    assert len(sampled.vocabulary.subwords) == 100
+def test_the_subword_model_is_trained_on_a_sample_or_given(tmp_path: Path) -> None:
+    sampled = manyglot.prepare(
+        tiny_experiment(tmp_path / "sampled", vocabulary={"size": 100, "num_sampled_sentences": 60})
+    )
+    assert len(sampled.vocabulary.subword_model) == 100
     model = sampled.folder / "subwords.model"
-    brought = manyglot.prepare(tiny_experiment(tmp_path / "brought", vocabulary={"model": model}))
-    assert brought.vocabulary.subwords.serialized == sampled.vocabulary.subwords.serialized
+    brought = manyglot.prepare(tiny_experiment(tmp_path / "brought", vocabulary={"sentencepiece_model": model}))
+    assert brought.vocabulary.subword_model.serialized == sampled.vocabulary.subword_model.serialized
 
 
 def test_a_sample_is_spread_evenly() -> None:
     lines = ["", *(str(i) for i in range(100)), ""]
-    taken = list(every_nth(lines, 100, 7))
-    assert len(taken) == 7
-    assert {int(b) - int(a) for a, b in pairwise(taken)} <= {14, 15}
-    assert list(every_nth(lines, 100, 100)) == lines[1:-1]
+    lines_sampled = list(sample_evenly(lines, 100, 7))
+    assert len(lines_sampled) == 7
+    assert {int(b) - int(a) for a, b in pairwise(lines_sampled)} <= {14, 15}
+    assert list(sample_evenly(lines, 100, 100)) == lines[1:-1]

@@ -1,4 +1,4 @@
-"""`manyglot corpus` and `manyglot prepare` as a user runs them."""
+"""`manyglot corpus` and `manyglot prepare`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -12,49 +12,54 @@ import pytest
 from tests.commands import mistake, run
 
 
-def test_a_corpus_is_looked_at_before_it_is_prepared(
+def test_a_corpus_is_inspected_and_previewed_before_preparation(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = run(capsys, "corpus", "inspect", config)
     assert "60 train, 8 dev, 8 test rows; 240 training pairs in 4 directions" in out
     out, _ = run(capsys, "corpus", "inspect", config, "--json")
-    assert json.loads(out)["pairs"]["train"]["qaa>qab"] == 60
+    assert json.loads(out)["num_pairs"]["train"]["qaa>qab"] == 60
     picture = tmp_path / "shares.svg"
     before, _ = run(capsys, "corpus", "preview", config, "-T", "none", "-T", "5", "--output", picture, "--json")
-    assert [row["pairs"] for row in json.loads(before)["directions"]] == [60] * 4
+    assert [row["num_pairs"] for row in json.loads(before)["directions"]] == [60] * 4
     assert picture.read_text("utf-8").startswith("<svg")
     run(capsys, "prepare", config)
     out, _ = run(capsys, "corpus", "preview", config)
     assert "share, T = 5" in out
     assert "│ qab qab" in out
     assert "takes a number above 0 or none" in mistake(capsys, "corpus", "preview", config, "-T", "warm")
-    weights = ("--set", "batches.weights={qaa>qab: 3}")
+    weights = ("--set", "batches.direction_weights={qaa>qab: 3}")
     out, _ = run(capsys, "corpus", "preview", config, *weights, "--json")
-    assert [row["share"]["weights"] for row in json.loads(out)["directions"]] == [1 / 2, 1 / 6, 1 / 6, 1 / 6]
-    out, _ = run(capsys, "corpus", "preview", config, "--set", "batches.into={qaa: 0.5}", "--json")
-    assert [row["share"]["temperature:5,into:qaa:0.5"] for row in json.loads(out)["directions"]] == [
+    assert [row["epoch_share"]["direction_weights"] for row in json.loads(out)["directions"]] == [
+        1 / 2,
+        1 / 6,
+        1 / 6,
+        1 / 6,
+    ]
+    out, _ = run(capsys, "corpus", "preview", config, "--set", "batches.target_weights={qaa: 0.5}", "--json")
+    assert [row["epoch_share"]["temperature:5,target_weight:qaa:0.5"] for row in json.loads(out)["directions"]] == [
         1 / 3,
         1 / 3,
         1 / 6,
         1 / 6,
     ]
     other = ("--set", "vocabulary.size=99")
-    assert "was prepared from something else" in mistake(capsys, "corpus", "preview", config, *other)
+    assert "was prepared from other text or settings" in mistake(capsys, "corpus", "preview", config, *other)
 
 
-def test_weights_are_checked_before_the_text_is_prepared(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = mistake(capsys, "prepare", config, "--set", "batches.weights={qab>qac: 3}")
-    assert "batches.weights: qab>qac is not trained on." in line
-    line = mistake(capsys, "prepare", config, "--set", "batches.into={qax: 3}")
-    assert "batches.into: qax is not trained on." in line
+def test_weights_are_checked_before_preparation(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = mistake(capsys, "prepare", config, "--set", "batches.direction_weights={qab>qac: 3}")
+    assert "batches.direction_weights: qab>qac is not trained on." in line
+    line = mistake(capsys, "prepare", config, "--set", "batches.target_weights={qax: 3}")
+    assert "batches.target_weights: qax is not trained on." in line
 
 
-@pytest.mark.parametrize("most", [3_000, 12_000, 40_000])
-def test_a_full_disk_is_told_and_the_preparation_goes_on(
-    most: int, config: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("max_bytes", [3_000, 12_000, 40_000])
+def test_a_full_disk_is_reported_and_the_preparation_resumes(
+    max_bytes: int, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["prepare", str(config), "--set", "corpus.train_rows=900"]
-    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({max_bytes}, {max_bytes}))"
     code = f"{limited}; from manyglot.cli import main; main({command!r})"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
     last = ended.stderr.splitlines()[-1]

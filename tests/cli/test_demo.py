@@ -12,11 +12,11 @@ from tests.commands import mistake, run
 
 def test_the_demo_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "report.html").write_text("precious")
-    assert "holds something else" in mistake(capsys, "demo", "--output", tmp_path)
+    assert "is not a demo folder" in mistake(capsys, "demo", "--output", tmp_path)
     assert (tmp_path / "report.html").read_text() == "precious"
 
 
-def test_the_demo_runs_end_to_end_and_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_runs_end_to_end_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick = ["corpus.train_rows=200", "corpus.test_rows=4", "corpus.dev_rows=4", "corpus.languages=[de,en,sw]"]
     quick += ["vocabulary.size=500", "training.max_steps=3", "training.warmup_steps=1"]
     arguments = ["demo", "--output", tmp_path / "demo", *(part for value in quick for part in ("--set", value))]

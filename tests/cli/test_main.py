@@ -1,4 +1,4 @@
-"""The commands as a user runs them: results on stdout, the rest on stderr, one line and exit code 2 for mistakes."""
+"""The commands as a user runs them: results on stdout, status on stderr, one line and exit code 2 for mistakes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.commands import mistake, run
 COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "compare", "report", "describe", "export")
 
 
-def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run(capsys, "prepare", config)
     assert "60 train, 8 dev, 8 test rows in 3 languages" in out
     assert f"train {config}" in err
@@ -42,14 +42,22 @@ def test_the_road_from_text_to_scores(config: Path, tmp_path: Path, capsys: pyte
     assert "translating 6 directions" in err
 
 
-def test_json_is_all_there_is_on_stdout(config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_only_output_on_stdout(
+    config: Path, trained: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
     prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
-    told = json.loads(run(capsys, "train", config, "--json")[0])
-    assert (told["steps"], told["best_by"]) == (6, "dev_bleu")
-    assert told["dev"].keys() == {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
-    assert len(told["worst"]) == 3
-    model = told["model"]
+    summary = json.loads(run(capsys, "train", config, "--json")[0])
+    assert (summary["steps"], summary["best_metric"]) == (6, "dev_bleu")
+    assert summary["last_validation"].keys() == {
+        "dev_nll",
+        "dev_bleu",
+        "dev_chrf",
+        "zero_shot_language_accuracy",
+        "zero_shot_chrf",
+    }
+    assert len(summary["highest_loss_targets"]) == 3
+    model = summary["model"]
     scores = json.loads(run(capsys, "evaluate", model, "--data", prepared["data"], "--json")[0])
     assert len(scores["directions"]) == 4
     for what in (config, model):
@@ -63,7 +71,7 @@ def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: py
     assert "embedding" in out
     assert "token" in out
     assert "weights" not in out
-    assert "weights     of step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
+    assert "weights     step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
 
 
 def test_a_model_is_exported(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,9 +105,9 @@ def test_mistakes_are_one_line_and_exit_code_2(
     model, data = trained.run / "model", trained.data
     assert "Did you mean 'train'" in mistake(capsys, "trian", config)
     assert "Missing argument" in mistake(capsys, "train")
-    told = mistake(capsys, "train", config, "--fast")
-    assert "No such option: --fast" in told
-    assert told.endswith("Try 'manyglot train --help'.\n")
+    message = mistake(capsys, "train", config, "--fast")
+    assert "No such option: --fast" in message
+    assert message.endswith("Try 'manyglot train --help'.\n")
     assert "There is no file" in mistake(capsys, "train", tmp_path / "none.yaml")
     assert "Did you mean 'seed'" in mistake(capsys, "prepare", config, "--set", "sead=2")
     assert "Run `manyglot prepare` first" in mistake(capsys, "train", config)
@@ -109,12 +117,12 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "is not finished" in mistake(capsys, "translate", tmp_path / "run" / "model", "--to", "qab")
     for wrong in (trained.run, trained.run / "modle"):
         assert f"Did you mean {model}?" in mistake(capsys, "translate", wrong, "--to", "qab")
-    assert "is as it is" in mistake(capsys, "describe", model, "--set", "seed=1")
+    assert "not to a model folder" in mistake(capsys, "describe", model, "--set", "seed=1")
     assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
         capsys, "translate", model, "--to", "de"
     )
     assert "such as --to de" in mistake(capsys, "translate", model)
-    assert "decoding.beam" in mistake(capsys, "translate", model, "--to", "qab", "--beam", 0)
+    assert "decoding.beam_size" in mistake(capsys, "translate", model, "--to", "qab", "--beam-size", 0)
     assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
     assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
     assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
@@ -125,7 +133,7 @@ def test_options_without_effect_are_refused(
 ) -> None:
     command = ["translate", trained.run / "model", "--to", "qab"]
     assert "Add --format tsv." in mistake(capsys, *command, "--columns", "1,2")
-    assert "--json is --output-format jsonl, and tsv is" in mistake(
+    assert "--json means --output-format jsonl and contradicts tsv" in mistake(
         capsys, *command, "--json", "--output-format", "tsv"
     )
     assert "--json has the examples anyway" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
@@ -167,7 +175,7 @@ def test_a_model_folder_whose_guidance_was_changed_is_refused(
     )
 
 
-def test_an_unknown_language_of_the_data_is_named(
+def test_a_data_language_unknown_to_the_model_is_named(
     trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(capsys, "prepare", config, "--set", "corpus.num_languages=4")
@@ -176,7 +184,7 @@ def test_an_unknown_language_of_the_data_is_named(
     )
 
 
-def test_an_interruption_is_told_and_not_traced(
+def test_an_interruption_prints_no_traceback(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from manyglot.workflows import prepare as workflow

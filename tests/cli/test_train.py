@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from manyglot.config.experiment import Experiment
-from manyglot.files import held
+from manyglot.files import locked_folder
 from tests.commands import mistake, run
 
 
@@ -20,11 +20,11 @@ def test_a_dry_run_shows_the_plan(
     run(capsys, "prepare", config)
     out, _ = run(capsys, "train", config, "--dry-run")
     assert "4 directions, 240 sentence pairs" in out
-    assert "an estimate from" in out
-    assert "run: a new run" in out
+    assert "estimated from" in out
+    assert "new run" in out
     assert "Seen more than 50 times" not in out
     shown = json.loads(run(capsys, "train", config, "--dry-run", "--json", "--set", "training.max_steps=9999")[0])
-    assert shown["training"]["steps"] == shown["training"]["left"] == 9999
+    assert shown["training"]["steps"] == shown["training"]["steps_left"] == 9999
     assert shown["warnings"][0].startswith("Seen more than 50 times: ")
     config.with_name("run").mkdir()
     (config.with_name("run") / "thesis.txt").write_text("years of work")
@@ -35,23 +35,23 @@ def test_a_dry_run_shows_the_plan(
     assert "Start it without torchrun." in mistake(capsys, "train", config, "--dry-run")
 
 
-def test_a_run_that_is_being_trained_is_left_alone(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_locked_run_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "prepare", config)
-    with held(config.with_name("run")):
+    with locked_folder(config.with_name("run")):
         assert "Another process is writing" in mistake(capsys, "train", config)
     assert list(config.with_name("run").iterdir()) == []
 
 
-def test_a_run_with_other_guidance_is_not_gone_on_with(
+def test_a_run_with_other_guidance_is_not_resumed(
     trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "experiment.yaml"
-    path.write_text(yaml.safe_dump(trained.resolved()), encoding="utf-8")
+    path.write_text(yaml.safe_dump(trained.to_dict()), encoding="utf-8")
     line = mistake(capsys, "train", path, "--set", "guidance=[{method: lee}]")
     assert 'holds a run with other settings (guidance); there, guidance is [{"method": "token", ' in line
 
 
-def test_the_curves_of_runs_are_drawn(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_learning_curves_are_plotted(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     other = tmp_path / "a" / trained.run.name
     other.mkdir(parents=True)
@@ -59,18 +59,18 @@ def test_the_curves_of_runs_are_drawn(trained: Experiment, tmp_path: Path, capsy
     picture = tmp_path / "curves.svg"
     assert run(capsys, "plot", trained.run, trained.run, "-o", picture)[0] == f"{picture}\n"
     assert str(trained.run) not in picture.read_text("utf-8")
-    run(capsys, "plot", trained.run, other, "-o", picture, "--tokens")
-    drawn = picture.read_text("utf-8")
-    assert all(text in drawn for text in ("target tokens", "qab", str(trained.run), str(other)))
+    run(capsys, "plot", trained.run, other, "-o", picture, "--by-tokens")
+    svg = picture.read_text("utf-8")
+    assert all(text in svg for text in ("target tokens", "qab", str(trained.run), str(other)))
 
 
-def test_runs_that_cannot_be_drawn_are_told(
+def test_runs_that_cannot_be_plotted_are_refused(
     trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert f"Did you mean {trained.run}?" in mistake(capsys, "plot", trained.run / "model")
     assert "nothing has no log.jsonl. Give the folder of a run." in mistake(capsys, "plot", tmp_path / "nothing")
     assert ".png, .svg or .pdf" in mistake(capsys, "plot", trained.run, "-o", tmp_path / "curves.gif")
     (tmp_path / "log.jsonl").touch()
-    assert "log.jsonl has no line of training yet" in mistake(capsys, "plot", tmp_path)
+    assert "log.jsonl has no training record yet" in mistake(capsys, "plot", tmp_path)
     (tmp_path / "log.jsonl").write_text('{"step": 1}\noops\n')
     assert "log.jsonl, line 2 is damaged" in mistake(capsys, "plot", tmp_path)

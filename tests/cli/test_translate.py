@@ -33,19 +33,17 @@ def test_translate_reads_stdin_and_files(
     lines = from_file.split("\n")
     assert len(lines) == 4
     assert lines[1] == ""
-    as_json, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab", "--json", "--beam", "1")
+    as_json, _ = run(capsys, "translate", model, tmp_path / "in.txt", "--to", "qab", "--json", "--beam-size", "1")
     assert [json.loads(line)["text"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
 
 
-def test_translate_goes_by_way_of_another_language(
-    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_translate_through_a_pivot(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, first, half = trained.run / "model", tmp_path / "in.txt", tmp_path / "half.txt"
     first.write_text("kihumi faku zezu\nduka\n")
     half.write_text(run(capsys, "translate", model, first, "--to", "qac")[0])
-    by_way, _ = run(capsys, "translate", model, first, "--to", "qab", "--via", "qac")
+    by_way, _ = run(capsys, "translate", model, first, "--to", "qab", "--pivot", "qac")
     assert by_way == run(capsys, "translate", model, half, "--to", "qab")[0]
-    assert "qzz" in mistake(capsys, "translate", model, first, "--to", "qab", "--via", "qzz")
+    assert "qzz" in mistake(capsys, "translate", model, first, "--to", "qab", "--pivot", "qzz")
 
 
 def test_translate_writes_files_and_tables(
@@ -53,7 +51,9 @@ def test_translate_writes_files_and_tables(
 ) -> None:
     model, text = trained.run / "model", tmp_path / "in.txt"
     text.write_text("faku\nduka\n")
-    out, err = run(capsys, "translate", model, text, text, "--to", "qab,qac", "-o", tmp_path / "out.txt", "--beam", 3)
+    out, err = run(
+        capsys, "translate", model, text, text, "--to", "qab,qac", "-o", tmp_path / "out.txt", "--beam-size", 3
+    )
     assert (out, err) == ("", "")
     assert [len((tmp_path / f"out.{code}.txt").read_text().splitlines()) for code in ("qab", "qac")] == [4, 4]
     options = ("--n-best", 2, "--scores", "--max-length", 3, "--length-penalty", 0, "--device", "cpu")
@@ -66,7 +66,7 @@ def test_translate_writes_files_and_tables(
     assert [line.split("\t")[:2] for line in out.splitlines()[1:]] == [["faku", "qac"], ["duka", "qab"]]
 
 
-def test_lines_that_cannot_be_translated_are_empty_and_told_by_the_exit_code(
+def test_untranslatable_lines_are_empty_and_set_the_exit_code(
     trained: Experiment, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stdin.write(b"faku\n\xff\xfe\nduka\n")
@@ -90,32 +90,35 @@ def test_translate_with_an_export(
         assert "an export " in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
 
 
-def test_the_language_of_outputs_is_checked(
+def test_off_target_outputs_are_corrected(
     trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, text = trained.run / "model", tmp_path / "in.txt"
     text.write_text("kihumi faku zezu\n" * 3)
     command = ["translate", model, text, "--to", "qab", "--json"]
-    assert "knows none of the model's languages. With --data" in mistake(capsys, *command, "--check-language")
-    assert "Give both" in mistake(capsys, *command, "--data", trained.data)
-    out, err = run(capsys, *command, "--check-language", "--data", trained.data)
+    assert "knows none of the model's languages. Give --langid-data" in mistake(
+        capsys, *command, "--correct-off-target"
+    )
+    assert "Give both" in mistake(capsys, *command, "--langid-data", trained.data)
+    out, err = run(capsys, *command, "--correct-off-target", "--langid-data", trained.data)
     on_target = [json.loads(line).get("on_target") for line in out.splitlines()]
     assert len(set(on_target)) == 1
     assert on_target[0] is not None
     assert on_target[0] or "3 of 3 outputs not in qab: 0 replaced by an alternative, 3 marked" in err
 
 
-def test_a_reader_that_has_enough_is_no_error(trained: Experiment, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(trained: Experiment, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("faku\n" * 3000)
-    command = (
-        f"{sys.executable} -m manyglot translate {trained.run}/model {tmp_path}/in.txt --to qab --beam 1 | head -n 1"
-    )
+    options = f"{trained.run}/model {tmp_path}/in.txt --to qab --beam-size 1"
+    command = f"{sys.executable} -m manyglot translate {options} | head -n 1"
     result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=os.environ)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.count("\n") == 1
 
 
-def test_an_interrupted_translation_leaves_whole_lines_and_tells_how_many(trained: Experiment, tmp_path: Path) -> None:
+def test_an_interrupted_translation_writes_complete_lines_and_reports_their_number(
+    trained: Experiment, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "manyglot", "translate", f"{trained.run}/model", "--to", "qab", "-o"]
     with subprocess.Popen(
         [*command, str(tmp_path / "out.txt")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -128,6 +131,6 @@ def test_an_interrupted_translation_leaves_whole_lines_and_tells_how_many(traine
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        code, told = process.wait(timeout=60), process.stderr.read()
-    assert (code, told) == (130, "manyglot: stopped after 1,024 lines.\n")
+        code, stderr = process.wait(timeout=60), process.stderr.read()
+    assert (code, stderr) == (130, "manyglot: stopped after 1,024 lines.\n")
     assert (tmp_path / "out.txt").read_text().count("\n") == 1024

@@ -32,7 +32,7 @@ def test_the_defaults_are_the_papers(tmp_path: Path) -> None:
     assert (experiment.model.width, experiment.model.ffn_width, experiment.model.num_heads) == (512, 2048, 8)
     assert (experiment.model.num_encoder_layers, experiment.model.norm) == (6, "post")
     assert (experiment.training.learning_rate, experiment.training.warmup_steps) == (5e-4, 4000)
-    assert (experiment.decoding.beam, experiment.decoding.length_penalty) == (5, 1.0)
+    assert (experiment.decoding.beam_size, experiment.decoding.length_penalty) == (5, 1.0)
     assert (experiment.vocabulary.size, experiment.batches.temperature) == (64_000, 5.0)
 
 
@@ -44,7 +44,7 @@ def test_overrides_are_yaml_values(tmp_path: Path) -> None:
     assert experiment.batches.temperature is None
 
 
-def test_an_override_opens_settings_that_are_null(tmp_path: Path) -> None:
+def test_an_override_creates_an_optional_section(tmp_path: Path) -> None:
     for given in ("", "training: {alignment: null}\n"):
         experiment = read_experiment(write(tmp_path, MINIMAL + given), ["training.alignment.weight=0.3"])
         assert experiment.training.alignment is not None
@@ -59,29 +59,29 @@ def test_a_file_extends_another_and_lists_are_replaced(tmp_path: Path) -> None:
 
 def test_resolved_settings_read_back_the_same(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path, MINIMAL))
-    again = write(tmp_path, yaml.safe_dump(experiment.resolved()), "resolved.yaml")
+    again = write(tmp_path, yaml.safe_dump(experiment.to_dict()), "resolved.yaml")
     assert read_experiment(again) == experiment
 
 
-def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
-    text = "data: d\nrun: r\ncorpus: {kind: phrasebook, languages: [en, no], pivot: no}\n"
+def test_norwegian_is_not_a_boolean(tmp_path: Path) -> None:
+    text = "data: d\nrun: r\ncorpus: {kind: phrasebook, languages: [en, no], central_language: no}\n"
     experiment = read_experiment(write(tmp_path, text))
     assert experiment.corpus.languages == ("en", "no")  # type: ignore[union-attr]
-    assert experiment.corpus.pivot == "no"
+    assert experiment.corpus.central_language == "no"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("training: [", "is not valid YAML"),
-        ("just words", "should hold settings"),
+        ("just words", "should contain settings"),
         ("", "is empty"),
         (MINIMAL + "training: {warmup_step: 3}", "training.warmup_step is not a setting. Did you mean 'warmup_steps'?"),
         (MINIMAL + "trainin: {}", "trainin is not a setting. Did you mean 'training'?"),
         (MINIMAL + "alignment: {}", "alignment is not a setting. Did you mean 'training.alignment'?"),
         (
             MINIMAL + "training: {alignment: true}",
-            "training.alignment should hold settings (weight, every), got True.",
+            "training.alignment should contain settings (weight, every_nth_pair), got True.",
         ),
         (MINIMAL + "guidance: [{method: tokn}]", "guidance.method: 'tokn' is not known. Did you mean 'token'?"),
         (MINIMAL + "guidance: [token]", "each entry needs a method"),
@@ -102,7 +102,7 @@ def test_norwegian_is_a_language_and_not_a_truth_value(tmp_path: Path) -> None:
             MINIMAL + "guidance: null",
             "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got",
         ),
-        (MINIMAL + "training: null", "training should hold settings (max_steps, "),
+        (MINIMAL + "training: null", "training should contain settings (max_steps, "),
     ],
 )
 def test_mistakes_in_a_file_are_explained(tmp_path: Path, text: str, message: str) -> None:

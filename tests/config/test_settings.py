@@ -7,8 +7,8 @@ import pytest
 from pydantic import Field
 
 from manyglot.config.experiment import Experiment, read_experiment
-from manyglot.config.settings import Settings, documented_fields, parse
-from manyglot.corpus.sources import CorpusSettings
+from manyglot.config.settings import Settings, list_documented_fields, parse_settings
+from manyglot.corpus.readers import CorpusSettings
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import METHODS
 
@@ -43,7 +43,7 @@ class House(Settings):
 )
 def test_a_mistake_is_one_line_that_names_the_setting(values: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        parse(House, values)
+        parse_settings(House, values)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -53,7 +53,7 @@ def test_every_setting_is_documented() -> None:
     kinds += [f.annotation for f in Experiment.model_fields.values() if isinstance(f.annotation, type)]
     for kind in kinds:
         if issubclass(kind, Settings):
-            for name, _, documentation, _ in documented_fields(kind):
+            for name, _, documentation, _ in list_documented_fields(kind):
                 assert documentation, f"{kind.__name__}.{name} has no documentation"
 
 
@@ -61,12 +61,12 @@ def test_every_setting_is_documented() -> None:
     "override",
     [
         "seed=-1",
-        "training.betas=[1.5, 0.9]",
+        "training.adam_betas=[1.5, 0.9]",
         "corpus.dev_rows=-5",
         "decoding.length_penalty=.inf",
         "model.width=99999999",
     ],
 )
-def test_values_without_sense_are_refused(override: str) -> None:
+def test_invalid_values_are_refused(override: str) -> None:
     with pytest.raises(SettingsError):
         read_experiment(Path(__file__).parents[2] / "examples" / "synthetic.yaml", [override])

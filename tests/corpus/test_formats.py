@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from manyglot.corpus.base import Corpus, Split
+from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.multiway import MultiwaySettings
-from manyglot.corpus.pairs import PairsSettings
-from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import languages_of, open_corpus, trained_directions
+from manyglot.corpus.readers import corpus_languages, open_corpus, resolve_train_directions
 from manyglot.corpus.table import TableSettings
 from manyglot.corpus.textfiles import read_lines
 from manyglot.errors import ManyglotError
@@ -41,8 +41,8 @@ def table(folder: Path, **settings: Any) -> Corpus:
     return open_corpus(TableSettings(path=folder, **settings))
 
 
-def test_ted_59_as_it_is_published(tmp_path: Path) -> None:
-    """The TSV of Qi et al.: a column a language, `calv` without text, marks for missing cells, tags before text."""
+def test_ted_59_is_read_as_published(tmp_path: Path) -> None:
+    """The TSV of Qi et al.: a column per language, `calv` without text, markers of missing cells, tags before text."""
     header = "talk_name\tar\tcalv\ten\tpt-br"
     write(
         tmp_path,
@@ -61,8 +61,8 @@ def test_ted_59_as_it_is_published(tmp_path: Path) -> None:
     assert table(tmp_path, languages=("en", "ar")).languages == ("en", "ar")
 
 
-def test_opus_100_as_it_is_published(tmp_path: Path) -> None:
-    """Supervised and zero-shot pairs; an-en has no dev and no test."""
+def test_opus_100_is_read_as_published(tmp_path: Path) -> None:
+    """Supervised and zero-shot pairs; an-en has neither dev nor test."""
     files = {
         f"supervised/de-en/opus.de-en-{split}.{code}": f"{code} {split}\n"
         for split in ("train", "dev", "test")
@@ -70,8 +70,8 @@ def test_opus_100_as_it_is_published(tmp_path: Path) -> None:
     }
     files |= {f"supervised/an-en/opus.an-en-train.{code}": f"{code} an\n" for code in ("an", "en")}
     files |= {f"zero-shot/de-fr/opus.de-fr-test.{code}": f"{code} zero\n" for code in ("de", "fr")}
-    files |= {"supervised/de-en/README": "not ours"}
-    corpus = open_corpus(PairsSettings(path=write(tmp_path, files)))
+    files |= {"supervised/de-en/README": "unrelated"}
+    corpus = open_corpus(BilingualSettings(path=write(tmp_path, files)))
     assert corpus.languages == ("an", "de", "en", "fr")
     assert list(corpus.rows(Split.TRAIN)) == [{"an": "an an", "en": "en an"}, {"de": "de train", "en": "en train"}]
     assert list(corpus.rows(Split.TEST)) == [{"de": "de test", "en": "en test"}, {"de": "de zero", "fr": "fr zero"}]
@@ -89,14 +89,14 @@ def test_opus_100_as_it_is_published(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("dev", ["dev", "valid"])
-def test_pairs_are_found_by_the_names_people_give_them(name: str, dev: str, tmp_path: Path) -> None:
+def test_file_pairs_are_found_under_common_naming_schemes(name: str, dev: str, tmp_path: Path) -> None:
     files = {name.format(split=s, code=c): f"{c} {s}\n" for s in ("train", dev, "test") for c in ("de", "en")}
-    corpus = open_corpus(PairsSettings(path=write(tmp_path, files)))
+    corpus = open_corpus(BilingualSettings(path=write(tmp_path, files)))
     assert list(corpus.rows(Split.TRAIN)) == [{"de": "de train", "en": "en train"}]
     assert list(corpus.rows(Split.DEV)) == [{"de": f"de {dev}", "en": f"en {dev}"}]
 
 
-def test_tables_in_three_formats_are_the_same(tmp_path: Path) -> None:
+def test_all_table_formats_are_equivalent(tmp_path: Path) -> None:
     rows: list[dict[str, str | None]] = [
         {"de": "eins", "en": "one"},
         {"de": None, "en": "two"},
@@ -115,7 +115,7 @@ def test_tables_in_three_formats_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_compressed_files_are_read_as_plain_ones(ending: str, tmp_path: Path) -> None:
+def test_compressed_files_are_decompressed(ending: str, tmp_path: Path) -> None:
     for name, text in {"train.de": "eins\nzwei\n", "train.en": "one\n\n"}.items():
         (tmp_path / f"{name}{ending}").write_bytes(COMPRESS[ending](text.encode()))
     corpus = open_corpus(MultiwaySettings(path=tmp_path))
@@ -128,39 +128,39 @@ def test_compressed_files_are_read_as_plain_ones(ending: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train.tsv": "de\ten\neins\tone\nzwei\n"}, "train.tsv, line 3 has 1 cells and the first line 2"),
-        ({"train.tsv": "de\tde\neins\tone\n"}, "a column is named twice"),
+        ({"train.tsv": "de\ten\neins\tone\nzwei\n"}, "train.tsv, line 3 has 1 cells, but the first line has 2"),
+        ({"train.tsv": "de\tde\neins\tone\n"}, "the same column name twice"),
         ({"train.jsonl": '{"de": "a", "en": "b"}\nnonsense\n'}, "train.jsonl, line 2 is not a JSON object"),
         ({"train.parquet": "nonsense"}, "cannot be read as Parquet"),
         ({"train.jsonl": '{"translation": null}\n'}, "train.jsonl, line 1 is not a JSON object"),
         ({"train.jsonl": '{"de": "a", "en": ["b"]}\n', "dev.tsv": "de\n"}, "should be text, got"),
         ({"train.jsonl": '{"de": "a \\ud800 b", "en": "b"}\n'}, "record 1 is not UTF-8"),
-        ({"train-test.tsv": "de\ten\n"}, "names more than one of train, dev and test"),
-        ({"notes.txt": ""}, "holds no training table. Name it train.tsv"),
+        ({"train-test.tsv": "de\ten\n"}, "more than one of train, dev and test"),
+        ({"notes.txt": ""}, "contains no training table. Name it train.tsv"),
     ],
 )
-def test_tables_that_cannot_be_read_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_malformed_tables_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=message):
         list(table(write(tmp_path, files), languages=("de", "en")).rows(Split.TRAIN))
 
 
 @pytest.mark.parametrize("ending", ["", *COMPRESS])
-def test_lines_are_ended_by_newlines(ending: str, tmp_path: Path) -> None:
+def test_only_newlines_end_lines(ending: str, tmp_path: Path) -> None:
     path, compress = tmp_path / f"train.de{ending}", COMPRESS.get(ending, bytes)
     path.write_bytes(compress(b"eins\r\nzwei \r drei\r\n"))
     assert list(read_lines(path)) == ["eins", "zwei \r drei"]
     path.write_bytes(compress(b"eins\rzwei\rdrei\r"))
-    with pytest.raises(ManyglotError, match=r"train\.de.* has carriage returns where its lines should end"):
+    with pytest.raises(ManyglotError, match=r"train\.de.* separates lines with carriage returns"):
         list(read_lines(path))
 
 
-def test_a_language_written_in_two_ways_is_refused(tmp_path: Path) -> None:
+def test_two_spellings_of_a_language_code_are_refused(tmp_path: Path) -> None:
     write(tmp_path, {"train.pt-br": "um\n", "train.pt_BR": "um\n", "train.en": "one\n"})
-    with pytest.raises(ManyglotError, match="pt-br and pt_BR are one language written in two ways"):
+    with pytest.raises(ManyglotError, match="pt-br and pt_BR are two spellings of one language code"):
         open_corpus(MultiwaySettings(path=tmp_path))
 
 
-def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_file_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"train.de": "a\n", "train.en": "b\n"})
     (tmp_path / "train.de.gz").write_bytes(gzip.compress(b"other\n"))
     with pytest.raises(ManyglotError, match=r"both train\.de and train\.de\.gz"):
@@ -171,55 +171,55 @@ def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     ("settings", "expected"),
     [
         ({}, "de>en en>de en>fr fr>en"),
-        ({"pivot": None}, "de>en de>fr en>de en>fr fr>de fr>en"),
-        ({"pivot": None, "exclude": ["de>fr", "fr>de"]}, "de>en en>de en>fr fr>en"),
-        ({"exclude": ["en>de"]}, "de>en en>fr fr>en"),
-        ({"directions": ["fr>de", "de→en", "fr>de"]}, "fr>de de>en"),
+        ({"central_language": None}, "de>en de>fr en>de en>fr fr>de fr>en"),
+        ({"central_language": None, "exclude_directions": ["de>fr", "fr>de"]}, "de>en en>de en>fr fr>en"),
+        ({"exclude_directions": ["en>de"]}, "de>en en>fr fr>en"),
+        ({"train_directions": ["fr>de", "de→en", "fr>de"]}, "fr>de de>en"),
     ],
 )
-def test_the_directions_to_train_on(settings: dict[str, Any], expected: str) -> None:
+def test_settings_select_the_training_directions(settings: dict[str, Any], expected: str) -> None:
     languages = Languages(["de", "en", "fr"])
-    found = trained_directions(languages, MultiwaySettings(path=Path(), **settings))
-    assert found == [Direction(*each.split(">")) for each in expected.split()]
+    directions = resolve_train_directions(languages, MultiwaySettings(path=Path(), **settings))
+    assert directions == [Direction(*text.split(">")) for text in expected.split()]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"directions": ["de-en"]}, "'de-en' is not a direction such as de>en"),
-        ({"exclude": ["de>xx"]}, "Unknown language 'xx'"),
-        ({"directions": ["de>de"]}, "'de>de' is not a direction"),
-        ({"directions": ["de>en"], "exclude": ["de>en"]}, "leaves no direction"),
+        ({"train_directions": ["de-en"]}, "'de-en' is not a direction such as de>en"),
+        ({"exclude_directions": ["de>xx"]}, "Unknown language 'xx'"),
+        ({"train_directions": ["de>de"]}, "'de>de' is not a direction"),
+        ({"train_directions": ["de>en"], "exclude_directions": ["de>en"]}, "leaves no directions to train on"),
     ],
 )
-def test_directions_that_do_not_exist_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_invalid_directions_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ManyglotError, match=message):
-        trained_directions(Languages(["de", "en", "fr"]), MultiwaySettings(path=Path(), **settings))
+        resolve_train_directions(Languages(["de", "en", "fr"]), MultiwaySettings(path=Path(), **settings))
 
 
-def test_a_corpus_that_is_not_there_yet_has_the_languages_that_are_listed(tmp_path: Path) -> None:
+def test_a_corpus_without_text_has_the_listed_languages(tmp_path: Path) -> None:
     settings = TableSettings(path=tmp_path / "later", languages=("de", "en"))
-    assert languages_of(settings).codes == ("de", "en")
+    assert corpus_languages(settings).codes == ("de", "en")
     with pytest.raises(ManyglotError, match="at least two languages"):
-        languages_of(TableSettings(path=tmp_path / "later", languages=("en",)))
+        corpus_languages(TableSettings(path=tmp_path / "later", languages=("en",)))
 
 
-def test_a_language_that_nobody_knows_is_refused_unless_it_is_named(tmp_path: Path) -> None:
+def test_an_unknown_language_is_refused_unless_listed(tmp_path: Path) -> None:
     write(tmp_path, {"train.de": "a\n", "train.en": "b\n", "train.xyz": "web\n"})
-    with pytest.raises(ManyglotError, match=r"text in xyz, which is no language code that we know. List the languages"):
+    with pytest.raises(ManyglotError, match=r"unknown language codes: xyz. List the languages"):
         open_corpus(MultiwaySettings(path=tmp_path))
     assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en"))).languages == ("de", "en")
     assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en", "xyz"))).languages[-1] == "xyz"
 
 
-def test_columns_of_numbers_are_no_languages_and_late_ones_are_found(tmp_path: Path) -> None:
+def test_numeric_columns_are_not_languages_and_later_columns_are_found(tmp_path: Path) -> None:
     lines = ['{"id": "1", "de": "eins", "en": "one"}', '{"id": "2", "de": "zwei", "en": "two", "fr": "deux"}']
     corpus = table(write(tmp_path, {"train.jsonl": "\n".join(lines) + "\n", "validation.jsonl": lines[1] + "\n"}))
     assert corpus.languages == ("de", "en", "fr")
     assert list(corpus.rows(Split.DEV)) == [{"de": "zwei", "en": "two", "fr": "deux"}]
 
 
-def test_marks_and_tags_are_no_text(tmp_path: Path) -> None:
+def test_markers_and_tags_are_removed(tmp_path: Path) -> None:
     cells = "de\ten \n__de__\t__en__ __NULL__\n__de__ eins\t__init__ one\n"
     corpus = table(write(tmp_path, {"train.tsv": cells}), languages=("de", "en"))
     assert list(corpus.rows(Split.TRAIN)) == [{}, {"de": "eins", "en": "__init__ one"}]

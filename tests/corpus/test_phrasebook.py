@@ -5,51 +5,51 @@ import re
 
 import pytest
 
-from manyglot.corpus.cldr import CldrLanguage, Lacking, cldr_codes
-from manyglot.corpus.phrasebook import Phrasebook, PhrasebookSettings
-from manyglot.corpus.rows import Split
+from manyglot.corpus.base import Split
+from manyglot.corpus.cldr import CldrFormatter, MissingPattern, cldr_language_codes
+from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.errors import LanguageError
 
-MANY = ("ar", "de", "en", "fi", "hi", "ja", "ka", "ko", "pl", "ru", "sw", "th", "tr", "vi", "zh")
+WELL_COVERED = ("ar", "de", "en", "fi", "hi", "ja", "ka", "ko", "pl", "ru", "sw", "th", "tr", "vi", "zh")
 
 
-def book(**changes: object) -> Phrasebook:
-    return Phrasebook(PhrasebookSettings(**({"languages": MANY, "train_rows": 200} | changes)))  # type: ignore[arg-type]
+def book(**changes: object) -> PhrasebookCorpus:
+    return PhrasebookCorpus(PhrasebookSettings(**({"languages": WELL_COVERED, "train_rows": 200} | changes)))  # type: ignore[arg-type]
 
 
-def test_it_is_deterministic_and_of_the_size_asked_for() -> None:
+def test_rows_are_deterministic_and_as_many_as_requested() -> None:
     rows = list(book().rows(Split.TRAIN))
     assert len(rows) == 200
     assert rows == list(book().rows(Split.TRAIN))
 
 
-def test_no_phrase_is_in_two_splits_and_none_twice() -> None:
+def test_no_phrase_occurs_twice_or_in_two_splits() -> None:
     english = [row["en"] for split in Split for row in book().rows(split)]
     assert len(english) == len(set(english)) == 600
 
 
-def test_dev_and_test_do_not_depend_on_the_training_size_nor_on_the_languages() -> None:
+def test_dev_and_test_do_not_depend_on_training_size_or_languages() -> None:
     small, large = book(train_rows=10, languages=("en", "de")), book(train_rows=500)
     for split in (Split.DEV, Split.TEST):
         assert [r["en"] for r in small.rows(split)] == [r["en"] for r in large.rows(split)]
 
 
-def test_there_are_no_untranslated_keys_in_any_language() -> None:
+def test_no_language_has_untranslated_keys() -> None:
     keys = re.compile(r"(duration|length|mass|volume|area|digital|speed)-|\{\d\}|\bM\d\d\b")
-    for row in book(languages=cldr_codes(), train_rows=120, dev_rows=0, test_rows=0).rows(Split.TRAIN):
+    for row in book(languages=cldr_language_codes(), train_rows=120, dev_rows=0, test_rows=0).rows(Split.TRAIN):
         for code, text in row.items():
             assert not keys.search(text), (code, text)
 
 
-def test_a_language_does_not_depend_on_those_read_before_it() -> None:
+def test_a_formatter_does_not_depend_on_formatters_created_before() -> None:
     day = datetime.date(2024, 7, 5)
     for code in ("en", "de", "yo"):
-        language = CldrLanguage(code)
-        assert language.date(day, "long")
-    assert language.date(day, "long") == "5 Oṣù Agẹmọ 2024"
+        formatter = CldrFormatter(code)
+        assert formatter.format_date(day, "long")
+    assert formatter.format_date(day, "long") == "5 Oṣù Agẹmọ 2024"
 
 
-def test_lists_say_and_as_well_as_or() -> None:
+def test_lists_use_and_as_well_as_or() -> None:
     english = " ".join(row["en"] for row in book().rows(Split.TRAIN)).split()
     assert english.count("and") > 10
     assert english.count("or") > 10
@@ -57,31 +57,31 @@ def test_lists_say_and_as_well_as_or() -> None:
 
 def test_most_phrases_exist_in_well_covered_languages() -> None:
     rows = list(book().rows(Split.TRAIN))
-    for code in MANY:
+    for code in WELL_COVERED:
         assert sum(code in row for row in rows) > 0.9 * len(rows), code
 
 
-def test_a_language_writes_its_own_way() -> None:
-    german, swahili, chinese = CldrLanguage("de"), CldrLanguage("sw"), CldrLanguage("zh")
-    assert german.relative(3, "day", past=True) == "vor 3 Tagen"
-    assert swahili.measure(3, "length-kilometer") == "kilomita 3"
-    assert chinese.measure(3, "length-kilometer") == "3公里"
-    assert german.listing(["a", "b", "c", "d"], "or") == "a, b, c oder d"
-    assert german.listing(["a", "b"], "standard") == "a und b"
-    assert german.money(1, "EUR") == "1 Euro"
-    assert [CldrLanguage("ro").money(n, "EUR") for n in (1, 25)] == ["1 euro", "25 de euro"]
-    assert CldrLanguage("en").listing(["a", "b"], "or") == "a or b"
-    assert CldrLanguage("en").money(2.5, "EUR") == "2.5 euros"
+def test_formats_follow_the_language() -> None:
+    german, swahili, chinese = CldrFormatter("de"), CldrFormatter("sw"), CldrFormatter("zh")
+    assert german.format_relative_time(3, "day", past=True) == "vor 3 Tagen"
+    assert swahili.format_unit(3, "length-kilometer") == "kilomita 3"
+    assert chinese.format_unit(3, "length-kilometer") == "3公里"
+    assert german.format_list(["a", "b", "c", "d"], "or") == "a, b, c oder d"
+    assert german.format_list(["a", "b"], "standard") == "a und b"
+    assert german.format_currency(1, "EUR") == "1 Euro"
+    assert [CldrFormatter("ro").format_currency(n, "EUR") for n in (1, 25)] == ["1 euro", "25 de euro"]
+    assert CldrFormatter("en").format_list(["a", "b"], "or") == "a or b"
+    assert CldrFormatter("en").format_currency(2.5, "EUR") == "2.5 euros"
 
 
-def test_what_cldr_lacks_is_said_and_not_made_up() -> None:
-    bare = CldrLanguage("agq")  # Aghem: months, days and names of countries, but no units
-    with pytest.raises(Lacking):
-        bare.measure(3, "length-kilometer")
-    with pytest.raises(Lacking):
-        CldrLanguage("jbo").date(datetime.date(2024, 3, 5), "full")
-    with pytest.raises(Lacking):
-        CldrLanguage("en").country("QQ")
+def test_missing_patterns_raise() -> None:
+    aghem = CldrFormatter("agq")  # has months, days and country names, but no units
+    with pytest.raises(MissingPattern):
+        aghem.format_unit(3, "length-kilometer")
+    with pytest.raises(MissingPattern):
+        CldrFormatter("jbo").format_date(datetime.date(2024, 3, 5), "full")
+    with pytest.raises(MissingPattern):
+        CldrFormatter("en").country_name("QQ")
 
 
 def test_an_unknown_language_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The readers of people's own text: line-aligned folders and Moses pairs."""
+"""Readers of line-aligned folders and of bilingual file pairs, and reading of external test text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from manyglot.corpus.base import Corpus, Split
+from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.multiway import MultiwaySettings
-from manyglot.corpus.pairs import PairsSettings
-from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import open_corpus, read_test
-from manyglot.corpus.textfiles import read_lines, write_aligned
+from manyglot.corpus.readers import open_corpus, read_test_rows
+from manyglot.corpus.textfiles import read_lines, write_aligned_rows
 from manyglot.errors import ManyglotError
 
 
@@ -24,11 +24,11 @@ def multiway(folder: Path, **settings: object) -> Corpus:
     return open_corpus(MultiwaySettings(path=folder, **settings))  # type: ignore[arg-type]
 
 
-def pairs(folder: Path, **settings: object) -> Corpus:
-    return open_corpus(PairsSettings(path=folder, **settings))  # type: ignore[arg-type]
+def bilingual(folder: Path, **settings: object) -> Corpus:
+    return open_corpus(BilingualSettings(path=folder, **settings))  # type: ignore[arg-type]
 
 
-def test_a_multiway_folder_is_read_row_by_row(tmp_path: Path) -> None:
+def test_line_aligned_files_are_read_as_rows(tmp_path: Path) -> None:
     corpus = multiway(write(tmp_path, train_en="a\nb\n", train_de="x\n\n", train_fr="\nz", dev_en="c\n"))
     assert corpus.languages == ("de", "en", "fr")
     assert list(corpus.rows(Split.TRAIN)) == [{"de": "x", "en": "a"}, {"en": "b", "fr": "z"}]
@@ -36,22 +36,22 @@ def test_a_multiway_folder_is_read_row_by_row(tmp_path: Path) -> None:
     assert list(corpus.rows(Split.TEST)) == []
 
 
-def test_languages_can_be_chosen(tmp_path: Path) -> None:
+def test_languages_can_be_selected(tmp_path: Path) -> None:
     write(tmp_path, train_en="a\n", train_de="x\n", train_fr="z\n")
     assert multiway(tmp_path, languages=("fr", "en")).languages == ("fr", "en")
 
 
-def test_pairs_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_file_pairs_are_read_one_after_the_other(tmp_path: Path) -> None:
     for name, text in {
         "train.de-en.de": "x\n", "train.de-en.en": "a\n", "train.en-fr.en": "b\n", "train.en-fr.fr": "z\n",
-        "dev.de-en.de": "y\n", "dev.de-en.en": "c\n", "notes.txt": "not ours",
+        "dev.de-en.de": "y\n", "dev.de-en.en": "c\n", "notes.txt": "unrelated",
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
-    corpus = pairs(tmp_path)
+    corpus = bilingual(tmp_path)
     assert corpus.languages == ("de", "en", "fr")
     assert list(corpus.rows(Split.TRAIN)) == [{"de": "x", "en": "a"}, {"en": "b", "fr": "z"}]
     assert list(corpus.rows(Split.DEV)) == [{"de": "y", "en": "c"}]
-    assert pairs(tmp_path, languages=("de", "en")).languages == ("de", "en")
+    assert bilingual(tmp_path, languages=("de", "en")).languages == ("de", "en")
 
 
 def test_the_fingerprint_changes_with_the_text(tmp_path: Path) -> None:
@@ -62,21 +62,21 @@ def test_the_fingerprint_changes_with_the_text(tmp_path: Path) -> None:
     assert corpus.fingerprint() != before
 
 
-def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+def test_other_unicode_separators_do_not_end_a_line(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("one\u2028line\x0bstill\r\ntwo".encode())
     assert list(read_lines(path)) == ["one\u2028line\x0bstill", "two"]
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_endings_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     assert list(read_lines(path)) == ["one", "two"]
 
 
-def test_what_is_written_is_read_back_line_for_line(tmp_path: Path) -> None:
+def test_written_rows_are_read_back_unchanged(tmp_path: Path) -> None:
     rows = [{"en": "a\u2028b", "de": "x\ny"}, {"de": "z"}]
-    assert write_aligned(tmp_path, "train", ["de", "en"], rows) == 2
+    assert write_aligned_rows(tmp_path, "train", ["de", "en"], rows) == 2
     assert list(read_lines(tmp_path / "train.en")) == ["a\u2028b", ""]
     assert list(multiway(tmp_path).rows(Split.TRAIN)) == [{"de": "x y", "en": "a\u2028b"}, {"de": "z"}]
 
@@ -84,21 +84,21 @@ def test_what_is_written_is_read_back_line_for_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "settings", "message"),
     [
-        ({}, {}, "holds no training text"),
+        ({}, {}, "contains no training text"),
         ({"train_en": "a\n"}, {}, "at least two languages; this one has en"),
         ({"train_en": "a\n", "train_de": "x\n"}, {"languages": ("en", "dee")}, "has no train.dee. Did you mean 'de'"),
-        ({"train_fr": "a\n", "train_de": "x\n"}, {}, "corpus.pivot: 'en' is not a language of the corpus"),
+        ({"train_fr": "a\n", "train_de": "x\n"}, {}, "corpus.central_language: 'en' is not a language of the corpus"),
         ({"train_en": "a\n", "train_de": "x\n", "train_Backup": ""}, {}, "'Backup' is not a language code"),
     ],
 )
-def test_a_folder_that_makes_no_corpus_is_refused(
+def test_an_unusable_folder_is_refused(
     tmp_path: Path, files: dict[str, str], settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ManyglotError, match=message):
         multiway(write(tmp_path, **files), **settings)
 
 
-def test_bad_files_are_named_with_the_line(tmp_path: Path) -> None:
+def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     corpus = multiway(write(tmp_path, train_en="a\nb\n", train_de="x\n"))
     with pytest.raises(ManyglotError, match=r"train\.de ends before line 2"):
         list(corpus.rows(Split.TRAIN))
@@ -107,36 +107,36 @@ def test_bad_files_are_named_with_the_line(tmp_path: Path) -> None:
         list(corpus.rows(Split.TRAIN))
 
 
-def test_a_missing_folder_and_an_odd_pair(tmp_path: Path) -> None:
-    for kind in (multiway, pairs):
+def test_a_missing_folder_and_an_incomplete_pair_are_refused(tmp_path: Path) -> None:
+    for kind in (multiway, bilingual):
         with pytest.raises(ManyglotError, match="is not a folder"):
             kind(tmp_path / "nowhere")
     with pytest.raises(ManyglotError, match="no training pairs"):
-        pairs(tmp_path)
+        bilingual(tmp_path)
     (tmp_path / "train.de-en.de").write_text("x\n")
-    with pytest.raises(ManyglotError, match=r"train\.de-en needs two files and has 1"):
-        pairs(tmp_path)
+    with pytest.raises(ManyglotError, match=r"train\.de-en needs files in two languages but has 1"):
+        bilingual(tmp_path)
 
 
-def test_pairs_must_be_what_their_names_say(tmp_path: Path) -> None:
+def test_file_pairs_must_match_their_names(tmp_path: Path) -> None:
     for code in ("de", "ru"):
         (tmp_path / f"train.de-en.{code}").write_text("x\n")
     with pytest.raises(ManyglotError, match=r"train\.de-en has files in de and ru"):
-        pairs(tmp_path)
+        bilingual(tmp_path)
     (tmp_path / "train.de-en.ru").rename(tmp_path / "train.de-en.en")
     with pytest.raises(ManyglotError, match="has no text in 'fra'"):
-        pairs(tmp_path, languages=("de", "en", "fra"))
+        bilingual(tmp_path, languages=("de", "en", "fra"))
 
 
-def test_other_test_text_is_read_in_the_languages_of_the_data(
+def test_external_test_text_is_read_in_the_languages_of_the_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for code in ("de", "en", "sw"):
         (tmp_path / f"test.{code}").write_text(f"one in {code}\ntwo in {code}\n")
     (tmp_path / "train.fr").write_text("no test\n")
-    assert read_test(tmp_path, ["de", "en", "fr"])[1] == {"de": "two in de", "en": "two in en"}
-    assert capsys.readouterr().err == "Not read, because they are not languages of the data: sw.\n"
-    with pytest.raises(ManyglotError, match="two languages of the data or more"):
-        read_test(tmp_path, ["de", "fr"])
+    assert read_test_rows(tmp_path, ["de", "en", "fr"])[1] == {"de": "two in de", "en": "two in en"}
+    assert capsys.readouterr().err == "Skipping test text in languages that the data lacks: sw.\n"
+    with pytest.raises(ManyglotError, match="at least two languages of the data"):
+        read_test_rows(tmp_path, ["de", "fr"])
     with pytest.raises(ManyglotError, match="is not a folder"):
-        read_test(tmp_path / "none", ["de"])
+        read_test_rows(tmp_path / "none", ["de"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD, UNK
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
 
 @torch.inference_mode()
@@ -15,44 +15,44 @@ def plain_beam(
     source_S: torch.Tensor,
     language: int,
     settings: DecodingSettings,
-    drawn: int = 0,
+    random_language: int = 0,
     prefix: tuple[int, ...] = (),
 ) -> list[Hypothesis]:
     """The finished hypotheses, best first."""
-    tag, limit = model.tags()[language], settings.limit(len(source_S))
-    lang_B, drawn_B = torch.tensor([language]), torch.tensor([drawn])
-    scored_tags = len(tag.target) if tag.predicted else 0
-    forbidden = {PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))}
+    tag, max_length = model.tags_by_language()[language], settings.max_output_length(len(source_S))
+    lang_B, random_lang_B = torch.tensor([language]), torch.tensor([random_language])
+    scored_tags = len(tag.target) if tag.target_predicted else 0
+    forbidden = {PAD, UNK, *range(model.dimensions.first_tag_id, len(model.embedding.weight))}
 
-    def next_words(ids: tuple[int, ...]) -> list[float]:
+    def next_token_log_probs(ids: tuple[int, ...]) -> list[float]:
         input_BT = torch.tensor([[EOS, *tag.target, *ids]])
-        hidden = model(source_S[None], input_BT, lang_B, random_lang_B=drawn_B)
+        hidden = model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B)
         return model.log_probabilities(hidden.decoder)[0, -1].tolist()
 
     start = 0.0
     if scored_tags:
         logprob_TV = model.log_probabilities(
-            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=drawn_B).decoder
+            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=random_lang_B).decoder
         )[0]
-        start = sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
+        start = sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))
     live, finished = [((), start)], []
-    for length in range(limit + 1):
+    for length in range(max_length + 1):
         candidates = []
         for ids, score in live:
-            for word, logprob in enumerate(next_words(ids)):
-                if length < min(len(prefix), limit):
-                    allowed = word == prefix[length]
+            for token, logprob in enumerate(next_token_log_probs(ids)):
+                if length < min(len(prefix), max_length):
+                    allowed = token == prefix[length]
                 else:
-                    allowed = word == EOS if length == limit else word not in forbidden
+                    allowed = token == EOS if length == max_length else token not in forbidden
                 if allowed:
-                    candidates.append((score + logprob, ids, word))
+                    candidates.append((score + logprob, ids, token))
         candidates.sort(key=lambda candidate: -candidate[0])
-        candidates = candidates[: 2 * settings.beam]
-        for score, ids, word in candidates[: settings.beam]:
-            if word == EOS:
+        candidates = candidates[: 2 * settings.beam_size]
+        for score, ids, token in candidates[: settings.beam_size]:
+            if token == EOS:
                 total = len(ids) + 1 + scored_tags
                 finished.append(Hypothesis(ids, score / total**settings.length_penalty))
-        if len(finished) >= settings.beam:
+        if len(finished) >= settings.beam_size:
             break
-        live = [((*ids, word), score) for score, ids, word in candidates if word != EOS][: settings.beam]
-    return sorted(finished, key=lambda hypothesis: -hypothesis.score)[: settings.beam]
+        live = [((*ids, token), score) for score, ids, token in candidates if token != EOS][: settings.beam_size]
+    return sorted(finished, key=lambda hypothesis: -hypothesis.score)[: settings.beam_size]

@@ -5,33 +5,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD, UNK
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
 
 @torch.inference_mode()
 def plain_greedy(
-    model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings, drawn: int = 0
+    model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings, random_language: int = 0
 ) -> Hypothesis:
     """Take the most probable word at each step until the end of the sentence."""
-    tag = model.tags()[language]
-    lang_B, drawn_B = (torch.tensor([each], device=source_S.device) for each in (language, drawn))
-    forbidden = [PAD, UNK, *range(model.dimensions.first_tag, len(model.embedding.weight))]
+    tag = model.tags_by_language()[language]
+    lang_B, random_lang_B = (torch.tensor([each], device=source_S.device) for each in (language, random_language))
+    forbidden = [PAD, UNK, *range(model.dimensions.first_tag_id, len(model.embedding.weight))]
     prefix = [EOS, *tag.target]
     ids, score = list(prefix), 0.0
-    limit = len(prefix) + settings.limit(len(source_S))
+    max_length = len(prefix) + settings.max_output_length(len(source_S))
     while True:
         input_BT = torch.tensor([ids], device=source_S.device)
-        logprob_TV = model.log_probabilities(model(source_S[None], input_BT, lang_B, random_lang_B=drawn_B).decoder)[0]
-        if ids == prefix and tag.predicted:
-            score += sum(float(logprob_TV[i, word]) for i, word in enumerate(tag.target))
+        logprob_TV = model.log_probabilities(
+            model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B).decoder
+        )[0]
+        if ids == prefix and tag.target_predicted:
+            score += sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))
         logprob_V = logprob_TV[-1]
         logprob_V[forbidden] = -torch.inf
-        word = EOS if len(ids) == limit else int(logprob_V.argmax())
-        score += float(logprob_V[word])
-        if word == EOS:
+        token = EOS if len(ids) == max_length else int(logprob_V.argmax())
+        score += float(logprob_V[token])
+        if token == EOS:
             words = tuple(ids[len(prefix) :])
-            length = len(words) + 1 + (len(tag.target) if tag.predicted else 0)
+            length = len(words) + 1 + (len(tag.target) if tag.target_predicted else 0)
             return Hypothesis(words, score / length**settings.length_penalty)
-        ids.append(word)
+        ids.append(token)

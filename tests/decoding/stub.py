@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
-from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
+from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
 from manyglot.decoding.translator import Translator
-from manyglot.progress import Bar
-from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
+from manyglot.progress import ProgressReporter
+from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 CODES = ("de", "en", "fr")
@@ -19,31 +19,33 @@ Rule = Callable[[str, str], list[str]]
 
 
 @cache
-def subwords() -> Subwords:
+def subword_model() -> SubwordModel:
     letters = [f"{letter} {letter.upper()} {letter}." for letter in "abcdefghijklmnopqrstuvwxyz0123456789:"]
-    return train_subwords(letters * 2, VocabularySettings(size=90))
+    return train_subword_model(letters * 2, VocabularySettings(size=90))
 
 
 class StubEngine:
-    at_once = LINES_AT_ONCE
+    preferred_block_size = DEFAULT_BLOCK_SIZE
 
     def __init__(self, rule: Rule) -> None:
-        self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam=2)
-        self.vocabulary = Vocabulary(subwords(), self.languages)
+        self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam_size=2)
+        self.vocabulary = Vocabulary(subword_model(), self.languages)
         self.calls: list[tuple[int, int, int]] = []
         """Of each call: sentences that are not empty, the beam, and the offset."""
 
-    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
-        sources, beam = request.sources, request.settings.beam
-        self.calls.append((sum(map(bool, sources)), beam, request.offset))
-        found = []
-        for text, source, language in zip(self.vocabulary.decode(sources), sources, request.languages, strict=True):
-            outputs = self.rule(text, self.languages.codes[language])[:beam] if source else [""]
+    def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
+        sources, beam_size = request.sources, request.settings.beam_size
+        self.calls.append((sum(map(bool, sources)), beam_size, request.sentence_offset))
+        results = []
+        for text, source, language in zip(
+            self.vocabulary.decode(sources), sources, request.target_language_ids, strict=True
+        ):
+            outputs = self.rule(text, self.languages.codes[language])[:beam_size] if source else [""]
             ids = self.vocabulary.encode(outputs)
-            found.append([Hypothesis(tuple(each), -float(i)) for i, each in enumerate(ids)])
+            results.append([Hypothesis(tuple(each), -float(i)) for i, each in enumerate(ids)])
         if progress is not None:
             progress.advance(self.calls[-1][0])
-        return found
+        return results
 
 
 def stub(rule: Rule | None = None) -> Translator:

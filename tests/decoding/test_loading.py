@@ -11,10 +11,10 @@ import pytest
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
-from manyglot.decoding.native import NativeEngine
+from manyglot.decoding.native_engine import NativeEngine
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.exporters.ctranslate2 import export
-from manyglot.model.folder import load_model
+from manyglot.model.model_folder import load_model
 
 TEXTS = ["kihumi faku zezu", "", "duka"]
 
@@ -34,7 +34,7 @@ def test_the_manifest_tells_the_engine(trained: Experiment, exported: Path) -> N
     assert (list(native.languages), list(other.languages)) == (["qaa", "qab", "qac"], ["qab", "qac"])
     assert native.translate(TEXTS, to="qac") == other.translate(TEXTS, to="qac")
     assert native.translate_to_all(TEXTS, ["qab", "qac"]) == other.translate_to_all(TEXTS)
-    ours, theirs = (model.hypotheses(TEXTS, "qab", n=3)[0] for model in (native, other))
+    ours, theirs = (model.translate_n_best(TEXTS, "qab", n=3)[0] for model in (native, other))
     assert [each.text for each in ours] == [each.text for each in theirs]
     assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
     with pytest.raises(LanguageError):
@@ -63,19 +63,19 @@ def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experim
             {"temperature": 1.0},
             r"decoding\.temperature: an export does not draw words at random\. Use the model folder",
         ),
-        ({"beam": 2, "top_k": 3}, r"decoding\.top_k"),
+        ({"beam_size": 2, "top_k": 3}, r"decoding\.top_k"),
     ],
 )
 def test_settings_without_effect_on_an_export_are_refused(exported: Path, change: dict[str, Any], reason: str) -> None:
     model = manyglot.load(exported)
     with pytest.raises(SettingsError, match=reason):
         model.with_settings(**change)
-    assert model.with_settings(beam=1, precision="auto", temperature=None).settings.beam == 1
+    assert model.with_settings(beam_size=1, precision="auto", temperature=None).settings.beam_size == 1
 
 
 def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:
     with pytest.raises(ManyglotError, match="py3langid knows none"):
-        manyglot.load(trained.run / "model", check_language=True)
+        manyglot.load(trained.run / "model", correct_off_target=True)
 
 
 def test_a_folder_of_several_exports_is_not_one(exported: Path, tmp_path: Path) -> None:

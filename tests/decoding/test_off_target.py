@@ -13,9 +13,10 @@ GERMAN = "guten tag welt"
 def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
     """Knows French and German by their first letters, no English, and no language of a short text."""
     known = {"b": "fr", "g": "de"}
-    short_or_unknown = [len(text) < 8 or target == "en" for text, target in zip(texts, targets, strict=True)]
+    unidentifiable = [len(text) < 8 or target == "en" for text, target in zip(texts, targets, strict=True)]
     return [
-        "" if not_told else known.get(text[:1], "xx") for text, not_told in zip(texts, short_or_unknown, strict=True)
+        "" if is_unidentifiable else known.get(text[:1], "xx")
+        for text, is_unidentifiable in zip(texts, unidentifiable, strict=True)
     ]
 
 
@@ -24,31 +25,31 @@ def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_
     translator = plain.with_off_target_filter(identify)
     assert plain.translate(["hello"], "de") == [FRENCH]
     assert translator.translate(["hello"], "de") == [GERMAN]
-    assert translator.hypotheses(["hello"], "de", n=2) == [
+    assert translator.translate_n_best(["hello"], "de", n=2) == [
         [Translation(GERMAN, -3.0, on_target=True), Translation(FRENCH, 0.0)]
     ]
-    assert translator.hypotheses(["hello"], "fr", n=1) == [[Translation(FRENCH, 0.0, on_target=True)]]
+    assert translator.translate_n_best(["hello"], "fr", n=1) == [[Translation(FRENCH, 0.0, on_target=True)]]
 
 
 def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
     translator = stub(lambda text, code: [GERMAN] if text == "good" else [FRENCH, GERMAN]).with_off_target_filter(
         identify
     )
-    assert translator.translate(["good", "bad", "", "good"], "de", offset=7) == [GERMAN, GERMAN, "", GERMAN]
+    assert translator.translate(["good", "bad", "", "good"], "de", sentence_offset=7) == [GERMAN, GERMAN, "", GERMAN]
     assert isinstance(translator.engine, StubEngine)
     assert translator.engine.calls == [(3, 2, 7), (1, 10, 7)]
-    translator.with_settings(beam=8).translate(["bad"], "de")
+    translator.with_settings(beam_size=8).translate(["bad"], "de")
     assert translator.engine.calls[-1] == (1, 16, 0)
 
 
 def test_what_has_no_better_alternative_is_kept_and_marked() -> None:
     translator = stub(lambda text, code: [FRENCH, "bonjour encore"]).with_off_target_filter(identify)
-    assert translator.hypotheses(["hello"], "de", n=1) == [[Translation(FRENCH, 0.0, on_target=False)]]
+    assert translator.translate_n_best(["hello"], "de", n=1) == [[Translation(FRENCH, 0.0, on_target=False)]]
 
 
 def test_short_text_and_unknown_languages_are_not_judged() -> None:
     translator = stub(lambda text, code: ["b 12" if text == "short" else FRENCH]).with_off_target_filter(identify)
-    (short,), (unknown,) = translator.hypotheses(["short", "long"], ["de", "en"], n=1)
+    (short,), (unknown,) = translator.translate_n_best(["short", "long"], ["de", "en"], n=1)
     assert (short.on_target, unknown.on_target) == (None, None)
     assert isinstance(translator.engine, StubEngine)
     assert len(translator.engine.calls) == 1
@@ -61,8 +62,11 @@ def test_what_was_found_is_summed_up_by_language() -> None:
     translator.translate(["bad", "worse", "worse"], "de")
     translator.translate(["fine"], "fr")
     assert translator.off_target_filter is not None
-    assert translator.off_target_filter.counts == {"de": OffTargetCounts(3, 3, 1), "fr": OffTargetCounts(1, 0, 0)}
-    assert list(translator.off_target_filter.summary()) == [
+    assert translator.off_target_filter.counts_by_language == {
+        "de": OffTargetCounts(3, 3, 1),
+        "fr": OffTargetCounts(1, 0, 0),
+    }
+    assert list(translator.off_target_filter.summary_lines()) == [
         "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target, in tsv and jsonl)."
     ]
-    assert list(OffTargetFilter(identify).summary()) == []
+    assert list(OffTargetFilter(identify).summary_lines()) == []

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from manyglot.decoding.interrupts import uninterrupted
-from manyglot.decoding.requests import read_columns
-from manyglot.decoding.translation_job import Outcome, TranslationJob
+from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
+from manyglot.decoding.translation_job import JobOutcome, TranslationJob
+from manyglot.decoding.translation_requests import parse_tsv_columns
 from manyglot.errors import CorpusError, ManyglotError
 from tests.decoding.stub import stub
 
 
-def run(data: bytes = b"", **options: Any) -> tuple[list[str], Outcome]:
+def run(data: bytes = b"", **options: Any) -> tuple[list[str], JobOutcome]:
     """The lines that a job writes to standard output, and its outcome."""
     stdout = io.BytesIO()
     outcome = TranslationJob(**options).run(stub(), io.BytesIO(data), stdout)
@@ -27,17 +27,17 @@ def run(data: bytes = b"", **options: Any) -> tuple[list[str], Outcome]:
 
 
 def test_text_from_stdin_to_stdout() -> None:
-    assert run(b"one\n\ntwo\n", to=["German"]) == (["de:one", "", "de:two"], Outcome(3, 0))
+    assert run(b"one\n\ntwo\n", targets=["German"]) == (["de:one", "", "de:two"], JobOutcome(3, 0))
 
 
 def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
     files = [tmp_path / "a.txt", tmp_path / "b.txt.gz"]
-    lines, outcome = run(files=files, to=["de"], output=tmp_path / "out.txt")
-    assert (lines, outcome) == ([], Outcome(3, 0))
+    lines, outcome = run(files=files, targets=["de"], output=tmp_path / "out.txt")
+    assert (lines, outcome) == ([], JobOutcome(3, 0))
     assert (tmp_path / "out.txt").read_text() == "de:one\nde:two\nde:three\n"
-    run(files=files, to=["de"], output=tmp_path / "out.gz")
+    run(files=files, targets=["de"], output=tmp_path / "out.gz")
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"de:one\nde:two\nde:three\n"
 
 
@@ -45,65 +45,70 @@ def test_a_dash_is_standard_input_and_output(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     dash, file = Path("-"), tmp_path / "a.txt"
     file.write_text("file\n")
-    assert run(b"one\n", files=[dash], to=["de"], output=dash) == (["de:one"], Outcome(1, 0))
-    assert run(b"one\n", files=[file, dash, file], to=["de"])[0] == ["de:file", "de:one", "de:file"]
-    assert len(run(b"one\n", files=[dash], to=["de", "fr"], output=dash)[0]) == 3  # a table
+    assert run(b"one\n", files=[dash], targets=["de"], output=dash) == (["de:one"], JobOutcome(1, 0))
+    assert run(b"one\n", files=[file, dash, file], targets=["de"])[0] == ["de:file", "de:one", "de:file"]
+    assert len(run(b"one\n", files=[dash], targets=["de", "fr"], output=dash)[0]) == 3  # a table
     assert list(tmp_path.iterdir()) == [file]
     with pytest.raises(ManyglotError, match="- is given twice, and standard input can be read once"):
-        run(b"one\n", files=[dash, dash], to=["de"])
+        run(b"one\n", files=[dash, dash], targets=["de"])
 
 
 def test_text_in_several_languages_is_a_table_or_a_file_each(tmp_path: Path) -> None:
-    lines, _ = run(b"one\n", to=["de", "fr"])
+    lines, _ = run(b"one\n", targets=["de", "fr"])
     assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]
-    run(b"one\ntwo\n", to=["de", "fr"], output=tmp_path / "out.txt")
+    run(b"one\ntwo\n", targets=["de", "fr"], output=tmp_path / "out.txt")
     assert (tmp_path / "out.fr.txt").read_text() == "fr:one\nfr:two\n"
 
 
 def test_lines_may_name_their_own_targets() -> None:
-    lines, outcome = run(b"one\tfr\ntwo\t\n\nthree\tfr,de\n", to=["de"], form="tsv")
+    lines, outcome = run(b"one\tfr\ntwo\t\n\nthree\tfr,de\n", targets=["de"], input_format="tsv")
     assert [line.split("\t")[2] for line in lines[1:]] == ["fr:one", "de:two", "", "fr:three", "de:three"]
-    assert outcome == Outcome(4, 0)
-    lines, outcome = run(b'{"text": "one", "to": "fr", "id": 7}\n{"text": "two"}\n', form="jsonl")
+    assert outcome == JobOutcome(4, 0)
+    lines, outcome = run(b'{"text": "one", "to": "fr", "id": 7}\n{"text": "two"}\n', input_format="jsonl")
     assert json.loads(lines[0]) == {"id": 7, "number": 1, "text": "one", "to": "fr", "output": "fr:one"}
     assert "names no target language" in json.loads(lines[1])["problem"]
-    assert outcome == Outcome(2, 1)
-    lines, _ = run(b"id\tlang\tbody\n7\tfr\tone\n", form="tsv", columns=read_columns("body, lang"))
+    assert outcome == JobOutcome(2, 1)
+    lines, _ = run(b"id\tlang\tbody\n7\tfr\tone\n", input_format="tsv", columns=parse_tsv_columns("body, lang"))
     assert lines[1].startswith("one\tfr\tfr:one")
 
 
 def test_an_unknown_target_does_not_stop_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     request = {"text": "one", "to": ["German", "tlh", "fr", "xx"], "id": 7}
-    lines, outcome = run(json.dumps(request).encode(), form="jsonl")
-    found = [json.loads(line) for line in lines]
-    assert [(each["to"], each["output"]) for each in found] == [
+    lines, outcome = run(json.dumps(request).encode(), input_format="jsonl")
+    outputs = [json.loads(line) for line in lines]
+    assert [(each["to"], each["output"]) for each in outputs] == [
         ("de", "de:one"),
         ("tlh", ""),
         ("fr", "fr:one"),
         ("xx", ""),
     ]
     problem = "line 1 of stdin: Klingon (tlh) is not among the model's languages: de, en, fr."
-    assert [each.get("problem", "")[:30] for each in found] == ["", problem[:30], "", "line 1 of stdin: Unknown langu"]
-    assert found[1]["problem"] == problem
-    assert all(each["id"] == 7 for each in found)
-    assert outcome == Outcome(1, 1)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"manyglot: {problem}"
-    assert len(told) == 2
-    lines, outcome = run(b"one\ttlh,de\n", form="tsv")
+    assert [each.get("problem", "")[:30] for each in outputs] == [
+        "",
+        problem[:30],
+        "",
+        "line 1 of stdin: Unknown langu",
+    ]
+    assert outputs[1]["problem"] == problem
+    assert all(each["id"] == 7 for each in outputs)
+    assert outcome == JobOutcome(1, 1)
+    messages = capsys.readouterr().err.splitlines()
+    assert messages[0] == f"manyglot: {problem}"
+    assert len(messages) == 2
+    lines, outcome = run(b"one\ttlh,de\n", input_format="tsv")
     assert [line.split("\t")[1:3] for line in lines[1:]] == [["tlh", ""], ["de", "de:one"]]
 
 
 def test_a_text_that_is_none_comes_back_with_its_keys() -> None:
-    lines, outcome = run(b'{"id": 7, "text": 1.5, "to": "de"}\n', form="jsonl")
-    found = json.loads(lines[0])
-    assert (found["id"], found["to"], found["output"], outcome) == (7, "de", "", Outcome(1, 1))
-    assert found["problem"].startswith('line 1 of stdin should be an object with a "text"')
+    lines, outcome = run(b'{"id": 7, "text": 1.5, "to": "de"}\n', input_format="jsonl")
+    outputs = json.loads(lines[0])
+    assert (outputs["id"], outputs["to"], outputs["output"], outcome) == (7, "de", "", JobOutcome(1, 1))
+    assert outputs["problem"].startswith('line 1 of stdin should be an object with a "text"')
 
 
 def test_alternatives_and_scores() -> None:
-    options: dict[str, Any] = {"to": ["de"], "n_best": 2, "scores": True}
-    lines, _ = run(b"one\n", output_form="jsonl", **options)
+    options: dict[str, Any] = {"targets": ["de"], "n_best": 2, "include_scores": True}
+    lines, _ = run(b"one\n", output_format="jsonl", **options)
     assert json.loads(lines[0]) == {
         "number": 1,
         "text": "one",
@@ -112,17 +117,17 @@ def test_alternatives_and_scores() -> None:
         "score": 0.0,
         "alternatives": [{"output": "de:one.", "score": -1.0}],
     }
-    lines, _ = run(b"one\n", output_form="tsv", **options)
+    lines, _ = run(b"one\n", output_format="tsv", **options)
     assert [line.split("\t")[2:4] for line in lines[1:]] == [["de:one", "0.0000"], ["de:one.", "-1.0000"]]
 
 
 def test_bad_lines_are_named_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    lines, outcome = run(b"fine\n" + b"\xff\n" * 12 + b"a\x00b\n", to=["de"])
+    lines, outcome = run(b"fine\n" + b"\xff\n" * 12 + b"a\x00b\n", targets=["de"])
     assert lines == ["de:fine", *[""] * 12, "de:ab"]
-    assert outcome == Outcome(14, 12)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "manyglot: line 2 of stdin is not UTF-8; convert the text first."
-    assert told[10:] == [
+    assert outcome == JobOutcome(14, 12)
+    messages = capsys.readouterr().err.splitlines()
+    assert messages[0] == "manyglot: line 2 of stdin is not UTF-8; convert the text first."
+    assert messages[10:] == [
         "manyglot: line 14 of stdin: control characters were removed (1).",
         "manyglot: 12 lines could not be translated; the first 10 are named above.",
     ]
@@ -130,17 +135,17 @@ def test_bad_lines_are_named_and_then_counted(capsys: pytest.CaptureFixture[str]
 
 def test_long_text_is_split_where_that_is_asked() -> None:
     text = b"one one one. two two two. three."
-    assert run(text, to=["de"], max_chars=15, split_long=True)[0] == ["de:one one one. de:two two two. de:three."]
-    assert run(text, to=["de"], max_chars=15)[0] == ["de:one one one."]
+    assert run(text, targets=["de"], max_chars=15, split_long=True)[0] == ["de:one one one. de:two two two. de:three."]
+    assert run(text, targets=["de"], max_chars=15)[0] == ["de:one one one."]
 
 
 def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     text, options = b"one one one. two two two. three.\nshort.\n", {"max_chars": 15, "split_long": True}
-    run(text, to=["de", "fr"], **options)
+    run(text, targets=["de", "fr"], **options)
     assert capsys.readouterr().err == "manyglot: 1 line was split into 3 sentences.\n"
-    run(text * 2 + b"a b c d e f g h. i.", to=["de"], **options)
+    run(text * 2 + b"a b c d e f g h. i.", targets=["de"], **options)
     assert capsys.readouterr().err == "manyglot: 3 lines were split into 8 sentences.\n"
-    run(b"short.\n", to=["de"], **options)
+    run(b"short.\n", targets=["de"], **options)
     assert capsys.readouterr().err == ""
 
 
@@ -148,17 +153,20 @@ def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) ->
     ("options", "message"),
     [
         ({}, "Text needs a target language"),
-        ({"to": ["de"], "form": "xml"}, "--format: 'xml' is not known. Known: text, tsv, jsonl"),
-        ({"to": ["de"], "output_form": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
-        ({"to": ["de"], "scores": True}, "have no place in text"),
-        ({"to": ["de"], "n_best": 0}, "should be 1 or more"),
+        ({"targets": ["de"], "input_format": "xml"}, "--format: 'xml' is not known. Known: text, tsv, jsonl"),
+        ({"targets": ["de"], "output_format": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
+        ({"targets": ["de"], "include_scores": True}, "have no place in text"),
+        ({"targets": ["de"], "n_best": 0}, "should be 1 or more"),
         (
-            {"to": ["de"], "columns": read_columns("1,2")},
+            {"targets": ["de"], "columns": parse_tsv_columns("1,2")},
             r"--columns is for tables, and the input is text\. Add --format tsv",
         ),
-        ({"form": "jsonl", "columns": read_columns("3")}, "--columns is for tables, and the input is jsonl"),
-        ({"form": "tsv", "output_form": "text"}, "may have several targets"),
-        ({"to": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
+        (
+            {"input_format": "jsonl", "columns": parse_tsv_columns("3")},
+            "--columns is for tables, and the input is jsonl",
+        ),
+        ({"input_format": "tsv", "output_format": "text"}, "may have several targets"),
+        ({"targets": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_read(options: dict[str, Any], message: str) -> None:
@@ -169,7 +177,7 @@ def test_mistakes_are_told_before_anything_is_read(options: dict[str, Any], mess
 @pytest.mark.parametrize("columns", ["", "1,", ",2", "1,2,3", "0"])
 def test_columns_that_are_none_are_refused(columns: str) -> None:
     with pytest.raises(ManyglotError, match="column"):
-        read_columns(columns)
+        parse_tsv_columns(columns)
 
 
 def test_no_file_is_lost(tmp_path: Path) -> None:
@@ -177,14 +185,14 @@ def test_no_file_is_lost(tmp_path: Path) -> None:
     text.write_text("one\n")
     out.write_text("precious")
     with pytest.raises(CorpusError, match=r"Cannot read .*nothing: there is no such file"):
-        run(files=[text, tmp_path / "nothing"], to=["de"], output=out)
+        run(files=[text, tmp_path / "nothing"], targets=["de"], output=out)
     with pytest.raises(CorpusError, match="it is a folder"):
-        run(files=[tmp_path], to=["de"], output=out)
+        run(files=[tmp_path], targets=["de"], output=out)
     assert out.read_text() == "precious"
     with pytest.raises(ManyglotError, match="would be overwritten"):
-        run(files=[text], to=["de", "fr"], output=tmp_path / "text.txt")
+        run(files=[text], targets=["de", "fr"], output=tmp_path / "text.txt")
     with pytest.raises(ManyglotError, match=r"plain or as \.gz"):
-        run(files=[text], to=["de"], output=tmp_path / "out.xz")
+        run(files=[text], targets=["de"], output=tmp_path / "out.xz")
     assert text.read_text() == "one\n"
 
 
@@ -192,7 +200,13 @@ def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
     output = tmp_path / "out.tsv"
     output.write_text("keep")
     with pytest.raises(ManyglotError, match="no column 'lang'"):
-        run(b"id\ttext\n7\tone\n", to=["de"], form="tsv", columns=read_columns("text,lang"), output=output)
+        run(
+            b"id\ttext\n7\tone\n",
+            targets=["de"],
+            input_format="tsv",
+            columns=parse_tsv_columns("text,lang"),
+            output=output,
+        )
     assert output.read_text() == "keep"
 
 
@@ -202,14 +216,14 @@ def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.Cap
             raise KeyboardInterrupt
         return [f"{code}:{text}"]
 
-    text, job = tmp_path / "in.txt", {"to": ["de"], "max_chars": 5, "split_long": True}
+    text, job = tmp_path / "in.txt", {"targets": ["de"], "max_chars": 5, "split_long": True}
     text.write_text("one. a.\n" + "one\n" * 1099 + "stop\n")
     out = tmp_path / "out.txt"
     with pytest.raises(KeyboardInterrupt):
         TranslationJob(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
     assert out.read_text() == "de:one. de:a.\n" + "de:one\n" * 1023
-    told = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
-    assert capsys.readouterr().err == told
+    messages = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
+    assert capsys.readouterr().err == messages
 
 
 def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +235,7 @@ def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixt
 
     stdout = Interrupting()
     with pytest.raises(KeyboardInterrupt):
-        TranslationJob(to=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
+        TranslationJob(targets=["de"]).run(stub(), io.BytesIO(b"one\n" * 2000), stdout)
     assert stdout.getvalue() == b"de:one\n" * 1024
     assert capsys.readouterr().err == "manyglot: stopped after 1,024 lines.\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -231,7 +245,7 @@ def test_a_second_interruption_does_not_wait() -> None:
     steps = []
 
     def interrupted_twice() -> None:
-        with uninterrupted():
+        with defer_keyboard_interrupt():
             os.kill(os.getpid(), signal.SIGINT)
             steps.append("after the first")
             os.kill(os.getpid(), signal.SIGINT)
@@ -245,7 +259,7 @@ def test_a_second_interruption_does_not_wait() -> None:
 def test_an_interruption_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with uninterrupted():
+        with defer_keyboard_interrupt():
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -264,7 +278,7 @@ def test_memory_does_not_grow_with_the_text() -> None:
     def peak(number: int) -> int:
         with open(os.devnull, "wb") as nowhere:
             tracemalloc.start()
-            outcome = TranslationJob(to=["de"]).run(stub(), Lines(number), nowhere)  # type: ignore[arg-type]
+            outcome = TranslationJob(targets=["de"]).run(stub(), Lines(number), nowhere)  # type: ignore[arg-type]
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert outcome.num_lines == number

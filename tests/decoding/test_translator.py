@@ -9,13 +9,13 @@ import torch
 
 import manyglot
 from manyglot.config.experiment import Experiment
-from manyglot.corpus.rows import Split
-from manyglot.decoding.engine import LINES_AT_ONCE
+from manyglot.corpus.base import Split
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE
 from manyglot.decoding.translation import Translation
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.model.folder import load_model
-from manyglot.model.guidance import read_method
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
 from tests.decoding.stub import StubEngine, stub
 
@@ -27,9 +27,9 @@ def translator(trained: Experiment) -> Translator:
 
 @pytest.fixture(scope="module")
 def sentences(trained: Experiment) -> list[str]:
-    from manyglot.batches.dataset import Dataset
+    from manyglot.batches.prepared_dataset import PreparedDataset
 
-    return [row["qaa"] for row in Dataset(trained.data).rows(Split.TRAIN)][:12]
+    return [row["qaa"] for row in PreparedDataset(trained.data).rows(Split.TRAIN)][:12]
 
 
 def test_order_and_number_are_those_of_the_input(translator: Translator, sentences: list[str]) -> None:
@@ -43,15 +43,17 @@ def test_what_is_drawn_at_random_depends_on_the_seed_alone(
     """LAA^R: the same seed translates the same, however the sentences are batched; another seed need not."""
     loaded = load_model(trained.run / "model")
     vocabulary = loaded.vocabulary
-    methods = [read_method({"method": "random_laa"}), read_method({"method": "token"})]
+    methods = [parse_method_settings({"method": "random_laa"}), parse_method_settings({"method": "token"})]
     torch.manual_seed(0)
-    model = Transformer(loaded.model.settings, methods, len(vocabulary.subwords), len(vocabulary.languages))
+    model = Transformer(loaded.model.settings, methods, len(vocabulary.subword_model), len(vocabulary.languages))
     with torch.no_grad():
         model.guidance.get_parameter("methods.random_laa.matrix_LDD").mul_(3)
-    drawing = Translator.of(replace(loaded, model=model), translator.settings, torch.device("cpu"))
+    drawing = Translator.from_trained_model(replace(loaded, model=model), translator.settings, torch.device("cpu"))
     first = drawing.translate(sentences, to="qab")
-    assert first == drawing.with_settings(max_tokens=1).translate(sentences, to="qab")
-    assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(sentences[5:], to="qab", offset=5)
+    assert first == drawing.with_settings(max_batch_tokens=1).translate(sentences, to="qab")
+    assert first == drawing.translate(sentences[:5], to="qab") + drawing.translate(
+        sentences[5:], to="qab", sentence_offset=5
+    )
     assert any(first != drawing.with_settings(seed=seed).translate(sentences, to="qab") for seed in range(2, 7))
 
 
@@ -69,7 +71,9 @@ def test_each_sentence_may_have_its_own_target(translator: Translator, sentences
 
 
 def test_small_batches_change_nothing(translator: Translator, sentences: list[str]) -> None:
-    assert translator.with_settings(max_tokens=1).translate(sentences, "qac") == translator.translate(sentences, "qac")
+    assert translator.with_settings(max_batch_tokens=1).translate(sentences, "qac") == translator.translate(
+        sentences, "qac"
+    )
 
 
 def test_mistakes_are_explained(translator: Translator) -> None:
@@ -79,8 +83,8 @@ def test_mistakes_are_explained(translator: Translator) -> None:
         translator.translate("x", to="qab")
     with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
         translator.translate(["x", "y"], to=["qab"])
-    with pytest.raises(ManyglotError, match=r"decoding\.beem is not a setting\. Did you mean 'beam'"):
-        translator.with_settings(beem=3)
+    with pytest.raises(ManyglotError, match=r"decoding\.beam_sise is not a setting\. Did you mean 'beam_size'"):
+        translator.with_settings(beam_sise=3)
 
 
 def test_any_iterable_will_do(translator: Translator, sentences: list[str]) -> None:
@@ -107,17 +111,17 @@ def test_one_text_into_many_languages() -> None:
 
 def test_the_best_hypotheses_have_scores_and_are_different() -> None:
     translator = stub(lambda text, code: ["a", "b", "a", "c", "d"])
-    ((first, second), empty) = translator.hypotheses(["one", ""], "de", n=2)
+    ((first, second), empty) = translator.translate_n_best(["one", ""], "de", n=2)
     assert (first, second) == (Translation("a", 0.0), Translation("b", -1.0))
     assert empty == [Translation("", 0.0)]
-    assert [each.text for each in translator.hypotheses(["one"], "de", n=5)[0]] == ["a", "b", "c", "d"]
+    assert [each.text for each in translator.translate_n_best(["one"], "de", n=5)[0]] == ["a", "b", "c", "d"]
     with pytest.raises(ManyglotError, match="it should be 1 or more"):
-        translator.hypotheses(["one"], "de", n=0)
+        translator.translate_n_best(["one"], "de", n=0)
 
 
 def test_scores_are_those_of_the_search(translator: Translator, sentences: list[str]) -> None:
-    best, *others = translator.hypotheses(sentences[:1], "qab", n=4)[0]
-    assert best.text == translator.with_settings(beam=4).translate(sentences[:1], "qab")[0]
+    best, *others = translator.translate_n_best(sentences[:1], "qab", n=4)[0]
+    assert best.text == translator.with_settings(beam_size=4).translate(sentences[:1], "qab")[0]
     assert others
     assert all(best.score >= other.score for other in others)
     assert best.score < 0
@@ -133,24 +137,24 @@ def test_a_stream_is_read_when_it_is_asked_for() -> None:
             yield f"line {read}"
 
     translator = stub()
-    outputs = translator.stream(endless(), to="German")
+    outputs = translator.translate_stream(endless(), to="German")
     assert read == 0
     assert list(islice(outputs, 3)) == ["de:line 1", "de:line 2", "de:line 3"]
-    assert read == LINES_AT_ONCE
-    assert next(islice(outputs, LINES_AT_ONCE - 3, None)) == f"de:line {LINES_AT_ONCE + 1}"
+    assert read == DEFAULT_BLOCK_SIZE
+    assert next(islice(outputs, DEFAULT_BLOCK_SIZE - 3, None)) == f"de:line {DEFAULT_BLOCK_SIZE + 1}"
     assert isinstance(translator.engine, StubEngine)
-    assert [first for _, _, first in translator.engine.calls] == [0, LINES_AT_ONCE]
+    assert [first for _, _, first in translator.engine.calls] == [0, DEFAULT_BLOCK_SIZE]
 
 
 def test_a_stream_may_have_a_target_for_each_sentence() -> None:
     translator = stub()
-    assert list(translator.stream(["one", "two"], to=iter(["fr", "de"]))) == ["fr:one", "de:two"]
+    assert list(translator.translate_stream(["one", "two"], to=iter(["fr", "de"]))) == ["fr:one", "de:two"]
     with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
-        list(translator.stream(["one", "two"], to=["fr"]))
+        list(translator.translate_stream(["one", "two"], to=["fr"]))
     with pytest.raises(ManyglotError, match="not among the model's languages"):
-        translator.stream(["one"], to="sw")  # at once, not when it is read
+        translator.translate_stream(["one"], to="sw")  # at once, not when it is read
     with pytest.raises(ManyglotError, match="takes a list of sentences"):
-        translator.stream("one", to="de")
+        translator.translate_stream("one", to="de")
 
 
 def test_translations_begin_with_their_prefixes(translator: Translator, sentences: list[str]) -> None:
@@ -177,8 +181,8 @@ def test_what_is_no_text_is_refused_and_broken_text_is_mended(translator: Transl
 def test_sentences_go_by_way_of_another_language() -> None:
     """Equal ones once; what is wanted in that language goes straight to it."""
     translator = stub()
-    by_way = translator.with_settings(via="English")
-    assert by_way.translate(["x", "y", "x", "", "y"], to=["fr", "en", "de", "de", "fr"]) == [
+    pivoting = translator.with_settings(pivot="English")
+    assert pivoting.translate(["x", "y", "x", "", "y"], to=["fr", "en", "de", "de", "fr"]) == [
         "fr:en:x",
         "en:y",
         "de:en:x",
@@ -187,12 +191,12 @@ def test_sentences_go_by_way_of_another_language() -> None:
     ]
     assert isinstance(translator.engine, StubEngine)
     assert [call[0] for call in translator.engine.calls] == [2, 4]
-    assert [found.text for found in by_way.hypotheses(["x"], to="de", n=2)[0]] == ["de:en:x", "de:en:x."]
-    assert list(by_way.stream(["x", "y"], to="de")) == ["de:en:x", "de:en:y"]
-    with pytest.raises(ManyglotError, match=r"decoding\.via: .*Esperanto"):
-        translator.with_settings(via="Esperanto").translate(["x"], to="de")
+    assert [results.text for results in pivoting.translate_n_best(["x"], to="de", n=2)[0]] == ["de:en:x", "de:en:x."]
+    assert list(pivoting.translate_stream(["x", "y"], to="de")) == ["de:en:x", "de:en:y"]
+    with pytest.raises(ManyglotError, match=r"decoding\.pivot: .*Esperanto"):
+        translator.with_settings(pivot="Esperanto").translate(["x"], to="de")
 
 
 def test_both_steps_are_those_of_the_model(translator: Translator, sentences: list[str]) -> None:
     half_way = translator.translate(sentences, to="qac")
-    assert translator.with_settings(via="qac").translate(sentences, to="qab") == translator.translate(half_way, "qab")
+    assert translator.with_settings(pivot="qac").translate(sentences, to="qab") == translator.translate(half_way, "qab")

@@ -15,23 +15,23 @@ import pytest
 import sentencepiece
 import torch
 
-from manyglot.batches.batch import tag_sources
-from manyglot.config.settings import parse
+from manyglot.batches.batch import collate_sources
+from manyglot.config.settings import parse_settings
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
-from manyglot.decoding.ctranslate2.manifest import MANIFEST
+from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.exporters.ctranslate2 import export
-from manyglot.model.folder import TrainedModel
 from manyglot.model.folding import FoldingError
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.layers import DecoderLayer
+from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD, UNK, Subwords, VocabularySettings, train_subwords
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.model.guidance.combinations import COMBINATIONS
 
@@ -39,18 +39,18 @@ pytest.importorskip("ctranslate2")
 
 CODES = ("de", "en", "fr")
 TEXT = ["Once upon a midnight dreary, while I pondered, weak and weary,", "over many a quaint and curious volume"] * 9
-VOCABULARY = Vocabulary(train_subwords(TEXT, VocabularySettings(size=64)), Languages(CODES))
+VOCABULARY = Vocabulary(train_subword_model(TEXT, VocabularySettings(size=64)), Languages(CODES))
 UNFOLDABLE = {"random_laa", "adapter"}
 EXPORTABLE = [name for name, methods in COMBINATIONS.items() if not UNFOLDABLE & {each.method for each in methods}]
-SETTINGS = DecodingSettings(beam=3, max_length=40)
+SETTINGS = DecodingSettings(beam_size=3, max_length=40)
 
 
 def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: float = 3) -> TrainedModel:
     """A random model that has learnt two things: not to write tags, <pad> and <unk>, and to come to an end."""
     torch.manual_seed(0)
     sizes = {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 3}
-    settings = parse(ModelSettings, {**sizes, "norm": norm})
-    model = Transformer(settings, methods, len(VOCABULARY.subwords), len(CODES)).eval()
+    settings = parse_settings(ModelSettings, {**sizes, "norm": norm})
+    model = Transformer(settings, methods, len(VOCABULARY.subword_model), len(CODES)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
@@ -62,7 +62,7 @@ def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: flo
         last.weight[0], last.bias[0] = 0, 1
         model.embedding.weight[:, 0] = 0
         model.embedding.weight[EOS, 0] = end
-        model.embedding.weight[[PAD, UNK, *range(len(VOCABULARY.subwords), len(VOCABULARY))], 0] = -12
+        model.embedding.weight[[PAD, UNK, *range(len(VOCABULARY.subword_model), len(VOCABULARY))], 0] = -12
     return TrainedModel(model, VOCABULARY, (), {"decoding": SETTINGS.model_dump()})
 
 
@@ -70,7 +70,7 @@ def sentences(number: int = 16, longest: int = 12) -> tuple[list[list[int]], lis
     """Random sentences of mixed lengths into mixed languages."""
     rng = torch.Generator().manual_seed(0)
     lengths = torch.randint(1, longest + 1, (number,), generator=rng).tolist()
-    sources = [torch.randint(UNK + 1, len(VOCABULARY.subwords), (n,), generator=rng).tolist() for n in lengths]
+    sources = [torch.randint(UNK + 1, len(VOCABULARY.subword_model), (n,), generator=rng).tolist() for n in lengths]
     return sources, torch.randint(0, len(CODES), (number,), generator=rng).tolist()
 
 
@@ -78,7 +78,7 @@ def native(
     trained: TrainedModel, sources: list[list[int]], languages: list[int], settings: DecodingSettings
 ) -> list[list[Hypothesis]]:
     search = BeamSearch(trained.model, settings)
-    return search.search(SearchBatch(tag_sources(sources, languages, search.tags), languages))
+    return search.search(SearchBatch(collate_sources(sources, languages, search.tags), languages))
 
 
 def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> ExportedEngine:
@@ -88,14 +88,14 @@ def exported(trained: TrainedModel, folder: Path, quantization: str | None = Non
 
 def ends_at_once(trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings) -> bool:
     """Whether the end is among the first candidates after a tag that is forced, where CTranslate2 leaves it out."""
-    tags = trained.model.tags()
+    tags = trained.model.tags_by_language()
     if not tags[language].target:
         return False
     input_BT = torch.tensor([[EOS, *tags[language].target]])
     with torch.inference_mode():
-        source_BS = tag_sources([source], [language], tags)
+        source_BS = collate_sources([source], [language], tags)
         hidden_BTD = trained.model(source_BS, input_BT, torch.tensor([language])).decoder
-        first = trained.model.log_probabilities(hidden_BTD)[0, -1].topk(2 * settings.beam).indices
+        first = trained.model.log_probabilities(hidden_BTD)[0, -1].topk(2 * settings.beam_size).indices
     return EOS in first.tolist()
 
 
@@ -111,10 +111,12 @@ def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSetti
     for source, language, expected, got in zip(sources, languages, ours, theirs, strict=True):
         if ends_at_once(trained, source, language, settings):
             continue
-        limit = settings.limit(len(trained.model.tags()[language].source) + len(source) + 1)
-        ended = all(len(each.ids) < limit for each in expected)
+        max_length = settings.max_output_length(
+            len(trained.model.tags_by_language()[language].source) + len(source) + 1
+        )
+        ended = all(len(each.ids) < max_length for each in expected)
         num_ended += ended
-        compared = len(expected) if ended and not trained.model.tags()[language].target else 1
+        compared = len(expected) if ended and not trained.model.tags_by_language()[language].target else 1
         assert [each.ids for each in got[:compared]] == [each.ids for each in expected[:compared]]
         for a, b in zip(got[:compared], expected, strict=False):
             assert a.score == pytest.approx(b.score, abs=2e-4)
@@ -133,8 +135,14 @@ def test_any_search_is_as_ours(name: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[name], end=5)
     engine = exported(trained, tmp_path / "model")
     num_ended = 0
-    for changes in ({"beam": 1}, {"beam": 5}, {"length_penalty": 0.0}, {"length_penalty": 0.6}, {"max_length": 5}):
-        num_ended += check(trained, engine, parse(DecodingSettings, SETTINGS.model_dump() | changes))
+    for changes in (
+        {"beam_size": 1},
+        {"beam_size": 5},
+        {"length_penalty": 0.0},
+        {"length_penalty": 0.6},
+        {"max_length": 5},
+    ):
+        num_ended += check(trained, engine, parse_settings(DecodingSettings, SETTINGS.model_dump() | changes))
     assert num_ended > 1
 
 
@@ -143,10 +151,10 @@ def test_a_symbol_that_is_never_written_is_not_written(tmp_path: Path) -> None:
     with torch.no_grad():
         trained.model.embedding.weight[[PAD, UNK, len(VOCABULARY) - 1], 0] = 5
     sources, languages = sentences()
-    found = exported(trained, tmp_path / "model").search(SearchRequest(sources, languages, SETTINGS))
-    words = {i for hypotheses in found for each in hypotheses for i in each.ids}
-    assert words <= set(range(UNK + 1, len(VOCABULARY.subwords)))
-    settings = parse(DecodingSettings, {"beam": 1})
+    results = exported(trained, tmp_path / "model").search(SearchRequest(sources, languages, SETTINGS))
+    words = {i for hypotheses in results for each in hypotheses for i in each.ids}
+    assert words <= set(range(UNK + 1, len(VOCABULARY.subword_model)))
+    settings = parse_settings(DecodingSettings, {"beam_size": 1})
     best = native(trained, sources, languages, settings)
     greedy = ExportedEngine.load(tmp_path / "model").search(SearchRequest(sources, languages, settings))
     assert [each[0].ids for each in greedy] == [each[0].ids for each in best]
@@ -157,11 +165,11 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
     files = {"README.md", "config.json", "manyglot.json", "model.bin", "shared_vocabulary.json", "subwords.model"}
     assert export(trained, tmp_path / "one", ["de"]) == [tmp_path / "one"]
     assert {path.name for path in (tmp_path / "one").iterdir()} == files
-    manifest = json.loads((tmp_path / "one" / MANIFEST).read_text("utf-8"))
+    manifest = json.loads((tmp_path / "one" / MANIFEST_NAME).read_text("utf-8"))
     assert manifest["languages"] == list(CODES)
     assert list(manifest["targets"]) == ["de"]
-    assert manifest["decoding"]["beam"] == SETTINGS.beam
-    assert (tmp_path / "one" / "subwords.model").read_bytes() == VOCABULARY.subwords.serialized
+    assert manifest["decoding"]["beam_size"] == SETTINGS.beam_size
+    assert (tmp_path / "one" / "subwords.model").read_bytes() == VOCABULARY.subword_model.serialized
     folders = export(trained, tmp_path / "two", ["fr", "de", "fr"])
     assert folders == [tmp_path / "two" / "fr", tmp_path / "two" / "de"]
     engine = ExportedEngine.load(tmp_path / "two")
@@ -193,20 +201,20 @@ def test_no_two_symbols_have_one_name(tmp_path: Path) -> None:
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(TEXT),
         model_writer=model,
-        vocab_size=len(VOCABULARY.subwords),  # <s> has no number of ours, and <pad> no piece of theirs
+        vocab_size=len(VOCABULARY.subword_model),  # <s> has no number of ours, and <pad> no piece of theirs
         pad_id=-1,
         user_defined_symbols=["<pad>", "<2de>"],
         model_type="bpe",
         minloglevel=2,
     )
-    brought = Vocabulary(Subwords(model.getvalue()), VOCABULARY.languages)
+    brought = Vocabulary(SubwordModel(model.getvalue()), VOCABULARY.languages)
     trained = replace(random_model(COMBINATIONS["token"]), vocabulary=brought)
     assert len(brought) == len(VOCABULARY)
     export(trained, tmp_path / "model")
     names = json.loads((tmp_path / "model" / "shared_vocabulary.json").read_text("utf-8"))
     assert len(set(names)) == len(names) == len(brought)
     assert names[PAD] == "<<pad>>"
-    assert names[len(brought.subwords) :] == ["<<2de>>", "<2en>", "<2fr>"]
+    assert names[len(brought.subword_model) :] == ["<<2de>>", "<2en>", "<2fr>"]
     check(trained, ExportedEngine.load(tmp_path / "model"), SETTINGS)
 
 
@@ -247,9 +255,6 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         export(trained, tmp_path / "model", ["xx"])
     with pytest.raises(SettingsError, match="Did you mean 'int8'"):
         export(trained, tmp_path / "model", ["de"], "int88")
-    free = Transformer(trained.model.settings.model_copy(update={"free_layer": 1}), [], 64, 4)
-    with pytest.raises(SettingsError, match="CTranslate2 has a residual connection in every layer"):
-        export(replace(trained, model=free), tmp_path / "model", ["de"])
     export(trained, tmp_path / "model", ["de"])
     with pytest.raises(ManyglotError, match="at most 4096 tokens"):
         ExportedEngine.load(tmp_path / "model").search(SearchRequest([[5] * 4096], [0], SETTINGS))
@@ -263,14 +268,16 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     export(random_model(COMBINATIONS["laa"]), whole, ["de"])
-    manifest = json.loads((whole / MANIFEST).read_text("utf-8"))
+    manifest = json.loads((whole / MANIFEST_NAME).read_text("utf-8"))
     damages = {
-        "no readable manyglot.json": {MANIFEST: "{"},
-        "export format 2": {MANIFEST: json.dumps(manifest | {"format": 2})},
-        "positions is required": {MANIFEST: json.dumps({k: v for k, v in manifest.items() if k != "positions"})},
-        "not in order": {MANIFEST: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
-        "no symbol <2xx>": {MANIFEST: json.dumps(manifest | {"targets": {"de": {"source": ["<2xx>"]}}})},
-        "is not a setting": {MANIFEST: json.dumps(manifest | {"run": "rm"})},
+        "no readable manyglot.json": {MANIFEST_NAME: "{"},
+        "export format 2": {MANIFEST_NAME: json.dumps(manifest | {"format": 2})},
+        "num_positions is required": {
+            MANIFEST_NAME: json.dumps({k: v for k, v in manifest.items() if k != "num_positions"})
+        },
+        "not in order": {MANIFEST_NAME: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
+        "no symbol <2xx>": {MANIFEST_NAME: json.dumps(manifest | {"targets": {"de": {"source": ["<2xx>"]}}})},
+        "is not a setting": {MANIFEST_NAME: json.dumps(manifest | {"run": "rm"})},
         "model.bin is not the file": {"model.bin": "short"},
         "config.json is not the file": {"config.json": "{}"},
     }
@@ -292,7 +299,7 @@ def test_weights_that_ctranslate2_does_not_take_are_refused(tmp_path: Path) -> N
     export(random_model(COMBINATIONS["laa"]), tmp_path / "model", ["de"])
     damaged = (tmp_path / "model" / "model.bin").read_bytes()[:-1000]
     (tmp_path / "model" / "model.bin").write_bytes(damaged)
-    path = tmp_path / "model" / MANIFEST
+    path = tmp_path / "model" / MANIFEST_NAME
     manifest = json.loads(path.read_text("utf-8"))
     manifest["files"]["model.bin"] = hashlib.sha256(damaged).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from manyglot.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
-from manyglot.model.executor import Executor, Memory
-from manyglot.model.guidance.base import Combined, Point, Site, Target
-from manyglot.model.guidance.products import Choice
-from manyglot.model.padded import PaddedDecoder, PaddedEncoder
+from manyglot.model.executor import EncoderMemory, Executor
+from manyglot.model.guidance.base import CombinedGuidance, HookPoint, Site, TargetLanguages
+from manyglot.model.guidance.language_matmul import LanguageGroups
+from manyglot.model.padded_executor import PaddedDecoder, PaddedEncoder
 from manyglot.model.sublayer import SublayerInput
-from manyglot.vocabulary.subwords import PAD
+from manyglot.vocabulary.subword_model import PAD
 
-NONE = Combined({})
+NONE = CombinedGuidance({})
 WIDTH, HEADS = 12, 3
 
 
@@ -42,7 +42,7 @@ def reference(attention: MultiHeadAttention, x_TD: Tensor, memory_SD: Tensor, ca
 def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     torch.manual_seed(0)
     attention_type = CrossAttention if kind == "cross" else SelfAttention
-    attention = attention_type(Point(Site.ENC_SELF, 0), WIDTH, HEADS).double()
+    attention = attention_type(HookPoint(Site.ENC_SELF, 0), WIDTH, HEADS).double()
     x_BTD = torch.randn(3, 5, WIDTH, dtype=torch.float64, requires_grad=True)
     memory_BSD = torch.randn(3, 4, WIDTH, dtype=torch.float64, requires_grad=True) if kind == "cross" else None
     lengths = [2, 4, 3] if kind == "cross" else [5, 3, 4]
@@ -50,12 +50,16 @@ def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
     for row, length in enumerate(lengths):
         ids_BS[row, length:] = PAD
     mask = None if kind == "decoder" else (ids_BS != PAD)[:, None, None, :]
-    target = Target(Choice.of(torch.zeros(3, dtype=torch.long), 1), torch.zeros(3, WIDTH))
+    target_languages = TargetLanguages(
+        LanguageGroups.from_languages(torch.zeros(3, dtype=torch.long), 1), torch.zeros(3, WIDTH)
+    )
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
-    executor: Executor = PaddedEncoder(NONE, target, mask)
+    executor: Executor = PaddedEncoder(NONE, target_languages, mask)
     if kind != "encoder":
-        executor = PaddedDecoder(NONE, target, Memory(x_BTD if memory_BSD is None else memory_BSD, None, mask))
+        executor = PaddedDecoder(
+            NONE, target_languages, EncoderMemory(x_BTD if memory_BSD is None else memory_BSD, None, mask)
+        )
     fast_BTD = attention(SublayerInput.from_states(x_BTD), executor).total()
     plain, fast = [], []
     for row, length in enumerate(lengths):

@@ -10,21 +10,27 @@ from torch import Tensor
 
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
-from manyglot.model.folding import FoldingError, fold, fold_if_possible, serves_all_languages
-from manyglot.model.guidance import METHODS, read_method
-from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Target
+from manyglot.model.folding import FoldingError, fold_guidance, try_fold_guidance, uses_only_tags
+from manyglot.model.guidance import METHODS, parse_method_settings
+from manyglot.model.guidance.base import GuidanceMethod, HookPoint, MethodSettings, ModelDimensions, TargetLanguages
 from tests.conftest import NUM_LANGUAGES, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
 
 REASONS = {"token": "symbol in the sequence", "random_laa": "at random", "adapter": "between two sub-layers"}
 MORE = {
-    "LALT + LEE": [read_method({"method": "lalt"}), read_method({"method": "lee", "sites": [5, 6]})],
-    "LEE + LALT": [read_method({"method": "lee", "sites": [1, 2, 3, 6]}), read_method({"method": "lalt"})],
+    "LALT + LEE": [
+        parse_method_settings({"method": "lalt"}),
+        parse_method_settings({"method": "lee", "sites": [5, 6]}),
+    ],
+    "LEE + LALT": [
+        parse_method_settings({"method": "lee", "sites": [1, 2, 3, 6]}),
+        parse_method_settings({"method": "lalt"}),
+    ],
     "LALN + LEE + LAA": [
-        read_method({"method": "laln"}),
-        read_method({"method": "lee", "sites": [1, 2, 3, 4, 5, 6]}),
-        read_method({"method": "laa", "sites": ["enc.self", "dec.self", "dec.cross"]}),
+        parse_method_settings({"method": "laln"}),
+        parse_method_settings({"method": "lee", "sites": [1, 2, 3, 4, 5, 6]}),
+        parse_method_settings({"method": "laa", "sites": ["enc.self", "dec.self", "dec.cross"]}),
     ],
 }
 TESTED = COMBINATIONS | MORE
@@ -39,18 +45,18 @@ def test_a_folded_model_is_the_guided_one_or_the_reason_is_given(name: str, norm
     unfoldable = methods & REASONS.keys()
     if unfoldable:
         with pytest.raises(FoldingError) as caught:
-            fold(model, 0)
+            fold_guidance(model, 0)
         assert any(f"{each} cannot be folded" in str(caught.value) for each in unfoldable)
         assert any(REASONS[each] in str(caught.value) for each in unfoldable)
         return
     if not methods <= OURS:  # a new method may or may not fold; if it does, then right
         try:
-            fold(model, 0)
+            fold_guidance(model, 0)
         except FoldingError:
             return
     batch = random_batch(model, size=6)
     for language in range(NUM_LANGUAGES):
-        plain = fold(model, language)
+        plain = fold_guidance(model, language)
         assert not list(plain.guidance.items())
         assert not [name for name in plain.state_dict() if name.startswith("guidance")]
         lang_B = torch.full_like(batch.lang_B, language)
@@ -65,7 +71,7 @@ def test_where_sequences_keep_their_tags_the_rest_is_folded(name: str) -> None:
     batch = random_batch(model, size=6)
     for language in range(NUM_LANGUAGES):
         lang_B = torch.full_like(batch.lang_B, language)
-        plain = fold(model, language, tagged=True)
+        plain = fold_guidance(model, language, keep_tags=True)
         expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
         got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoder
         torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
@@ -73,13 +79,13 @@ def test_where_sequences_keep_their_tags_the_rest_is_folded(name: str) -> None:
 
 def test_tags_alone_need_no_weights_of_a_language() -> None:
     alone = {name for name, methods in COMBINATIONS.items() if {each.method for each in methods} == {"token"}}
-    assert {name for name in COMBINATIONS if serves_all_languages(tiny_model(COMBINATIONS[name]))} == alone
+    assert {name for name in COMBINATIONS if uses_only_tags(tiny_model(COMBINATIONS[name]))} == alone
 
 
 def test_the_guided_model_stays_as_it_was() -> None:
     model = tiny_model(COMBINATIONS["laa"])
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    fold(model, 1)
+    fold_guidance(model, 1)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -87,7 +93,7 @@ def test_the_guided_model_stays_as_it_was() -> None:
 def test_a_float32_model_is_folded_in_float32() -> None:
     model = tiny_model(COMBINATIONS["LAA_dec.self,cros + LEE_4,5"]).float()
     batch = random_batch(model)
-    plain = fold(model, 2)
+    plain = fold_guidance(model, 2)
     assert {p.dtype for p in plain.parameters()} == {torch.float32}
     lang_B = torch.full_like(batch.lang_B, 2)
     got, expected = (each(batch.source_BS, batch.input_BT, lang_B) for each in (plain, model))
@@ -98,54 +104,54 @@ def test_an_unknown_language_is_refused() -> None:
     model = tiny_model(COMBINATIONS["laa"])
     for wrong in ("de", 3, -1, None):
         with pytest.raises(LanguageError, match="one of the model's 3 languages"):
-            fold(model, wrong)  # type: ignore[arg-type]
+            fold_guidance(model, wrong)  # type: ignore[arg-type]
 
 
 class NewSettings(MethodSettings):
     method: Literal["new"] = "new"
 
 
-class New(Method):
+class New(GuidanceMethod):
     """Not affine."""
 
     settings_type: ClassVar = NewSettings
 
-    def __init__(self, settings: Any, dimensions: Dimensions) -> None:
+    def __init__(self, settings: Any, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return (x_BTD + 2).relu()
 
 
 class Mixing(New):
     """A mean over positions."""
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return x_BTD.mean(dim=1, keepdim=True).expand_as(x_BTD)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_new_method_folds_by_its_hooks_alone(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guidance, "METHODS", (*METHODS, Everywhere, New))
-    monkeypatch.setattr(Everywhere, "tag", Method.tag)
-    model = tiny_model([EverywhereSettings(), read_method({"method": "laln"})], norm=norm)
+    monkeypatch.setattr(Everywhere, "tags_for_language", GuidanceMethod.tags_for_language)
+    model = tiny_model([EverywhereSettings(), parse_method_settings({"method": "laln"})], norm=norm)
     batch = random_batch(model)
     lang_B = torch.full_like(batch.lang_B, 1)
-    folded = fold(model, 1)(batch.source_BS, batch.input_BT, lang_B).decoder
+    folded = fold_guidance(model, 1)(batch.source_BS, batch.input_BT, lang_B).decoder
     expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
     torch.testing.assert_close(folded, expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(FoldingError, match="new cannot be folded: it is not an affine function"):
-        fold(tiny_model([NewSettings(), *COMBINATIONS["lee"]], norm=norm), 0)
+        fold_guidance(tiny_model([NewSettings(), *COMBINATIONS["lee"]], norm=norm), 0)
     monkeypatch.setattr(guidance, "METHODS", (*METHODS, Mixing))
     with pytest.raises(FoldingError, match="cannot be folded"):
-        fold(tiny_model([NewSettings()], norm=norm), 0)
+        fold_guidance(tiny_model([NewSettings()], norm=norm), 0)
 
 
 def test_a_model_in_training_folds_as_in_evaluation_and_stays_in_training() -> None:
     model = tiny_model(COMBINATIONS["laa"])
-    expected = fold(model, 1)
+    expected = fold_guidance(model, 1)
     with torch.autocast("cpu", torch.bfloat16):
-        got = fold(model.train(), 1)
+        got = fold_guidance(model.train(), 1)
     assert got.training
     assert not expected.training
     for name, value in got.state_dict().items():
@@ -153,8 +159,10 @@ def test_a_model_in_training_folds_as_in_evaluation_and_stays_in_training() -> N
 
 
 def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
-    assert fold_if_possible(tiny_model([read_method({"method": "token"})]), 0) is None
-    assert fold_if_possible(tiny_model([read_method({"method": "adapter"})]), 0) is None
-    folded = fold_if_possible(tiny_model([read_method({"method": "laa"}), read_method({"method": "token"})]), 0)
+    assert try_fold_guidance(tiny_model([parse_method_settings({"method": "token"})]), 0) is None
+    assert try_fold_guidance(tiny_model([parse_method_settings({"method": "adapter"})]), 0) is None
+    folded = try_fold_guidance(
+        tiny_model([parse_method_settings({"method": "laa"}), parse_method_settings({"method": "token"})]), 0
+    )
     assert folded is not None
     assert not list(folded.guidance.items())

@@ -15,25 +15,25 @@ GPU = torch.cuda.is_available()
 pytest.importorskip("triton")
 
 from manyglot.batches.batch import collate  # noqa: E402
-from manyglot.model import kernels, packed  # noqa: E402
+from manyglot.model import kernels, packed_executor  # noqa: E402
 from manyglot.model.guidance import METHODS, method_name  # noqa: E402
 from manyglot.model.guidance.base import NormTerms  # noqa: E402
-from manyglot.model.guidance.products import Choice  # noqa: E402
+from manyglot.model.guidance.language_matmul import LanguageGroups  # noqa: E402
 from manyglot.model.half_precision import HalfPrecisionWeights  # noqa: E402
-from manyglot.model.kernels.arguments import DropoutMask, PackedMask  # noqa: E402
-from manyglot.model.kernels.attention import CrossAttention, SelfAttention  # noqa: E402
-from manyglot.model.kernels.embedding import Embed  # noqa: E402
-from manyglot.model.kernels.grouped import added_to_each, grouped_product  # noqa: E402
-from manyglot.model.kernels.linear import Block, FeedForward, Linear, LinearForAll  # noqa: E402
-from manyglot.model.kernels.loss import LinearCrossEntropy  # noqa: E402
-from manyglot.model.kernels.norm import AddNorm  # noqa: E402
-from manyglot.model.kernels.sums import sum_of_parts  # noqa: E402
-from manyglot.model.packed import packed_forward  # noqa: E402
-from manyglot.model.packing import pack  # noqa: E402
+from manyglot.model.kernels.add_norm import AddNorm  # noqa: E402
+from manyglot.model.kernels.embedding import FusedEmbedding  # noqa: E402
+from manyglot.model.kernels.grouped_matmul import add_to_each_matrix, triton_grouped_matmul  # noqa: E402
+from manyglot.model.kernels.kernel_arguments import DropoutMask, PackedMask  # noqa: E402
+from manyglot.model.kernels.linear import FusedFeedForward, JoinedGradients, JoinedLinear, MixedPrecisionLinear  # noqa: E402
+from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy  # noqa: E402
+from manyglot.model.kernels.packed_attention import PackedCrossAttention, PackedSelfAttention  # noqa: E402
+from manyglot.model.kernels.partial_sums import reduce_partial_sums  # noqa: E402
+from manyglot.model.packed_executor import packed_forward  # noqa: E402
+from manyglot.model.packing import pack_batch  # noqa: E402
 from manyglot.model.sublayer import GuidedNorm, SublayerOutput  # noqa: E402
-from manyglot.training.alignment import AlignmentSettings, aligned_targets  # noqa: E402
-from manyglot.training.loss import batch_loss  # noqa: E402
-from manyglot.vocabulary.vocabulary import Tags  # noqa: E402
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_targets  # noqa: E402
+from manyglot.training.loss import summed_batch_loss  # noqa: E402
+from manyglot.vocabulary.vocabulary import LanguageTags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
 from tests.model.guidance.combinations import COMBINATIONS  # noqa: E402
 
@@ -42,7 +42,7 @@ DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
 HEADS = 2
 
 
-def dropped(share: float, seed: int = 0, site: int = 1) -> DropoutMask:
+def dropout_mask(share: float, seed: int = 0, site: int = 1) -> DropoutMask:
     return DropoutMask(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
 
 
@@ -61,10 +61,10 @@ def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float =
         torch.testing.assert_close(a.float(), b.float(), rtol=tolerance, atol=tolerance * float(b.detach().abs().max()))
 
 
-def sight(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> PackedMask:
+def packed_mask(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> PackedMask:
     """The sight of sentences of these lengths, as a batch of theirs has it."""
     words = [[[5] * (n - 1) for n in lengths] for lengths in (key, query)]
-    batch = pack(collate(words[0], words[1], [0] * len(query), [Tags()]), multiple).to(DEVICE)
+    batch = pack_batch(collate(words[0], words[1], [0] * len(query), [LanguageTags()]), multiple).to(DEVICE)
     if query == key:
         return PackedMask(batch.input, batch.input, batch.decoder_groups, causal)
     return PackedMask(batch.input, batch.source, batch.cross_groups, causal)
@@ -79,7 +79,7 @@ def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int]
     return torch.cat(parts)
 
 
-def in_passing(*biases: Tensor) -> Tensor:
+def bias_for_gradient(*biases: Tensor) -> Tensor:
     """Biases side by side that are added already: nothing to add, but they have a gradient."""
     return torch.cat([bias - bias.detach() for bias in biases])
 
@@ -94,8 +94,8 @@ def test_self_attention(dtype: torch.dtype, width: int, causal: bool, guided: bo
     qkv = random(sum(lengths), 3 * HEADS * width, dtype=dtype)
     biases = [random(HEADS * width) for _ in range(3)]
     term = random(sum(lengths), HEADS * width, dtype=dtype) if guided else None
-    mine = SelfAttention.apply(qkv, *biases, term, sight(lengths, lengths, causal), HEADS)
-    parts = [x if term is None else x + term for x in (qkv + in_passing(*biases)).chunk(3, dim=1)]
+    mine = PackedSelfAttention.apply(qkv, *biases, term, packed_mask(lengths, lengths, causal), HEADS)
+    parts = [x if term is None else x + term for x in (qkv + bias_for_gradient(*biases)).chunk(3, dim=1)]
     theirs = one_by_one(*parts, lengths, lengths, causal)
     agree(mine, theirs, [x for x in (qkv, *biases[::2], term) if x is not None])
     assert not torch.autograd.grad(mine.sum(), biases[1])[0].any(), "a bias of the keys changes nothing"
@@ -111,9 +111,9 @@ def test_cross_attention(dtype: torch.dtype, guided: str, tile: int) -> None:
     term_q = random(sum(query), width, dtype=dtype) if "q" in guided else None
     term_k = random(sum(key), width, dtype=dtype) if "k" in guided else None
     biases = [random(width) for _ in range(3)]
-    mine = CrossAttention.apply(q, kv, *biases, term_q, term_k, sight(query, key), HEADS)
-    k, v = (x if term_k is None else x + term_k for x in (kv + in_passing(*biases[1:])).chunk(2, dim=1))
-    biased = q + in_passing(biases[0])
+    mine = PackedCrossAttention.apply(q, kv, *biases, term_q, term_k, packed_mask(query, key), HEADS)
+    k, v = (x if term_k is None else x + term_k for x in (kv + bias_for_gradient(*biases[1:])).chunk(2, dim=1))
+    biased = q + bias_for_gradient(biases[0])
     theirs = one_by_one(biased if term_q is None else biased + term_q, k, v, query, key, False)
     agree(mine, theirs, [x for x in (q, kv, *biases[::2], term_q, term_k) if x is not None])
 
@@ -125,53 +125,66 @@ def test_residual_and_norm(dtype: torch.dtype, width: int, guided: bool) -> None
     torch.manual_seed(0)
     x, y, term = (random(37, width, dtype=dtype) for _ in range(3))
     bias, gain, shift = (random(width) for _ in range(3))
-    past, through, aside = AddNorm.apply(x, y, bias, term if guided else None, gain, shift, 1e-5, dropped(0.0))
+    residual, states, guidance_input = AddNorm.apply(
+        x, y, bias, term if guided else None, gain, shift, 1e-5, dropout_mask(0.0)
+    )
     total = x.float() + y.float() + bias + (term.float() if guided else 0)
     theirs = F.layer_norm(total, (width,), gain, shift)
     inputs = [x, y, bias, gain, shift, *([term] if guided else [])]
-    agree(past, theirs, inputs)
-    agree(through, theirs, inputs)
-    agree(2 * past.float() + through.float().sin(), 2 * theirs + theirs.sin(), inputs)
-    agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
+    agree(residual, theirs, inputs)
+    agree(states, theirs, inputs)
+    agree(2 * residual.float() + states.float().sin(), 2 * theirs + theirs.sin(), inputs)
+    agree(
+        residual.float() + states.float().sin() + guidance_input.float().cos(),
+        theirs + theirs.sin() + theirs.cos(),
+        inputs,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [32, 24])
 def test_residual_and_norm_by_language(dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyglot.model.kernels.norm.PIECE", 10)
-    monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
+    monkeypatch.setattr("manyglot.model.kernels.add_norm.GRADIENT_CHUNK_ROWS", 10)
+    monkeypatch.setattr("manyglot.model.kernels.add_norm.PROGRAMS_PER_CHUNK", 2)
     torch.manual_seed(0)
     language = torch.tensor([0] * 3 + [2] * 25 + [3] * 9, device=DEVICE)
     x, y, term = (random(37, width, dtype=dtype) for _ in range(3))
     bias, gain, shift = random(width), random(5, width), random(5, width)
-    choice = Choice.of(language, 5, in_order=True)
-    past, through, aside = AddNorm.apply(x, y, bias, term, gain, shift, 1e-5, dropped(0.0), choice)
+    groups = LanguageGroups.from_languages(language, 5, is_sorted=True)
+    residual, states, guidance_input = AddNorm.apply(x, y, bias, term, gain, shift, 1e-5, dropout_mask(0.0), groups)
     total = x.float() + y.float() + bias + term.float()
     theirs = F.layer_norm(total, (width,)) * gain[language] + shift[language]
     inputs = [x, y, bias, gain, shift, term]
-    agree(past, theirs, inputs)
-    agree(past.float() + through.float().sin() + aside.float().cos(), theirs + theirs.sin() + theirs.cos(), inputs)
+    agree(residual, theirs, inputs)
+    agree(
+        residual.float() + states.float().sin() + guidance_input.float().cos(),
+        theirs + theirs.sin() + theirs.cos(),
+        inputs,
+    )
 
 
 def test_tables_of_gains_lie_row_by_row() -> None:
     """As kernels read them, whatever a method hands in."""
-    terms, target = NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T), tiny_model().target(torch.tensor([0]))
-    assert all(table.is_contiguous() for table in GuidedNorm(nn.LayerNorm(8), terms, target).gain_and_bias())
+    terms, target_languages = (
+        NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T),
+        tiny_model().target_languages(torch.tensor([0])),
+    )
+    assert all(table.is_contiguous() for table in GuidedNorm(nn.LayerNorm(8), terms, target_languages).gain_and_bias())
 
 
 def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
     x, y = torch.zeros(200, 64, device=DEVICE), torch.ones(200, 64, device=DEVICE, requires_grad=True)
     # where everything is one or nothing, the sum before the norm tells what was dropped
     gain, shift = torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
-    places = [dropped(0.25, *each) for each in ((1, 1), (1, 1), (2, 1), (1, 2))]
+    places = [dropout_mask(0.25, *each) for each in ((1, 1), (1, 1), (2, 1), (1, 2))]
     outputs = [AddNorm.apply(x, y, shift, None, gain, shift, 1e-5, place)[0] for place in places]
     assert torch.equal(outputs[0], outputs[1])
     assert not torch.equal(outputs[0], outputs[2]), "another seed"
     assert not torch.equal(outputs[0], outputs[3]), "another place in the model"
-    kept = outputs[0] > outputs[0].mean(dim=1, keepdim=True)
-    assert abs(kept.float().mean() - 0.75) < 0.02
+    keep_mask = outputs[0] > outputs[0].mean(dim=1, keepdim=True)
+    assert abs(keep_mask.float().mean() - 0.75) < 0.02
     (gradient,) = torch.autograd.grad((outputs[0] * torch.randn_like(outputs[0])).sum(), y)
-    assert torch.equal(gradient != 0, kept)
+    assert torch.equal(gradient != 0, keep_mask)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -182,7 +195,9 @@ def test_embedding(dtype: torch.dtype, width: int) -> None:
     positions = torch.randn(9, width, device=DEVICE)
     ids = torch.tensor([3, 0, 3, 10, 3, 5, 1], dtype=torch.int32, device=DEVICE)
     position = torch.tensor([0, 1, 2, 3, 0, 1, 8], dtype=torch.int32, device=DEVICE)
-    mine = Embed.apply(table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, dropped(0.0), dtype)
+    mine = FusedEmbedding.apply(
+        table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, dropout_mask(0.0), dtype
+    )
     total = F.embedding(ids.long(), table, padding_idx=0) * width**0.5 + positions[position.long()]
     theirs = F.layer_norm(total, (width,), gain, shift)
     agree(mine, theirs, [table, gain, shift], 1e-4 if dtype == torch.float32 else 0.03)
@@ -193,16 +208,18 @@ def test_embedding_with_dropout() -> None:
     ids = torch.randint(1, 5, (200,), dtype=torch.int32, device=DEVICE)
     positions, position = torch.zeros(1, 64, device=DEVICE), torch.zeros_like(ids)
     whole, some = (
-        Embed.apply(table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, dropped(p), torch.float32)
+        FusedEmbedding.apply(
+            table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, dropout_mask(p), torch.float32
+        )
         for p in (0, 0.25)
     )
-    kept = some != 0
-    assert abs(kept.float().mean() - 0.75) < 0.02
-    torch.testing.assert_close(some, whole * kept / 0.75)
+    keep_mask = some != 0
+    assert abs(keep_mask.float().mean() - 0.75) < 0.02
+    torch.testing.assert_close(some, whole * keep_mask / 0.75)
     weight = torch.randn_like(some)
     for mine, theirs in zip(
         torch.autograd.grad((some * weight).sum(), table),
-        torch.autograd.grad((whole * kept / 0.75 * weight).sum(), table),
+        torch.autograd.grad((whole * keep_mask / 0.75 * weight).sum(), table),
         strict=True,
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
@@ -218,17 +235,19 @@ def test_product_by_language(dtype: torch.dtype, transposed: bool, sizes: list[i
     used, ends = matrix.mT if transposed else matrix, torch.tensor(sizes, device=DEVICE).cumsum(0).to(torch.int32)
     theirs = torch.cat([part.float() @ each.float() for part, each in zip(x.split(sizes), used, strict=True)])
     tolerance = 1e-4 if dtype == torch.float32 else 0.03
-    torch.testing.assert_close(grouped_product(x, used, ends).float(), theirs, rtol=tolerance, atol=10 * tolerance)
+    torch.testing.assert_close(
+        triton_grouped_matmul(x, used, ends).float(), theirs, rtol=tolerance, atol=10 * tolerance
+    )
 
 
 def test_matrices_are_added_to_each() -> None:
     matrix, weight = torch.randn(3, 70, 80, device=DEVICE), torch.randn(70, 80, device=DEVICE)
-    torch.testing.assert_close(added_to_each(matrix, weight), matrix + weight)
+    torch.testing.assert_close(add_to_each_matrix(matrix, weight), matrix + weight)
 
 
 def test_sum_of_parts() -> None:
     parts = torch.randn(1300, 3, 30, device=DEVICE)
-    torch.testing.assert_close(sum_of_parts(parts), parts.sum(dim=0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(reduce_partial_sums(parts), parts.sum(dim=0), rtol=1e-4, atol=1e-4)
 
 
 def rounded(weight: Tensor, dtype: torch.dtype) -> Tensor:
@@ -243,7 +262,9 @@ def test_linear(dtype: torch.dtype, biased: bool) -> None:
     layers = [nn.Linear(16, size, device=DEVICE) for size in (40, 24)]
     x, weights, biases = random(77, 16, dtype=dtype), [a.weight for a in layers], [a.bias for a in layers]
     halves = HalfPrecisionWeights(layers, dtype)
-    mine = Linear.apply(x, halves.stacked(*weights), halves.stacked(*biases) if biased else None, *weights)
+    mine = MixedPrecisionLinear.apply(
+        x, halves.stacked(*weights), halves.stacked(*biases) if biased else None, *weights
+    )
     bias = torch.cat(biases).detach().to(dtype).float() if biased else None
     agree(mine, F.linear(x.float(), torch.cat([rounded(w, dtype) for w in weights]), bias), [x, *weights])
 
@@ -253,10 +274,10 @@ def test_linear_layers_in_one_product(in_place: bool) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(16, 24, device=DEVICE) for _ in range(4)]
     x, weights, biases = random(77, 16), [a.weight for a in layers], [a.bias for a in layers]
-    halves, block = HalfPrecisionWeights(layers, torch.float32), Block(2)
-    mine = LinearForAll.apply(x, halves.stacked(*weights), halves.stacked(*biases), block, *weights)
+    halves, block = HalfPrecisionWeights(layers, torch.float32), JoinedGradients(2)
+    mine = JoinedLinear.apply(x, halves.stacked(*weights), halves.stacked(*biases), block, *weights)
     if in_place:
-        mine = [_InPlace.apply(y, partial(block.part, i)) for i, y in enumerate(mine)]
+        mine = [_InPlace.apply(y, partial(block.part_buffer, i)) for i, y in enumerate(mine)]
     theirs = [
         torch.cat([F.linear(x, a.weight, a.bias.detach()) for a in pair], dim=1) for pair in (layers[:2], layers[2:])
     ]
@@ -283,19 +304,19 @@ def test_feed_forward(dtype: torch.dtype) -> None:
     hidden = F.linear(x.float(), rounded(inner, dtype), rounded(bias, dtype)).relu()
     theirs = F.linear(hidden, rounded(outer, dtype))
     halves = tuple(each.detach().to(dtype) for each in (inner, bias, outer))
-    agree(FeedForward.apply(x, halves, inner, bias, outer), theirs, [x, inner, bias, outer])
+    agree(FusedFeedForward.apply(x, halves, inner, bias, outer), theirs, [x, inner, bias, outer])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_output_layer_and_loss(dtype: torch.dtype, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyglot.model.kernels.loss.CHUNK", 8)
-    monkeypatch.setattr("manyglot.model.kernels.loss.BLOCK", 32)
+    monkeypatch.setattr("manyglot.model.kernels.linear_cross_entropy.MAX_LOGITS_CHUNK_TOKENS", 8)
+    monkeypatch.setattr("manyglot.model.kernels.linear_cross_entropy.BLOCK", 32)
     torch.manual_seed(0)
     hidden, weight = random(19, 16, dtype=dtype), random(101, 16)
     label = torch.randint(1, 101, (19,), device=DEVICE)
     label[4] = 0
-    smoothed, nll = LinearCrossEntropy.apply(hidden, weight, label, smoothing, 0)
+    smoothed, nll = FusedLinearCrossEntropy.apply(hidden, weight, label, smoothing, 0)
     logits = hidden.float() @ weight.T
     theirs = F.cross_entropy(logits, label, label_smoothing=smoothing, ignore_index=0, reduction="sum")
     agree(smoothed, theirs, [hidden, weight])
@@ -311,18 +332,18 @@ def test_output_layer_and_loss(dtype: torch.dtype, smoothing: float, monkeypatch
 def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured by float32: the loss, and every gradient."""
     model = tiny_model(COMBINATIONS[name], norm=norm).float().to(DEVICE)
-    batch = pack(random_batch(model, size=40)).to(DEVICE)
+    batch = pack_batch(random_batch(model, size=40)).to(DEVICE)
     results = []
     for half, have in ((False, False), (True, False), (True, True)):
-        monkeypatch.setattr(kernels, "have_kernels", lambda have=have: have)
+        monkeypatch.setattr(kernels, "has_triton", lambda have=have: have)
         model.zero_grad()
         torch.manual_seed(0)
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
-            loss = batch_loss(model, batch, packed_forward(model, batch), 0.1)
-        loss.smoothed.backward()
+            loss = summed_batch_loss(model, batch, packed_forward(model, batch), 0.1)
+        loss.label_smoothed.backward()
         results.append((loss, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
     (exact, expected), (_, plain), (fast, got) = results
-    torch.testing.assert_close(fast.smoothed, exact.smoothed, rtol=0.01, atol=0.0)
+    torch.testing.assert_close(fast.label_smoothed, exact.label_smoothed, rtol=0.01, atol=0.0)
     torch.testing.assert_close(fast.nll_L, exact.nll_L, rtol=0.01, atol=0.0)
     assert got.keys() == expected.keys()
     whole = torch.cat([gradient.flatten() for gradient in expected.values()]).norm()
@@ -350,20 +371,21 @@ def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytes
     def refuse(*_: Any) -> None:
         raise AssertionError("this is not done by a kernel")
 
-    monkeypatch.setattr("manyglot.model.kernels.norm.SPLIT", 2)
+    monkeypatch.setattr("manyglot.model.kernels.add_norm.PROGRAMS_PER_CHUNK", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()
-    alignment = None if model.guidance.in_encoder else AlignmentSettings(every=2)
-    batch = pack(random_batch(model, size=4), aligned=alignment and aligned_targets(model, alignment))
+    alignment = None if model.guidance.affects_encoder else ContrastiveAlignmentSettings(every_nth_pair=2)
+    aligned_targets = None if alignment is None else make_aligned_targets(model, alignment)
+    batch = pack_batch(random_batch(model, size=4), aligned_targets=aligned_targets)
 
     def loss_and_gradients() -> tuple[Tensor, tuple[Tensor | None, ...]]:
         torch.manual_seed(0)
-        total = batch_loss(model, batch, packed_forward(model, batch), 0.1, alignment).total
+        total = summed_batch_loss(model, batch, packed_forward(model, batch), 0.1, alignment).objective
         return total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
 
     exact, expected = loss_and_gradients()
     monkeypatch.setattr(kernels, "kernel_dtype", lambda _: torch.float32)
-    monkeypatch.setattr(kernels, "accepts", lambda x: x.dtype == torch.float32)
-    monkeypatch.setattr(packed, "_attend_padded", refuse)
+    monkeypatch.setattr(kernels, "can_use_kernels", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(packed_executor, "_attend_padded", refuse)
     if norm == "post":
         monkeypatch.setattr(SublayerOutput, "total", refuse)
     else:  # as autocast does, which there is not in these types

@@ -11,13 +11,13 @@ from torch import Tensor
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.unpadded import AlignedTargets
 from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE, GroupSpan, TileGroups
-from manyglot.model.packing import PackedSentences, pack
-from manyglot.vocabulary.subwords import PAD
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.model.packing import PackedSentences, pack_batch
+from manyglot.vocabulary.subword_model import PAD
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, LONG_TILE - 2))
 PAIRS = st.lists(st.tuples(LENGTHS, LENGTHS, st.integers(0, 2)), min_size=1, max_size=40)
-TAGS = [Tags(source=(90 + i,)) for i in range(3)]
+TAGS = [LanguageTags(source=(90 + i,)) for i in range(3)]
 
 
 def batch_of(pairs: list[tuple[int, int, int]]) -> Batch:
@@ -28,10 +28,10 @@ def batch_of(pairs: list[tuple[int, int, int]]) -> Batch:
 
 def sentences(packed: PackedSentences, values_N: Tensor) -> list[list[int]]:
     """The values of each sentence, by the numbers of sentences and the positions."""
-    found: dict[int, dict[int, int]] = {}
+    tokens_by_sentence: dict[int, dict[int, int]] = {}
     for sentence, position, value in zip(packed.sentence_N, packed.position_N, values_N, strict=True):
-        found.setdefault(int(sentence), {})[int(position)] = int(value)
-    return [[values[i] for i in range(len(values))] for _, values in sorted(found.items())]
+        tokens_by_sentence.setdefault(int(sentence), {})[int(position)] = int(value)
+    return [[values[i] for i in range(len(values))] for _, values in sorted(tokens_by_sentence.items())]
 
 
 def unpadded(rows_BT: Tensor) -> list[list[int]]:
@@ -42,14 +42,14 @@ def unpadded(rows_BT: Tensor) -> list[list[int]]:
 @given(pairs=PAIRS)
 def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
     batch = batch_of(pairs)
-    packed = pack(batch, multiple)
+    packed = pack_batch(batch, multiple)
     order = batch.lang_B.argsort(stable=True)
     for side, rows in ((packed.source, batch.source_BS), (packed.input, batch.input_BT)):
         assert sentences(side, side.ids_N)[: len(pairs)] == unpadded(rows[order])
         assert len(side.ids_N) % multiple == 0
         assert side.position_N.max() < side.max_length
     assert sentences(packed.input, packed.label_N)[: len(pairs)] == unpadded(batch.label_BT[order])
-    assert batch.num_tokens == int((packed.label_N != PAD).sum())
+    assert batch.num_target_tokens == int((packed.label_N != PAD).sum())
     languages = packed.lang_B.tolist()
     assert languages[: len(pairs)] == sorted(batch.lang_B.tolist())
     assert languages == sorted(languages)
@@ -58,7 +58,7 @@ def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> No
 @pytest.mark.parametrize("multiple", [1, 64])
 @given(pairs=PAIRS)
 def test_every_sentence_is_in_one_group(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
-    packed = pack(batch_of(pairs), multiple)
+    packed = pack_batch(batch_of(pairs), multiple)
     for groups, query, key in (
         (packed.encoder_groups, packed.source, packed.source),
         (packed.decoder_groups, packed.input, packed.input),
@@ -85,23 +85,25 @@ def check_groups(groups: TileGroups[Tensor], query: PackedSentences, key: Packed
 
 
 def test_a_batch_with_a_long_sentence_is_not_padded() -> None:
-    packed = pack(batch_of([(LONG_TILE, 3, 0), (4, 5, 1)]), 64)
+    packed = pack_batch(batch_of([(LONG_TILE, 3, 0), (4, 5, 1)]), 64)
     assert not packed.shape.fits_tile
     assert len(packed.source.ids_N) == LONG_TILE + 2 + 6
-    assert pack(batch_of([(LONG_TILE - 2, 3, 0)]), 64).shape.fits_tile
+    assert pack_batch(batch_of([(LONG_TILE - 2, 3, 0)]), 64).shape.fits_tile
 
 
 def test_all_tensors_share_one_buffer() -> None:
-    packed = pack(batch_of([(3, 4, 0), (2, 2, 1)])).to(torch.device("cpu"))
+    packed = pack_batch(batch_of([(3, 4, 0), (2, 2, 1)])).to(torch.device("cpu"))
     tensors = [*packed.source[:3], *packed.input[:3], packed.label_N, packed.lang_B, *packed.cross_groups]
     assert {t.untyped_storage().data_ptr() for t in tensors} == {packed.buffer.untyped_storage().data_ptr()}
 
 
 def test_a_shape_is_within_a_larger_one() -> None:
     pairs = [(3, 4, 0), (2, 2, 1), (5, 3, 2)]
-    small, large = (pack(batch_of(each)).shape for each in (pairs[:2], pairs))
+    small, large = (pack_batch(batch_of(each)).shape for each in (pairs[:2], pairs))
     assert small.is_within(large, 1.0)
     assert not large.is_within(small, 1.04)
     assert large.is_within(small, 3.0)
-    aligned = pack(batch_of(pairs[:2]), aligned=AlignedTargets(every=1, num_tags=0)).shape
+    aligned = pack_batch(
+        batch_of(pairs[:2]), aligned_targets=AlignedTargets(every_nth_pair=1, num_skipped_tags=0)
+    ).shape
     assert not aligned.is_within(large, 2.0), "a shape without aligned targets has no memory for them"

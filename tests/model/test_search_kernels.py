@@ -15,9 +15,9 @@ from torch import Tensor, nn
 GPU = torch.cuda.is_available()
 pytest.importorskip("triton")
 
-from manyglot.model.kernels import best  # noqa: E402
-from manyglot.model.kernels.norm import sum_norm  # noqa: E402
-from manyglot.model.kernels.slots import attend_past, attend_sources  # noqa: E402
+from manyglot.model.kernels import top_candidates  # noqa: E402
+from manyglot.model.kernels.add_norm import add_norm_inference  # noqa: E402
+from manyglot.model.kernels.static_kv_attention import append_and_self_attend, cross_attend_sources  # noqa: E402
 from manyglot.model.static_cache import Slots, SourceSpans, StaticCrossKV, StaticSelfKV  # noqa: E402
 from manyglot.model.sublayer import SublayerOutput  # noqa: E402
 
@@ -32,13 +32,13 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 @pytest.mark.parametrize("number", [1, 5, 40])
 @pytest.mark.parametrize("vocabulary", [37, 200])
 def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best, "LANES", 32)
-    monkeypatch.setattr(best, "AT_ONCE", 2)
+    monkeypatch.setattr(top_candidates, "LANES", 32)
+    monkeypatch.setattr(top_candidates, "COLUMNS_PER_READ", 2)
     torch.manual_seed(0)
     scores, base, allowed = torch.randn(12, vocabulary + 5), torch.randn(4, 3), range(1, vocabulary - 3)
     base[0, 1:] = -torch.inf
     scores, base = scores.to(DEVICE), base.to(DEVICE)
-    beams, words, total = best.best_continuations(scores, base, number, vocabulary, allowed, never=2)
+    beams, words, total = top_candidates.top_candidates(scores, base, number, vocabulary, allowed, forbidden_token=2)
     scores = scores[:, :vocabulary]
     torch.testing.assert_close(total, scores.logsumexp(dim=1))
     scores = scores.log_softmax(dim=1) + base.view(-1, 1)
@@ -51,7 +51,7 @@ def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytes
 def test_places_of_the_best() -> None:
     values = torch.randn(7, 77, device=DEVICE)
     values[3, 5:] = -torch.inf
-    places = best.places_of_best(values, 9)
+    places = top_candidates.top_indices(values, 9)
     expected = values.topk(9)
     assert torch.equal(values.gather(1, places), expected.values)
     assert int(places.max()) < 77
@@ -63,10 +63,10 @@ def test_exact_scores(dtype: torch.dtype) -> None:
     hidden, weight = random(2, 3, 48, dtype=dtype), random(9, 48)
     beams, words = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]], device=DEVICE), torch.randint(9, (2, 4), device=DEVICE)
     total = torch.randn(6, device=DEVICE)
-    found = best.exact_scores(hidden, weight, beams, words, total)
+    log_probs = top_candidates.candidate_log_probs(hidden, weight, beams, words, total)
     for i in range(2):
         expected = (hidden[i, beams[i]].float() * weight[words[i]]).sum(dim=1) - total.view(2, 3)[i, beams[i]]
-        torch.testing.assert_close(found[i], expected)
+        torch.testing.assert_close(log_probs[i], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -74,41 +74,49 @@ def test_exact_scores(dtype: torch.dtype) -> None:
 def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
     """Step by step; beams change their ancestors, and a sentence takes the place of another."""
     torch.manual_seed(0)
-    num_slots, room, tokens, tolerance = 3, 25, 60, 1e-5 if dtype == torch.float32 else 0.1
+    num_slots, num_positions, tokens, tolerance = 3, 25, 60, 1e-5 if dtype == torch.float32 else 0.1
     close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
     lengths = torch.tensor([4, 33, 1, 22])
     sources = SourceSpans((lengths.cumsum(dim=0) - lengths).to(DEVICE), lengths.to(DEVICE))
-    slots = Slots.allocate(num_slots, beam, room, DEVICE)
+    slots = Slots.allocate(num_slots, beam, num_positions, DEVICE)
     slots.sentence_B.copy_(torch.tensor([3, 1, 0]))
-    read = StaticCrossKV(slots, sources, *(random(tokens, width, dtype=dtype) for _ in range(2)))
+    cross_cache = StaticCrossKV(slots, sources, *(random(tokens, width, dtype=dtype) for _ in range(2)))
     unused = torch.empty(0), torch.empty(0)
-    past = StaticSelfKV(slots, *unused, *(random(num_slots, beam, room, width, dtype=dtype) for _ in range(2)))
-    other = replace(past, key_BKTD=past.key_BKTD.clone(), value_BKTD=past.value_BKTD.clone())
-    for step in range(room - 1):
+    cache = StaticSelfKV(
+        slots, *unused, *(random(num_slots, beam, num_positions, width, dtype=dtype) for _ in range(2))
+    )
+    reference_cache = replace(cache, key_BKTD=cache.key_BKTD.clone(), value_BKTD=cache.value_BKTD.clone())
+    for step in range(num_positions - 1):
         qkv, term = (random(num_slots * beam, n * width, dtype=dtype) for n in (3, 1))
         added = term if step % 2 else None
-        slots.order_B.copy_(torch.randperm(num_slots))
-        mine = attend_past(
-            qkv, added, (past.key_BKTD, past.value_BKTD), slots.ancestor_BKT, slots.num_decoded_B, slots.order_B, heads
+        slots.slot_order_B.copy_(torch.randperm(num_slots))
+        mine = append_and_self_attend(
+            qkv,
+            added,
+            (cache.key_BKTD, cache.value_BKTD),
+            slots.ancestor_BKT,
+            slots.num_decoded_B,
+            slots.slot_order_B,
+            heads,
         )
-        close(mine, plainly(other.attend)(qkv, added, heads))
-        where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
-        mine = attend_sources(term, added, (read.key_MD, read.value_MD), *where, heads)
-        close(mine, plainly(read.attend)(term, added, heads))
+        close(mine, without_kernels(reference_cache.attend)(qkv, added, heads))
+        where = slots.sentence_B, sources.start_S, sources.length_S, slots.slot_order_B
+        mine = cross_attend_sources(term, added, (cross_cache.key_MD, cross_cache.value_MD), *where, heads)
+        close(mine, without_kernels(cross_cache.attend)(term, added, heads))
         parent = torch.randint(beam, (num_slots, beam), device=DEVICE)
-        slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, room)))
+        slots.ancestor_BKT.copy_(slots.ancestor_BKT.gather(1, parent[..., None].expand(-1, -1, num_positions)))
         slots.ancestor_BKT[torch.arange(num_slots), :, slots.num_decoded_B] = parent.short()
         slots.num_decoded_B += 1
         if step == 5:
             slots.num_decoded_B[0], slots.sentence_B[0] = 0, 2
 
 
-def plainly(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def without_kernels(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Without kernels."""
 
     def called(*arguments: Any) -> Tensor:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("manyglot.model.static_cache.have_kernels", lambda: False)
+            patch.setattr("manyglot.model.static_cache.has_triton", lambda: False)
             return function(*arguments)
 
     return called
@@ -121,13 +129,13 @@ def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
     nn.init.normal_(norm.weight)
     x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))
     output, tables = SublayerOutput(y, None, term if with_term else None), (norm.weight.detach(), norm.bias.detach())
-    mine = sum_norm(x, output, *tables, norm.eps)
+    mine = add_norm_inference(x, output, *tables, norm.eps)
     theirs = norm(x + y + (term if with_term else 0))
     tolerance = 1e-5 if dtype == torch.float32 else 0.05
     torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
     language = torch.tensor([1, 0, 0, 3, 2], device=DEVICE)
     gain, shift = torch.randn(2, 4, 24, device=DEVICE).to(dtype)
-    mine = sum_norm(x, output, gain, shift, norm.eps, language)
+    mine = add_norm_inference(x, output, gain, shift, norm.eps, language)
     theirs = F.layer_norm(x + y + (term if with_term else 0), (24,), eps=norm.eps)
     theirs = theirs * gain[language][:, None] + shift[language][:, None]
     torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)

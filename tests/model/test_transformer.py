@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from manyglot.model.padded import PaddedEncoder
+from manyglot.model.padded_executor import PaddedEncoder
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer import SublayerInput, SublayerOutput
 from manyglot.model.transformer import Transformer
@@ -15,7 +15,7 @@ from tests.conftest import random_batch, tiny_model
 def count(num_languages: int, **sizes: int) -> float:
     with torch.device("meta"):
         model = Transformer(ModelSettings(**sizes), [], 64_000, num_languages)  # type: ignore[arg-type]
-    return sum(model.num_parameters().values()) / 1e6
+    return sum(model.num_parameters_by_part().values()) / 1e6
 
 
 def test_the_paper_s_parameter_counts() -> None:
@@ -26,8 +26,8 @@ def test_the_paper_s_parameter_counts() -> None:
 
 def test_parts_add_up_to_all_parameters() -> None:
     model = tiny_model()
-    assert sum(model.num_parameters().values()) == sum(p.numel() for p in model.parameters())
-    assert set(model.num_parameters()) == {"embedding", "encoder_norm", "decoder_norm", "encoder", "decoder"}
+    assert sum(model.num_parameters_by_part().values()) == sum(p.numel() for p in model.parameters())
+    assert set(model.num_parameters_by_part()) == {"embedding", "encoder_norm", "decoder_norm", "encoder", "decoder"}
 
 
 def test_the_embedding_is_the_paper_s() -> None:
@@ -42,8 +42,8 @@ def test_the_embedding_is_the_paper_s() -> None:
         dtype=torch.float64,
     )
     expected = model.encoder_norm(4 * model.embedding(ids) + position)
-    executor = PaddedEncoder(model.guidance, model.target(torch.tensor([0])), None)
-    torch.testing.assert_close(executor.embed(ids, model._embeddings(model.encoder_norm)), expected)
+    executor = PaddedEncoder(model.guidance, model.target_languages(torch.tensor([0])), None)
+    torch.testing.assert_close(executor.embed(ids, model._input_embedding(model.encoder_norm)), expected)
 
 
 def test_one_table_serves_encoder_decoder_and_output() -> None:
@@ -60,7 +60,7 @@ def test_post_and_pre_norm_are_what_they_say() -> None:
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
         x = torch.randn(1, 2, 16, dtype=torch.float64)
-        executor = PaddedEncoder(model.guidance, model.target(torch.tensor([0])), None)
+        executor = PaddedEncoder(model.guidance, model.target_languages(torch.tensor([0])), None)
         got = sublayer(SublayerInput.from_states(x), lambda y, _: SublayerOutput(2 * y.states), executor)
         expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
         torch.testing.assert_close(got, SublayerInput.from_states(expected))

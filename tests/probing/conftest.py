@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from manyglot.errors import ManyglotError
-from manyglot.probing.uriel import Uriel, read_uriel
+from manyglot.probing.uriel import UrielDatabase, load_uriel
 
 
 @pytest.fixture(scope="session")
-def uriel() -> Uriel:
-    """The real database, where it is installed or MANYGLOT_URIEL names it."""
+def uriel() -> UrielDatabase:
+    """The real database; skips if neither lang2vec nor MANYGLOT_URIEL provides it."""
     try:
-        return read_uriel()
+        return load_uriel()
     except ManyglotError:
         pytest.skip("lang2vec is not installed")

@@ -7,24 +7,26 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader, Place
+from manyglot.batches.loader import BatchLoader, DataPosition
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
+from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.rows import Split
 from manyglot.distributed import DistributedContext
-from manyglot.model.cost import training_operations
-from manyglot.training import speed as speed_module
+from manyglot.model.training_cost import training_flops
+from manyglot.training import throughput as throughput_module
 from manyglot.training.checkpoint import RunState
-from manyglot.training.log import Log, read_log
-from manyglot.training.loss import Sums
-from manyglot.training.speed import Speed
-from manyglot.vocabulary.subwords import PAD
-from manyglot.workflows.train import new_model
+from manyglot.training.log import TrainingLog, read_log
+from manyglot.training.loss import LossTotals
+from manyglot.training.throughput import ThroughputMeter
+from manyglot.vocabulary.subword_model import PAD
+from manyglot.workflows.train import initialize_model
 from tests.conftest import tiny_model
 
 CPU = torch.device("cpu")
-SUMS = Sums(loss=60.0, nll=[20.0, 30.0], tokens=[10, 20], source_tokens=40)
+SUMS = LossTotals(
+    label_smoothed=60.0, nll_by_language=[20.0, 30.0], target_tokens_by_language=[10, 20], num_source_tokens=40
+)
 
 
 @pytest.fixture
@@ -35,53 +37,54 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def new_log(folder: Path, state: RunState, size: int = 1) -> Log:
-    speed = Speed(tiny_model(), "auto", DistributedContext(CPU, size=size), state.unlogged)
-    return Log(folder / "log.jsonl", state, Languages(["de", "en"]), speed)
+def new_log(folder: Path, state: RunState, world_size: int = 1) -> TrainingLog:
+    distributed = DistributedContext(CPU, world_size=world_size)
+    throughput = ThroughputMeter(tiny_model(), "auto", distributed, state.unlogged_losses)
+    return TrainingLog(folder / "log.jsonl", state, Languages(["de", "en"]), throughput)
 
 
 def test_the_time_goes_on_where_a_run_was(tmp_path: Path, clock: list[float]) -> None:
     log = new_log(tmp_path, RunState())
     clock[0] += 10
-    log.write({"step": 1})
+    log.write_line({"step": 1})
     clock[0] += 10
-    log.write({"step": 2})
+    log.write_line({"step": 2})
     clock[0] += 1000
     log = new_log(tmp_path, RunState(step=1))
     clock[0] += 5
-    log.write({"step": 2})
+    log.write_line({"step": 2})
     assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "seconds": 10}, {"step": 2, "seconds": 15}]
 
 
 def test_the_speed_leaves_out_pauses_and_what_an_earlier_process_did(tmp_path: Path, clock: list[float]) -> None:
-    log = new_log(tmp_path, RunState(step=3, unlogged=Sums(5.0, [5.0, 0.0], [6, 0], 7)))
+    log = new_log(tmp_path, RunState(step=3, unlogged_losses=LossTotals(5.0, [5.0, 0.0], [6, 0], 7)))
     clock[0] += 2
-    with log.paused():
+    with log.pause_throughput():
         clock[0] += 100
     clock[0] += 2
-    log.training(RunState(step=4), SUMS, 5e-4)
+    log.log_training(RunState(step=4), SUMS, 5e-4)
     assert read_log(tmp_path / "log.jsonl")[-1]["tokens_per_second"] == pytest.approx((30 - 6) / 4)
-    assert log.note == "loss 2.000, 6 tokens/s, lr 0.0005"
+    assert log.progress_note == "loss 2.000, 6 tokens/s, lr 0.0005"
 
 
 def test_the_mfu_is_told_where_the_chip_is_known(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model()
-    operations = training_operations(model.settings, model.embedding.num_embeddings, 40, 30)
-    monkeypatch.setattr(speed_module, "peak_speed", lambda device, precision: operations / 3)
-    log = new_log(tmp_path, RunState(), size=2)
+    operations = training_flops(model.settings, model.embedding.num_embeddings, 40, 30)
+    monkeypatch.setattr(throughput_module, "peak_flops_per_second", lambda device, precision: operations / 3)
+    log = new_log(tmp_path, RunState(), world_size=2)
     clock[0] += 6
-    log.training(RunState(step=1), SUMS, 5e-4)
+    log.log_training(RunState(step=1), SUMS, 5e-4)
     assert read_log(tmp_path / "log.jsonl")[-1]["mfu"] == pytest.approx(0.25)
-    assert "tokens/s, MFU 25%, lr" in log.note
+    assert "tokens/s, MFU 25%, lr" in log.progress_note
 
 
 def test_source_tokens_are_those_of_the_batch(trained: Experiment) -> None:
-    dataset = Dataset(trained.data)
-    tags = new_model(trained, dataset).tags()
-    loader = Loader(dataset.store(Split.TRAIN), dataset.supervised, trained.batches, tags, 1)
-    for planned, _ in islice(loader.planned(Place()), 3):
+    dataset = PreparedDataset(trained.data)
+    tags = initialize_model(trained, dataset).tags_by_language()
+    loader = BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, trained.batches, tags, 1)
+    for planned, _ in islice(loader.iter_planned_batches(DataPosition()), 3):
         assert planned.num_source_tokens() == int((planned.load().source_BS != PAD).sum())
 
 

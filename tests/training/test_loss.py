@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from manyglot.model import cross_entropy
-from manyglot.model.guidance import read_method
-from manyglot.model.packing import pack
-from manyglot.vocabulary.subwords import PAD
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.packing import pack_batch
+from manyglot.vocabulary.subword_model import PAD
 from tests.conftest import packed_loss, random_batch, tiny_model
 
 
@@ -15,12 +15,12 @@ def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None
     """What one chunk gives in half precision, many give too."""
     torch.manual_seed(0)
     hidden, weight = (torch.randn(n, 32).bfloat16().requires_grad_() for n in (4096, 50))
-    label, found = torch.randint(1, 50, (4096,)), []
+    label, gradients = torch.randint(1, 50, (4096,)), []
     for chunk in (4096, 16):
-        monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
-        loss, _ = cross_entropy.ChunkedCrossEntropy.apply(hidden, weight, label, 0.1, PAD)
-        found.append(torch.autograd.grad(loss / 4096, (hidden, weight)))
-    for one, many in zip(*found, strict=True):
+        monkeypatch.setattr(cross_entropy, "LOGITS_CHUNK_TOKENS", chunk)
+        loss, _ = cross_entropy.ChunkedLinearCrossEntropy.apply(hidden, weight, label, 0.1, PAD)
+        gradients.append(torch.autograd.grad(loss / 4096, (hidden, weight)))
+    for one, many in zip(*gradients, strict=True):
         assert one.dtype == many.dtype == torch.bfloat16
         torch.testing.assert_close(one, many, rtol=0.01, atol=0.01 * float(one.abs().max()))
 
@@ -30,19 +30,19 @@ def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_is_torch_s_cross_entropy_with_its_gradients(
     smoothing: float, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
-    model = tiny_model([read_method({"method": "token", "side": "target", "mode": "clean"})])
+    monkeypatch.setattr(cross_entropy, "LOGITS_CHUNK_TOKENS", chunk)
+    model = tiny_model([parse_method_settings({"method": "token", "side": "target", "mode": "clean"})])
     batch = random_batch(model)
-    ours = packed_loss(model, pack(batch), smoothing)
+    ours = packed_loss(model, pack_batch(batch), smoothing)
     logits = model.logits(model(batch.source_BS, batch.input_BT, batch.lang_B).decoder)
     plain = F.cross_entropy(
         logits.flatten(0, 1), batch.label_BT.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )
-    torch.testing.assert_close(ours.smoothed, plain)
+    torch.testing.assert_close(ours.label_smoothed, plain)
     parameters = list(model.parameters())
     for a, b in zip(
-        torch.autograd.grad(ours.smoothed, parameters), torch.autograd.grad(plain, parameters), strict=True
+        torch.autograd.grad(ours.label_smoothed, parameters), torch.autograd.grad(plain, parameters), strict=True
     ):
         torch.testing.assert_close(a, b)
     if smoothing == 0:
-        torch.testing.assert_close(ours.smoothed, ours.nll_L.sum())
+        torch.testing.assert_close(ours.label_smoothed, ours.nll_L.sum())

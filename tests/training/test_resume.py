@@ -18,7 +18,7 @@ import yaml
 import manyglot
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
-from manyglot.model.folder import read_training
+from manyglot.model.model_folder import read_training_info
 from manyglot.training.log import read_log
 from tests.conftest import tiny_experiment
 
@@ -26,18 +26,18 @@ TRAINING = {"max_steps": 14, "warmup_steps": 3, "checkpoint_every": 3, "validate
 TRAIN = """
 import sys
 from manyglot.cli import main
-from manyglot.training import best
+from manyglot.training import best_steps
 
-best.NOTHING = -1  # so that a run which learns nothing stops
+best_steps.UNTRAINED_SCORE = -1  # so that a run which learns nothing stops
 main(["train", sys.argv[1]])
 """
 MORTAL = """
 import os, signal, sys
 from manyglot import files
 from manyglot.cli import main
-from manyglot.training import best, checkpoint, loop
+from manyglot.training import best_steps, checkpoint, trainer
 
-best.NOTHING = -1
+best_steps.UNTRAINED_SCORE = -1
 left = int(sys.argv[1])
 
 def mortal(function):
@@ -51,9 +51,9 @@ def mortal(function):
 
 checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written some of the files
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
-files._onto_disk = mortal(files._onto_disk)
-loop.step_optimizer = mortal(loop.step_optimizer)
-loop.Log.write = mortal(loop.Log.write)
+files._fsync = mortal(files._fsync)
+trainer.step_optimizer = mortal(trainer.step_optimizer)
+trainer.TrainingLog.write_line = mortal(trainer.TrainingLog.write_line)
 main(["train", sys.argv[2]])
 """
 """A training that kills itself at some moment: before a step, a line of the log, or a part of writing a checkpoint."""
@@ -64,7 +64,7 @@ def prepared(folder: Path, **training: object) -> tuple[Experiment, Path]:
     experiment = tiny_experiment(folder, model={**model, "dropout": 0.3}, training={**TRAINING, **training})
     manyglot.prepare(experiment)
     config = folder / "experiment.yaml"
-    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    config.write_text(yaml.safe_dump(experiment.to_dict()), encoding="utf-8")
     return experiment, config
 
 
@@ -84,7 +84,7 @@ def history(experiment: Experiment) -> list[dict[str, Any]]:
 
 def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_path: Path) -> None:
     """Bit for bit: the weights, the losses, which sentences were in which step, what was best and when it stopped."""
-    choice = {"best_by": "dev_chrf", "keep_best": 2, "patience": 5, "validate_every": 2}
+    choice = {"best_metric": "dev_chrf", "keep_best_checkpoints": 2, "patience": 5, "validate_every": 2}
     (whole, whole_config), (broken, config) = (prepared(tmp_path / name, **choice) for name in ("whole", "broken"))
     start(TRAIN, whole_config).communicate()
     rng, ends = random.Random(1), []
@@ -101,10 +101,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_
         assert got == expected
     assert history(broken) == history(whole)
     assert {"loss", "epoch", "batch"} <= history(whole)[0].keys()
-    expected_names, kept = ({path.name for path in (e.run / "checkpoints").iterdir()} for e in (whole, broken))
+    expected_names, names = ({path.name for path in (e.run / "checkpoints").iterdir()} for e in (whole, broken))
     assert expected_names == {"step-00000002", "step-00000004", "step-00000009", "step-00000012"}
-    assert kept >= expected_names, "one more if it was killed before it removed the last but two"
-    assert read_training(whole.run / "model")["steps"] == 12 < TRAINING["max_steps"], "it stopped early"
+    assert names >= expected_names, "one more if it was killed before it removed the last but two"
+    assert read_training_info(whole.run / "model")["steps"] == 12 < TRAINING["max_steps"], "it stopped early"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -115,9 +115,9 @@ def test_a_run_that_is_told_to_stop_finishes_its_step_and_saves(number: signal.S
     while len(read_log(experiment.run / "log.jsonl")) < 3 and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 0, told
-    assert "Run the same command to go on." in told.splitlines()[-1]
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert "Run the same command to resume." in stderr.splitlines()[-1]
     (checkpoint,) = (experiment.run / "checkpoints").iterdir()
     step = int(checkpoint.name.removeprefix("step-"))
     assert step >= read_log(experiment.run / "log.jsonl")[-1]["step"]
@@ -145,9 +145,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
         content[len(content) // 2] ^= 1
         damaged.write_bytes(content if harm == "changed" else content[: len(content) // 2])
     model = manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
-    told = capsys.readouterr().err
-    assert "step-00000014 is damaged and not used" in told
-    assert "Going on from step 12." in told
+    stderr = capsys.readouterr().err
+    assert "step-00000014 is damaged and not used" in stderr
+    assert "Going on from step 12." in stderr
     assert (model / "model.safetensors").exists()
     assert sorted(path.name for path in checkpoints.iterdir()) == ["step-00000012", "step-00000014"]
 
@@ -162,20 +162,20 @@ def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path)
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
-    experiment, config = prepared(tmp_path, best_by=None)
+    experiment, config = prepared(tmp_path, best_metric=None)
     limited = (
-        "import resource, sys; from manyglot.cli import main; from manyglot.training import loop\n"
-        "save = loop.save_checkpoint\n"
-        "def full(folder, model, optimizer, state, keep):\n"
+        "import resource, sys; from manyglot.cli import main; from manyglot.training import trainer\n"
+        "save = trainer.save_checkpoint\n"
+        "def full(folder, model, optimizer, state, keep_last):\n"
         "    most = 10**9 if state.step < 6 else 20_000\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))\n"
-        "    save(folder, model, optimizer, state, keep)\n"
-        "loop.save_checkpoint = full\n"
+        "    save(folder, model, optimizer, state, keep_last)\n"
+        "trainer.save_checkpoint = full\n"
         "main(['train', sys.argv[1]])"
     )
     process = start(limited, config)
-    _, told = process.communicate(timeout=100)
-    assert process.returncode == 2, told
-    assert told.splitlines()[-1].startswith("manyglot: Cannot write")
+    _, stderr = process.communicate(timeout=100)
+    assert process.returncode == 2, stderr
+    assert stderr.splitlines()[-1].startswith("manyglot: Cannot write")
     assert [path.name for path in (experiment.run / "checkpoints").iterdir()] == ["step-00000003"]
     assert manyglot.train(experiment).exists()

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from manyglot.batches.batch import collate
 from manyglot.model.kernels.tiles import LONG_TILE
-from manyglot.model.packed import packed_forward
-from manyglot.model.packing import pack, split_by_length
+from manyglot.model.packed_executor import packed_forward
+from manyglot.model.packing import pack_batch, split_by_tile_fit
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.step import CudaGraphStep, EagerStep
 from tests.conftest import packed_loss, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
@@ -26,10 +26,10 @@ def test_filling_up_changes_nothing(name: str, multiple: int) -> None:
     model = tiny_model(COMBINATIONS[name])
     batch = random_batch(model, size=9)
     results = []
-    for filled in (pack(batch), pack(batch, multiple)):
+    for filled in (pack_batch(batch), pack_batch(batch, multiple)):
         model.zero_grad()
-        drawn_B = torch.zeros_like(filled.lang_B)
-        hidden_ND = packed_forward(model, filled, drawn_B).decoder[:, 0][filled.label_N != 0]
+        random_lang_B = torch.zeros_like(filled.lang_B)
+        hidden_ND = packed_forward(model, filled, random_lang_B).decoder[:, 0][filled.label_N != 0]
         (hidden_ND * torch.arange(len(hidden_ND))[:, None].sin()).sum().backward()
         results.append((hidden_ND, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
     assert len(filled.input.ids_N) % multiple == 0
@@ -38,7 +38,7 @@ def test_filling_up_changes_nothing(name: str, multiple: int) -> None:
 
 def test_padded_batches_of_similar_size_have_few_shapes() -> None:
     model = tiny_model(COMBINATIONS["token"])
-    shapes = {pack(random_batch(model, size=20, seed=seed), 128).shape for seed in range(8)}
+    shapes = {pack_batch(random_batch(model, size=20, seed=seed), 128).shape for seed in range(8)}
     assert len(shapes) <= 3
     assert all(min(shape.lengths._replace(aligned_source_K=1)) > 0 for shape in shapes), "a kernel would be missing"
 
@@ -52,8 +52,8 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
     """The half of a recorded step that needs no GPU."""
     model, device = tiny_model(COMBINATIONS[name]).eval(), torch.device("cpu")
     model.decoder[0].ffn.inner.weight.requires_grad = False
-    batch, drawn_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
-    monkeypatch.setattr(model, "forward", partial(type(model).forward, model, random_lang_B=drawn_B))
+    batch, random_lang_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
+    monkeypatch.setattr(model, "forward", partial(type(model).forward, model, random_lang_B=random_lang_B))
     one_by_one = EagerStep(model, 0.1, device, "float32")
     one_by_one(*one_by_one.pack(batch), 0.5)
     expected = gradients(model)
@@ -67,12 +67,12 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
 def test_long_sentences_apart_have_the_same_gradients() -> None:
     model = tiny_model(COMBINATIONS["laa"]).eval()
     words = [[[5 + n % 7] * n for n in lengths] for lengths in ([3, LONG_TILE + 20, 9, 5], [8, 4, LONG_TILE + 5, 6])]
-    batch = collate(words[0], words[1], [2, 1, 0, 1], model.tags())
-    parts = split_by_length(batch)
+    batch = collate(words[0], words[1], [2, 1, 0, 1], model.tags_by_language())
+    parts = split_by_tile_fit(batch)
     assert [len(part) for part in parts] == [2, 2]
-    assert len(split_by_length(parts[0])) == 1
+    assert len(split_by_tile_fit(parts[0])) == 1
     step, results = EagerStep(model, 0.1, torch.device("cpu"), "float32"), []
-    for packed in ([pack(batch)], [pack(part) for part in parts]):
+    for packed in ([pack_batch(batch)], [pack_batch(part) for part in parts]):
         model.zero_grad()
         results.append((sum(step(part, 0.5) for part in packed), gradients(model)))
     torch.testing.assert_close(results[0], results[1])
@@ -81,11 +81,11 @@ def test_long_sentences_apart_have_the_same_gradients() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", COMBINATIONS)
-@pytest.mark.parametrize("alignment", [None, AlignmentSettings(every=2)])
-def test_a_recording_is_what_was_recorded(name: str, alignment: AlignmentSettings | None) -> None:
+@pytest.mark.parametrize("alignment", [None, ContrastiveAlignmentSettings(every_nth_pair=2)])
+def test_a_recording_is_what_was_recorded(name: str, alignment: ContrastiveAlignmentSettings | None) -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS[name]).float().to(device)
-    if alignment is not None and model.guidance.in_encoder:
+    if alignment is not None and model.guidance.affects_encoder:
         pytest.skip("the encoder knows the target language")
     plain, recorded = (kind(model, 0.1, device, "auto", alignment) for kind in (EagerStep, CudaGraphStep))
     for seed in range(4):
@@ -135,4 +135,4 @@ def test_a_recording_drops_by_the_seed_of_the_step() -> None:
     assert losses[0] != pytest.approx(losses[1])
     with torch.no_grad():
         model.eval()
-        assert losses[0][0] != pytest.approx(float(packed_loss(model, packed.to(device), 0.1).smoothed))
+        assert losses[0][0] != pytest.approx(float(packed_loss(model, packed.to(device), 0.1).label_smoothed))

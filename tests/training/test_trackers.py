@@ -11,9 +11,9 @@ import pytest
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError, SettingsError
-from manyglot.training import loop
+from manyglot.training import trainer
 from manyglot.training.log import read_log
-from manyglot.training.trackers import check_trackers, flat, opened
+from manyglot.training.trackers import check_trackers_installed, flatten_metrics, open_trackers
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 5, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
@@ -27,7 +27,7 @@ def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPa
 
     manyglot.prepare(experiment)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_validate", fail)
+        patch.setattr(trainer, "_validate_and_update_best", fail)
         with pytest.raises(KeyboardInterrupt):
             manyglot.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == 3
@@ -38,14 +38,14 @@ def expected(experiment: Experiment) -> dict[str, list[tuple[int, float]]]:
     """The curves that the log tells."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for line in read_log(experiment.run / "log.jsonl"):
-        for name, value in flat(line).items():
+        for name, value in flatten_metrics(line).items():
             curves.setdefault(name, []).append((line["step"], value))
     return curves
 
 
 def test_the_numbers_of_a_line_get_flat_names() -> None:
     line = {"step": 3, "loss": 2.5, "into": {"de": {"nll": 2.0, "tokens": 7}}, "best": "yes"}
-    assert flat(line) == {"loss": 2.5, "into/de/nll": 2.0, "into/de/tokens": 7}
+    assert flatten_metrics(line) == {"loss": 2.5, "into/de/nll": 2.0, "into/de/tokens": 7}
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
@@ -128,7 +128,7 @@ def test_a_run_that_begins_again_is_another_one_for_wandb(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     for step in (0, 0, 7):
-        with opened(["wandb"], tmp_path, step):
+        with open_trackers(["wandb"], tmp_path, step):
             pass
     ids = [given["id"] for given in fake.started]
     assert ids[0] != ids[1] == ids[2] == json.loads((tmp_path / "wandb.json").read_text("utf-8"))["id"]
@@ -143,23 +143,23 @@ def test_what_wandb_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest
     fake.init = refuse
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.yaml").write_text("seed: 1\n")
-    check_trackers(["wandb"])
+    check_trackers_installed(["wandb"])
     with (
         pytest.raises(ManyglotError, match=r"^Weights & Biases: api_key not configured\. Run wandb login\. Or take"),
-        opened(["wandb"], tmp_path, 0),
+        open_trackers(["wandb"], tmp_path, 0),
     ):
         pass
 
 
 def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, ...]] = []
-    original = loop.opened
+    original = trainer.open_trackers
 
     def remembered(names: tuple[Any, ...], run: Path, step: int) -> Any:
         seen.append(names)
         return original((), run, step)
 
-    monkeypatch.setattr(loop, "opened", remembered)
+    monkeypatch.setattr(trainer, "open_trackers", remembered)
     monkeypatch.setitem(sys.modules, "wandb", FakeWandB())
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 1, "trackers": ["wandb"]})
     manyglot.prepare(experiment)

@@ -14,19 +14,19 @@ import torch
 from safetensors.torch import load_file
 
 import manyglot
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader, Place
+from manyglot.batches.loader import BatchLoader, DataPosition
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
+from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.rows import Split
 from manyglot.errors import ManyglotError
-from manyglot.model.packing import pack
+from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
-from manyglot.training.best import Sample
+from manyglot.training.best_steps import SampleId
 from manyglot.training.log import read_log
-from manyglot.training.validation import DevLoss, Validation
+from manyglot.training.validation import DevLossEvaluator, Validator
 from manyglot.workflows import train as workflow
-from manyglot.workflows.train import new_model
+from manyglot.workflows.train import initialize_model
 from tests.conftest import packed_loss, tiny_experiment
 
 TRAINING = {"max_steps": 8, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 1, "log_every": 4}
@@ -37,12 +37,12 @@ BLEU = [10.0, 30.0, 20.0, 40.0, 35.0, 34.0, 33.0, 32.0]
 class Scripted:
     """A measure whose values are known before; it counts the steps by the weights it has seen."""
 
-    names: Sequence[str] = ("dev_bleu",)
-    setting = "validation.sentences"
+    metric_names: Sequence[str] = ("dev_bleu",)
+    cost_setting = "validation.num_supervised_sentences"
 
     def __init__(self, values: Sequence[float], steps: Mapping[float, int]) -> None:
         self.values, self.steps = values, steps
-        self.sample: Sample = {"num_sentences": 1}
+        self.sample_id: SampleId = {"num_sentences": 1}
 
     def describe_sample(self) -> str:
         return "a script"
@@ -54,17 +54,17 @@ class Scripted:
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[float, int]:
     """The step of some weights, learnt from a run of its own: a measure is not told."""
-    found: dict[float, int] = {}
+    step_by_weight_sum: dict[float, int] = {}
 
     class Counting(Scripted):
         def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
-            found[float(model.embedding.weight.sum())] = len(found) + 1
+            step_by_weight_sum[float(model.embedding.weight.sum())] = len(step_by_weight_sum) + 1
             return {"dev_bleu": 0.0}, {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "_measures", lambda *_: [Counting([], {})])
+        patch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Counting([], {})])
         manyglot.train(prepared(tmp_path / "counting"))
-    return found
+    return step_by_weight_sum
 
 
 def prepared(folder: Path, **changes: object) -> Experiment:
@@ -90,25 +90,31 @@ def same(one: Path, other: Path) -> bool:
 def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
-    experiment = prepared(tmp_path, training={"keep_best": 2, "keep_checkpoints": 2})
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2, "keep_last_checkpoints": 2})
     model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best; 5 would be one of the last had it not been"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
-    assert card == {"steps": 8, "step": 4, "best_by": "dev_bleu", "value": 40.0, "measured_on": {"num_sentences": 1}}
+    assert card == {
+        "steps": 8,
+        "step": 4,
+        "best_metric": "dev_bleu",
+        "value": 40.0,
+        "measured_on": {"num_sentences": 1},
+    }
     assert "The model has the weights of step 4, the best of 8 by dev_bleu (40.00)." in capsys.readouterr().err
 
 
 def test_without_best_by_the_last_step_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
-    experiment = prepared(tmp_path, training={"best_by": None})
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    experiment = prepared(tmp_path, training={"best_metric": None})
     model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 8]
     assert same(model, experiment.run / "checkpoints" / "step-00000008")
-    assert json.loads((model / "training.json").read_text("utf-8")) == {"steps": 8, "step": 8, "best_by": None}
+    assert json.loads((model / "training.json").read_text("utf-8")) == {"steps": 8, "step": 8, "best_metric": None}
 
 
 @pytest.mark.parametrize(("patience", "ends"), [(1, 3), (2, 6), (3, 7), (None, 8)])
@@ -120,12 +126,12 @@ def test_a_run_that_gets_no_better_stops_and_is_finished(
     patience: int | None,
     ends: int,
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": patience})
     model = manyglot.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
-    told = capsys.readouterr().err
-    assert ("dev_bleu was not better" in told) == (ends < 8)
+    stderr = capsys.readouterr().err
+    assert ("dev_bleu was not better" in stderr) == (ends < 8)
     manyglot.train(experiment)
     early = ", where it stopped early" if ends < 8 else ""
     assert f"already trained to step {ends}{early}; its model" in capsys.readouterr().err
@@ -148,12 +154,12 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
             return super().__call__(model)
 
     whole, broken = (
-        prepared(tmp_path / name, training={"patience": 3, "keep_best": 2}) for name in ("whole", "broken")
+        prepared(tmp_path / name, training={"patience": 3, "keep_best_checkpoints": 2}) for name in ("whole", "broken")
     )
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Crashing(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Crashing(BLEU, steps)])
     with pytest.raises(KeyboardInterrupt):
         manyglot.train(broken)
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
     expected, got = manyglot.train(whole), manyglot.train(broken)
     assert checkpoints(broken) == checkpoints(whole) == [4, 5, 7]
     assert same(expected, got)
@@ -161,15 +167,19 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
         json.loads((e.run / "checkpoints/step-00000007/progress.json").read_text("utf-8")) for e in (whole, broken)
     ]
     assert states[0] == states[1]
-    criterion = {"metric": "dev_bleu", "sample": {"num_sentences": 1}}
-    assert states[0]["best"] == {"criterion": criterion, "scores": [[4, 40.0], [5, 35.0]], "waited": 3}
+    criterion = {"metric": "dev_bleu", "sample_id": {"num_sentences": 1}}
+    assert states[0]["best_steps"] == {
+        "criterion": criterion,
+        "scores": [[4, 40.0], [5, 35.0]],
+        "num_validations_without_improvement": 3,
+    }
 
 
 def test_a_damaged_best_checkpoint_gives_way_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
-    experiment = prepared(tmp_path, training={"keep_best": 2})
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2})
     model = manyglot.train(experiment)
     for step, expected in ((4, 5), (5, 8)):
         shutil.rmtree(model)
@@ -182,11 +192,11 @@ def test_a_damaged_best_checkpoint_gives_way_to_the_next(
 def test_another_measure_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
     shutil.rmtree(manyglot.train(prepared(tmp_path, training={"max_steps": 5})))
     other = Scripted(BLEU, steps)
-    other.sample = {"num_sentences": 2}
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [other])
+    other.sample_id = {"num_sentences": 2}
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [other])
     model = manyglot.train(prepared(tmp_path))
     assert "(was dev_bleu on num sentences 1); best-step tracking restarts." in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 6
@@ -200,7 +210,7 @@ def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: p
     experiment = prepared(tmp_path, training={"validate_every": 4})
     manyglot.train(experiment)
     names = {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
-    supervised = {direction.as_setting() for direction in Dataset(experiment.data).supervised}
+    supervised = {direction.as_setting() for direction in PreparedDataset(experiment.data).train_directions}
     for line, step in zip(measured(experiment), (4, 8), strict=True):
         assert line.keys() == {"step", "seconds", "validation", "directions", *names}
         assert line["step"] == step
@@ -212,13 +222,16 @@ def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: p
         assert line["zero_shot_chrf"] == sum(directions[name]["chrf"] for name in ("qab>qac", "qac>qab")) / 2
         assert line["validation"]["seconds"] > 0
         assert 0 < line["validation"]["share"] < 1
-    told = capsys.readouterr().err
-    assert "dev_bleu, dev_chrf of 32 of 32 sentences in 4 of 4 directions" in told
-    assert "zero_shot_language_accuracy, zero_shot_chrf of 16 of 16 sentences in 2 of 2 directions by character" in told
-    assert "Best by dev_bleu." in told
-    assert "Validation took " in told
+    stderr = capsys.readouterr().err
+    assert "dev_bleu, dev_chrf of 32 of 32 sentences in 4 of 4 directions" in stderr
+    assert (
+        "zero_shot_language_accuracy, zero_shot_chrf of 16 of 16 sentences in 2 of 2 directions, identified by char"
+        in stderr
+    )
+    assert "Best step by dev_bleu." in stderr
+    assert "Validation took " in stderr
     for name in ("BLEU", "chrF++", "zero-shot LangAcc", "best"):
-        assert name in told.split("training 8/8 done")[1], "the note of the progress bar"
+        assert name in stderr.split("training 8/8 done")[1], "the note of the progress bar"
 
 
 def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
@@ -226,8 +239,11 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
     model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model["dropout"] = 0.3  # type: ignore[assignment]
     with_it, without = (
-        prepared(tmp_path / name, model=model, training={"best_by": None}, validation=validation)
-        for name, validation in (("with", {}), ("without", {"pairs": 0, "sentences": 0, "zero_shot_sentences": 0}))
+        prepared(tmp_path / name, model=model, training={"best_metric": None}, validation=validation)
+        for name, validation in (
+            ("with", {}),
+            ("without", {"num_loss_pairs": 0, "num_supervised_sentences": 0, "num_zero_shot_sentences": 0}),
+        )
     )
     assert same(manyglot.train(with_it), manyglot.train(without))
     assert measured(with_it)
@@ -236,20 +252,23 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
 
 def sampled(experiment: Experiment) -> list[object]:
     """What is measured on the dev split: rows by direction, or sentence pairs by batch."""
-    dataset = Dataset(experiment.data)
-    tags = workflow.new_model(experiment, dataset).tags()
-    measures = workflow._measures(experiment, dataset, tags, dataset.supervised, torch.device("cpu"))
-    return [
-        [list(batch.lines()) for batch, _ in each.batches] if isinstance(each, DevLoss) else each.rows  # type: ignore[attr-defined]
-        for each in measures
-    ]
+    dataset = PreparedDataset(experiment.data)
+    tags = workflow.initialize_model(experiment, dataset).tags_by_language()
+    evaluators = workflow._make_dev_evaluators(experiment, dataset, tags, dataset.train_directions, torch.device("cpu"))
+    samples: list[object] = []
+    for evaluator in evaluators:
+        if isinstance(evaluator, DevLossEvaluator):
+            samples.append([list(batch.text_locations()) for batch, _ in evaluator.batches])
+        else:
+            samples.append(evaluator.rows_by_direction)  # type: ignore[attr-defined]
+    return samples
 
 
 def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
     """With another seed, and if they draw their training text in other proportions."""
-    validation = {"pairs": 10, "sentences": 10, "zero_shot_sentences": 10}
+    validation = {"num_loss_pairs": 10, "num_supervised_sentences": 10, "num_zero_shot_sentences": 10}
     experiment = prepared(tmp_path, validation=validation, batches={"max_tokens": 50})
-    batches = experiment.batches.model_copy(update={"into": {"qaa": 0.1}, "temperature": 1.0})
+    batches = experiment.batches.model_copy(update={"target_weights": {"qaa": 0.1}, "temperature": 1.0})
     other = experiment.model_copy(update={"seed": 2, "batches": batches})
     assert len(sampled(experiment)) == 3
     assert sampled(experiment) == sampled(other)
@@ -257,32 +276,35 @@ def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
 
 def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
-    dataset = Dataset(experiment.data)
-    model = new_model(experiment, dataset).eval()
+    dataset = PreparedDataset(experiment.data)
+    model = initialize_model(experiment, dataset).eval()
     batches = experiment.batches.model_copy(update={"max_tokens": 60, "temperature": None})
-    loader = Loader(dataset.store(Split.DEV), dataset.supervised, batches, model.tags(), 1)
-    scores, directions = DevLoss(loader, 10_000, torch.device("cpu"), "float32")(model)
-    every = [batch for batch, _ in islice(loader.batches(Place()), loader.plan.num_batches(0))]
-    total = sum(packed_loss(model, pack(batch), 0.0).nll_L.sum().item() for batch in every)
-    assert scores["dev_nll"] == pytest.approx(total / sum(batch.num_tokens for batch in every))
-    assert set(directions) == set(dataset.supervised)
-    assert DevLoss(loader, 10_000, torch.device("cpu"), "float32").sample == {"num_pairs": 32}
-    first, _ = next(loader.planned(Place()))
-    short = DevLoss(loader, 1, torch.device("cpu"), "float32")
-    assert short.sample == {"num_pairs": len(first.source)}
-    assert short.describe_sample() == f"{len(first.source)} sentence pairs"
+    loader = BatchLoader(dataset.store(Split.DEV), dataset.train_directions, batches, model.tags_by_language(), 1)
+    scores, directions = DevLossEvaluator(loader, 10_000, torch.device("cpu"), "float32")(model)
+    every = [batch for batch, _ in islice(loader.iter_batches(DataPosition()), loader.plan.num_batches(0))]
+    total = sum(packed_loss(model, pack_batch(batch), 0.0).nll_L.sum().item() for batch in every)
+    assert scores["dev_nll"] == pytest.approx(total / sum(batch.num_target_tokens for batch in every))
+    assert set(directions) == set(dataset.train_directions)
+    assert DevLossEvaluator(loader, 10_000, torch.device("cpu"), "float32").sample_id == {"num_pairs": 32}
+    first, _ = next(loader.iter_planned_batches(DataPosition()))
+    short = DevLossEvaluator(loader, 1, torch.device("cpu"), "float32")
+    assert short.sample_id == {"num_pairs": len(first.source_indices)}
+    assert short.describe_sample() == f"{len(first.source_indices)} sentence pairs"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         (
-            {"training": {"best_by": "zero_shot_language_accuracy"}, "corpus": {"pivot": None}},
-            r"training\.best_by: zero_shot_language_accuracy needs dev text, directions without training",
+            {"training": {"best_metric": "zero_shot_language_accuracy"}, "corpus": {"central_language": None}},
+            r"training\.best_metric: zero_shot_language_accuracy needs dev text, zero-shot directions",
         ),
-        ({"training": {"best_by": "dev_bleu"}, "validation": {"sentences": 0}}, r"validation\.sentences above 0"),
+        (
+            {"training": {"best_metric": "dev_bleu"}, "validation": {"num_supervised_sentences": 0}},
+            r"validation\.num_supervised_sentences above 0",
+        ),
         ({"training": {"patience": 2}, "corpus": {"dev_rows": 0}}, r"training\.patience: .* nothing is measured"),
-        ({"training": {"patience": 2, "best_by": None}}, r"training\.patience: .*best_by is null"),
+        ({"training": {"patience": 2, "best_metric": None}}, r"training\.patience: .*best_metric is null"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_the_run(
@@ -300,27 +322,27 @@ def test_validation_that_is_dear_says_what_to_change(
 ) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr("manyglot.training.validation.time.monotonic", lambda: next(clock))
-    validation = Validation([Scripted([1.0], {0.0: 1})], "auto", None)
+    validation = Validator([Scripted([1.0], {0.0: 1})], "auto", None)
     model = torch.nn.Module()
     model.embedding = torch.nn.Embedding.from_pretrained(torch.zeros(1, 1))
     for _ in range(3):
         validation(model)  # type: ignore[arg-type]
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1, "it says so once"
-    assert "lower validation.sentences or raise training.validate_every" in told[0]
-    validation.end()
+    stderr = capsys.readouterr().err.splitlines()
+    assert len(stderr) == 1, "it says so once"
+    assert "lower validation.num_supervised_sentences or raise training.validate_every" in stderr[0]
+    validation.report_time()
     assert "of the time" in capsys.readouterr().err
 
 
 def test_a_model_is_chosen_by_what_is_asked_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment))
     capsys.readouterr()
     model = manyglot.train(
-        experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_by": None})})
+        experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_metric": None})})
     )
     assert "the weights of step 8, the last" in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 8
@@ -328,7 +350,7 @@ def test_a_model_is_chosen_by_what_is_asked_for_now(
 
 def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None:
     """A run that goes on is the uninterrupted one, or refused."""
-    experiment = prepared(tmp_path, training={"schedule": "cosine", "max_steps": 4})
+    experiment = prepared(tmp_path, training={"lr_schedule": "cosine", "max_steps": 4})
     shutil.rmtree(manyglot.train(experiment))
     longer = experiment.model_copy(update={"training": experiment.training.model_copy(update={"max_steps": 6})})
     with pytest.raises(ManyglotError, match=r"other settings \(training\.max_steps\)"):
@@ -338,7 +360,7 @@ def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None
 def test_a_run_that_stops_early_is_logged_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(workflow, "_measures", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": 2, "log_every": 50})
     manyglot.train(experiment)
     assert [line["step"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line] == [6]

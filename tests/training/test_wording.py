@@ -32,7 +32,7 @@ TRAINING = {
     "checkpoint_every": 3,
     "validate_every": 2,
     "log_every": 2,
-    "keep_best": 2,
+    "keep_best_checkpoints": 2,
     "patience": 50,
 }
 MODEL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dropout": 0.3}
@@ -46,7 +46,7 @@ from manyglot.cli import main
 main(["train", sys.argv[1]])
 """
 IDENTIFIER = re.compile(r"[a-zA-Z0-9_.:>|,-]*")
-FREE_TEXT = {"dropped_examples", "origin"}
+FREE_TEXT = {"dropped_examples", "provenance"}
 """Keys of dataset.json below which the user's text and settings stand."""
 
 
@@ -59,7 +59,7 @@ def prepared(folder: Path, **training: object) -> Experiment:
 def train_reworded(experiment: Experiment) -> str:
     """Train in a process that has other words for everything; return what it said."""
     config = experiment.run.parent / "experiment.yaml"
-    config.write_text(yaml.safe_dump(experiment.resolved()), encoding="utf-8")
+    config.write_text(yaml.safe_dump(experiment.to_dict()), encoding="utf-8")
     path = os.pathsep.join([str(Path(tests.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     done = subprocess.run(
@@ -78,9 +78,9 @@ def log_of(experiment: Experiment) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("best_by", ["dev_nll", "dev_chrf", "zero_shot_language_accuracy"])
-def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_by: str, tmp_path: Path) -> None:
-    whole, broken = (prepared(tmp_path / name, best_by=best_by) for name in ("whole", "broken"))
+@pytest.mark.parametrize("best_metric", ["dev_nll", "dev_chrf", "zero_shot_language_accuracy"])
+def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_metric: str, tmp_path: Path) -> None:
+    whole, broken = (prepared(tmp_path / name, best_metric=best_metric) for name in ("whole", "broken"))
     manyglot.train(whole)
     first_part = broken.training.model_copy(update={"max_steps": STOPPED_AT})
     shutil.rmtree(manyglot.train(broken.model_copy(update={"training": first_part})))
@@ -90,9 +90,9 @@ def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_by: str
 
     for file in ("model/model.safetensors", "model/training.json"):
         assert (broken.run / file).read_bytes() == (whole.run / file).read_bytes()
-    kept = [sorted(path.name for path in (each.run / "checkpoints").iterdir()) for each in (whole, broken)]
-    assert kept[0] == kept[1]
-    for name in kept[0]:
+    checkpoint_names = [sorted(path.name for path in (each.run / "checkpoints").iterdir()) for each in (whole, broken)]
+    assert checkpoint_names[0] == checkpoint_names[1]
+    for name in checkpoint_names[0]:
         for file in ("model.safetensors", "optimizer.safetensors", "progress.json"):
             expected, got = (each.run / "checkpoints" / name / file for each in (whole, broken))
             assert got.read_bytes() == expected.read_bytes(), f"{name}/{file}"
@@ -114,7 +114,7 @@ def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
 
 
 def test_what_a_run_stores_are_identifiers(tmp_path: Path) -> None:
-    experiment = prepared(tmp_path, best_by="zero_shot_language_accuracy")
+    experiment = prepared(tmp_path, best_metric="zero_shot_language_accuracy")
     model = manyglot.train(experiment)
     stored = {
         "log": read_log(experiment.run / "log.jsonl"),

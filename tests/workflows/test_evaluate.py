@@ -1,4 +1,4 @@
-"""Evaluations that are interrupted, go on, or are shared among processes end as those that are not."""
+"""Interrupted, resumed and distributed evaluations give the same results as uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ import pytest
 
 import manyglot
 from manyglot.config.experiment import Experiment
-from manyglot.corpus.sources import make_zero_shot_tests
-from manyglot.decoding import native
+from manyglot.corpus.readers import make_zero_shot_sets
+from manyglot.decoding import native_engine
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation import translate
-from manyglot.probing.representations import read_representations
-from manyglot.reports.language_places import pairs_of
-from manyglot.reports.page import read_run
+from manyglot.evaluation import evaluation_set
+from manyglot.probing.language_representations import load_representations
+from manyglot.reports.html_report import load_report_run
+from manyglot.reports.language_map_data import pairwise_similarities
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli
-from manyglot.decoding import native
-from manyglot.evaluation import translate
-native.LINES_AT_ONCE = translate.ENOUGH = 1
+from manyglot.decoding import native_engine
+from manyglot.evaluation import evaluation_set
+native_engine.DEFAULT_BLOCK_SIZE = evaluation_set.MIN_BLOCK_SENTENCES = 1
 cli.main()
 """
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "LINES_AT_ONCE", 1)
-    monkeypatch.setattr(translate, "ENOUGH", 1)
+    monkeypatch.setattr(native_engine, "DEFAULT_BLOCK_SIZE", 1)
+    monkeypatch.setattr(evaluation_set, "MIN_BLOCK_SENTENCES", 1)
 
 
 @pytest.fixture(scope="module")
-def whole(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("whole") / "scores"
+def uninterrupted(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("uninterrupted") / "scores"
     manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=output)
     return output
 
 
-def test_the_report_has_a_map_of_the_languages(trained: Experiment, whole: Path) -> None:
-    (representation,) = read_representations(trained.run / "model")
-    about = json.loads((whole / "about.json").read_text("utf-8"))
-    assert about["similarities"] == {"token": pairs_of(representation.values)}
-    assert "Which languages are alike" in (whole / "report.html").read_text("utf-8")
+def test_the_report_has_a_map_of_the_languages(trained: Experiment, uninterrupted: Path) -> None:
+    (representation,) = load_representations(trained.run / "model")
+    about = json.loads((uninterrupted / "about.json").read_text("utf-8"))
+    assert about["similarities"] == {"token": pairwise_similarities(representation.values)}
+    assert "Language similarity" in (uninterrupted / "report.html").read_text("utf-8")
 
 
-def check_same(output: Path, whole: Path) -> None:
-    assert {path.name for path in output.iterdir()} == {path.name for path in whole.iterdir()}
+def check_same(output: Path, uninterrupted: Path) -> None:
+    assert {path.name for path in output.iterdir()} == {path.name for path in uninterrupted.iterdir()}
     for name in ("results.json", "translations.jsonl", "about.json"):
-        assert (output / name).read_text("utf-8") == (whole / name).read_text("utf-8")
+        assert (output / name).read_text("utf-8") == (uninterrupted / name).read_text("utf-8")
 
 
-def test_an_interrupted_evaluation_goes_on(
+def test_an_interrupted_evaluation_resumes(
     trained: Experiment,
-    whole: Path,
+    uninterrupted: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -77,39 +77,39 @@ def test_an_interrupted_evaluation_goes_on(
     model, output = trained.run / "model", tmp_path / "scores"
     with pytest.raises(KeyboardInterrupt):
         manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
-    assert not output.exists(), "nothing half-written looks whole"
+    assert not output.exists(), "a partial result must not look complete"
     manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
-    assert "2 of 6 directions are translated already." in capsys.readouterr().err
+    assert "2 of 6 directions are already translated." in capsys.readouterr().err
     assert len(calls) == 3 + 4
-    check_same(output, whole)
+    check_same(output, uninterrupted)
     assert not (tmp_path / "scores.unfinished").exists()
 
 
-@pytest.mark.parametrize("other", [{"overrides": ["decoding.beam=1"]}, {"zero_shot": True}])
-def test_translations_of_other_settings_are_not_used(
+@pytest.mark.parametrize("other", [{"overrides": ["decoding.beam_size=1"]}, {"zero_shot": True}])
+def test_cached_translations_of_other_settings_are_not_used(
     trained: Experiment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     other: dict[str, Any],
 ) -> None:
-    """Nor those among other sentences: a sentence's place among all may tell what is drawn at random."""
+    """Nor are those of other test sentences, because the index of a sentence seeds its sampling."""
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
     model, output = trained.run / "model", tmp_path / "scores"
     with monkeypatch.context() as broken:
-        broken.setattr("manyglot.evaluation.evaluate.Evaluator.score", fail)
+        broken.setattr("manyglot.evaluation.evaluator.Evaluator.score", fail)
         with pytest.raises(KeyboardInterrupt):
             manyglot.evaluate(model, trained.data, output=output)
     manyglot.evaluate(model, trained.data, output=output, **other)
     assert "translated already" not in capsys.readouterr().err
     results = json.loads((output / "results.json").read_text("utf-8"))
-    assert results["settings"]["decoding"]["beam"] == (1 if "overrides" in other else 2)
+    assert results["settings"]["decoding"]["beam_size"] == (1 if "overrides" in other else 2)
 
 
-def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_path: Path) -> None:
+def test_processes_divide_the_directions(trained: Experiment, uninterrupted: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -129,38 +129,38 @@ def test_processes_share_the_directions(trained: Experiment, whole: Path, tmp_pa
         arguments = [*command, "--zero-shot", "--output", str(tmp_path / "scores")]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         running.append(subprocess.Popen(arguments, env=environment, text=True, **pipes))  # type: ignore[call-overload]
-    told = [process.communicate(timeout=200) for process in running]
-    assert [process.returncode for process in running] == [0, 0], told
-    assert "translating 6 directions with 2 processes, the share of the first 24/24 done" in told[0][1]
-    assert "zero-shot" in told[0][0]
-    assert told[1][0] == "", "one of them speaks"
-    check_same(tmp_path / "scores", whole)
+    outputs = [process.communicate(timeout=200) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    assert "translating 6 directions with 2 processes (share of the first) 24/24 done" in outputs[0][1]
+    assert "zero-shot" in outputs[0][0]
+    assert outputs[1][0] == "", "only the main process prints"
+    check_same(tmp_path / "scores", uninterrupted)
 
 
-def test_processes_need_a_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ManyglotError, match="Give --output"):
         manyglot.evaluate(trained.run / "model", trained.data)
 
 
-def test_joined_rows_are_other_test_text(trained: Experiment, whole: Path, tmp_path: Path) -> None:
-    make_zero_shot_tests(trained.corpus, tmp_path / "joined", supervised=True)
+def test_a_test_folder_replaces_the_test_split(trained: Experiment, uninterrupted: Path, tmp_path: Path) -> None:
+    make_zero_shot_sets(trained.corpus, tmp_path / "joined", include_supervised=True)
     manyglot.evaluate(
-        trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test=tmp_path / "joined"
+        trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test_folder=tmp_path / "joined"
     )
-    ours, theirs = (read_run("x", folder) for folder in (tmp_path / "scores", whole))
+    ours, theirs = (load_report_run("x", folder) for folder in (tmp_path / "scores", uninterrupted))
     sizes = {(d.direction, d.zero_shot, d.num_sentences) for d in theirs.evaluation.directions}
     assert {(d.direction, d.zero_shot, d.num_sentences) for d in ours.evaluation.directions} == sizes
-    assert (ours.about["test"]["folder"], theirs.about["test"]) == (str(tmp_path / "joined"), None)
-    assert "of that in training" in (tmp_path / "scores" / "report.html").read_text("utf-8")
-    assert "of that in training" not in (whole / "report.html").read_text("utf-8")
+    assert (ours.model_card["test"]["folder"], theirs.model_card["test"]) == (str(tmp_path / "joined"), None)
+    assert "test sentences in training" in (tmp_path / "scores" / "report.html").read_text("utf-8")
+    assert "test sentences in training" not in (uninterrupted / "report.html").read_text("utf-8")
 
 
-def test_the_report_knows_the_model(whole: Path) -> None:
-    about = json.loads((whole / "about.json").read_text("utf-8"))
+def test_the_report_has_a_model_card(uninterrupted: Path) -> None:
+    about = json.loads((uninterrupted / "about.json").read_text("utf-8"))
     assert about["languages"] == ["qaa", "qab", "qac"]
     assert about["data"]["sentences"] == {"qaa": 60, "qab": 60, "qac": 60}
     assert about["curves"]["nll"][-1][0] == about["training"]["steps"] == 6
-    page = (whole / "report.html").read_text("utf-8")
+    page = (uninterrupted / "report.html").read_text("utf-8")
     for text in ("Model card", "Learning", "6 steps", "qaa", "LangAcc"):
         assert text in page

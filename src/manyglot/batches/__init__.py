@@ -1,1 +1,1 @@
-"""From a corpus to tensors: the prepared dataset, the token store, the plan of an epoch, the loader."""
+"""From a corpus to batches: the prepared dataset, its token store and pair index, the batch plan and the loader."""

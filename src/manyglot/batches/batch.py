@@ -1,6 +1,6 @@
 """A batch: sentence pairs as padded tensors, with the target language of each sentence.
 
-Shape letters: B sentences, S source tokens, T target tokens.
+Shape letters: B sentences, S source tokens, T target tokens, L languages, K tags of a sentence.
 """
 
 from __future__ import annotations
@@ -14,124 +14,136 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.batches.store import AnyInts, IntArray, TokenStore
-from manyglot.vocabulary.subwords import EOS, PAD
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.batches.token_store import AnyInts, IntArray, TokenStore
+from manyglot.vocabulary.subword_model import EOS, PAD
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model is trained on at once; every sentence has its own target language."""
+    """Sentence pairs of one or more directions, padded."""
 
     source_BS: Tensor
-    """Source sentences: [tags] words </s>, padded."""
+    """Source sentences: [tags] subwords </s>, padded."""
     input_BT: Tensor
-    """What the decoder reads: </s> [tags] words, padded."""
+    """Decoder input: </s> [tags] subwords, padded."""
     label_BT: Tensor
-    """What it should predict: [tags] words </s>; padding, and tags that are not predicted, are not scored."""
+    """Labels of the decoder: [tags] subwords </s>. Padding, and tags that the model does not predict, are PAD."""
     lang_B: Tensor
-    """The id of each sentence's target language."""
+    """Target language id of each sentence."""
 
-    def select(self, rows_B: Tensor) -> Batch:
-        """Some of its sentences."""
+    def select_sentences(self, rows_B: Tensor) -> Batch:
+        """Return a batch of the sentences that a boolean mask or an index tensor selects."""
         return Batch(*(getattr(self, field.name)[rows_B] for field in fields(self)))
 
     def __len__(self) -> int:
         return len(self.lang_B)
 
     @property
-    def num_tokens(self) -> int:
-        """Target tokens that are predicted."""
+    def num_target_tokens(self) -> int:
+        """Number of target tokens that the model predicts; padding and given tags do not count."""
         return int((self.label_BT != PAD).sum())
 
 
 def collate(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[Tags]
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    languages: Sequence[int],
+    tags: Sequence[LanguageTags],
 ) -> Batch:
-    """Put sentence pairs into tensors and add the symbols around them; `tags` has an entry for each language id."""
+    """Add tags and </s> to sentence pairs and pad them; `tags` has an entry for each language id."""
     inputs, labels = [], []
-    for words, language in zip(targets, languages, strict=True):
+    for subwords, language in zip(targets, languages, strict=True):
         tag = tags[language]
-        inputs.append([EOS, *tag.target, *words])
-        labels.append([*(tag.target if tag.predicted else [PAD] * len(tag.target)), *words, EOS])
-    return Batch(tag_sources(sources, languages, tags), _pad(inputs), _pad(labels), torch.tensor(languages))
+        inputs.append([EOS, *tag.target, *subwords])
+        labels.append([*(tag.target if tag.target_predicted else [PAD] * len(tag.target)), *subwords, EOS])
+    return Batch(
+        collate_sources(sources, languages, tags),
+        _pad_to_longest(inputs),
+        _pad_to_longest(labels),
+        torch.tensor(languages),
+    )
 
 
-class Extent(NamedTuple):
-    """How large a side of a batch is."""
+class TokenCounts(NamedTuple):
+    """The number of tokens on one side of a batch, without and with padding."""
 
-    tokens: int
-    padded: int
-    """Places of its sentences when all are as long as the longest."""
+    num_tokens: int
+    num_padded_tokens: int
+    """Number of sentences times the length of the longest."""
 
     @classmethod
-    def of(cls, lengths_B: IntArray) -> Extent:
-        """From the lengths of its sentences, symbols included."""
+    def from_lengths(cls, lengths_B: IntArray) -> TokenCounts:
+        """Count from the lengths of the sentences, which include tags and </s>."""
         return cls(int(lengths_B.sum()), len(lengths_B) * int(lengths_B.max()))
 
 
 class Collator:
-    """Makes batches straight from the store: `collate` for whole arrays at once."""
+    """Makes batches from a token store: a vectorised `collate`."""
 
-    def __init__(self, store: TokenStore, tags: Sequence[Tags]) -> None:
-        self.store, self.predicted = store, tags[0].predicted
+    def __init__(self, store: TokenStore, tags: Sequence[LanguageTags]) -> None:
+        self.store, self.target_predicted = store, tags[0].target_predicted
         self.source_LK = np.array([tag.source for tag in tags], dtype=np.int64).reshape(len(tags), -1)
         self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
 
     def __call__(self, source: AnyInts, target: AnyInts, language: IntArray) -> Batch:
-        """The batch of some sentences of the store and their translations, in the given target languages."""
+        """Make the batch of some sentences of the store, given by index, and their translations."""
         source_BK, target_BK = self.source_LK[language], self.target_LK[language]
         start_B1 = np.full((len(language), 1), EOS)
-        labels_BK = target_BK if self.predicted else np.full_like(target_BK, PAD)
+        labels_BK = target_BK if self.target_predicted else np.full_like(target_BK, PAD)
         arrays = (
-            self._sentences(source, source_BK, ends=True),
-            self._sentences(target, np.concatenate([start_B1, target_BK], axis=1), ends=False),
-            self._sentences(target, labels_BK, ends=True),
+            self._padded_rows(source, source_BK, append_eos=True),
+            self._padded_rows(target, np.concatenate([start_B1, target_BK], axis=1), append_eos=False),
+            self._padded_rows(target, labels_BK, append_eos=True),
             language,
         )
         return Batch(*(torch.from_numpy(array) for array in arrays))
 
-    def tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
-        """How many target tokens a batch would have to predict, by language."""
-        numbers = self.num_tokens(target)
-        return np.bincount(language, weights=numbers, minlength=len(self.target_LK)).astype(np.int64)
+    def num_target_tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
+        """Count the target tokens that a batch has to predict, by language id."""
+        num_tokens_B = self.num_target_tokens_per_sentence(target)
+        return np.bincount(language, weights=num_tokens_B, minlength=len(self.target_LK)).astype(np.int64)
 
-    def num_tokens(self, target: AnyInts) -> IntArray:
-        """How many tokens there are to predict in each of some target sentences."""
-        return self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.predicted else 0)
+    def num_target_tokens_per_sentence(self, target: AnyInts) -> IntArray:
+        """Count the tokens to predict in each target sentence."""
+        return self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.target_predicted else 0)
 
     def num_source_tokens(self, source: AnyInts) -> int:
-        """How many source tokens a batch would have."""
+        """Count the source tokens of a batch, tags and </s> included."""
         return int(self.store.lengths(source).sum()) + len(source) * (self.source_LK.shape[1] + 1)
 
-    def extents(self, source: AnyInts, target: AnyInts) -> tuple[Extent, Extent]:
-        """How large a batch would be: its source, and what the decoder reads."""
-        read, written = (self.store.lengths(side) for side in (source, target))
-        return Extent.of(read + self.source_LK.shape[1] + 1), Extent.of(written + self.target_LK.shape[1] + 1)
+    def token_counts(self, source: AnyInts, target: AnyInts) -> tuple[TokenCounts, TokenCounts]:
+        """Count the tokens of the source side and of the decoder input."""
+        source_lengths, target_lengths = (self.store.lengths(side) for side in (source, target))
+        return (
+            TokenCounts.from_lengths(source_lengths + self.source_LK.shape[1] + 1),
+            TokenCounts.from_lengths(target_lengths + self.target_LK.shape[1] + 1),
+        )
 
-    def _sentences(self, numbers: AnyInts, before_BK: IntArray, ends: bool) -> IntArray:
-        """Padded rows: what comes before, the subwords, the end."""
-        lengths = self.store.lengths(numbers)
-        num_before, through = before_BK.shape[1], np.cumsum(lengths)
-        width = num_before + int(lengths.max()) + ends
-        row_starts = np.arange(len(numbers)) * width + num_before
-        padded = np.full(len(numbers) * width, PAD, dtype=np.int64)
-        place = np.arange(through[-1])
-        taken = place + np.repeat(self.store.offsets[numbers] - (through - lengths), lengths)
-        padded[place + np.repeat(row_starts - (through - lengths), lengths)] = self.store.tokens[taken]
-        if ends:
+    def _padded_rows(self, sentences: AnyInts, prefix_BK: IntArray, append_eos: bool) -> IntArray:
+        """Pad sentences of the store: a prefix, the subwords and, if asked, </s>."""
+        lengths = self.store.lengths(sentences)
+        prefix_length, ends = prefix_BK.shape[1], np.cumsum(lengths)
+        width = prefix_length + int(lengths.max()) + append_eos
+        row_starts = np.arange(len(sentences)) * width + prefix_length
+        padded = np.full(len(sentences) * width, PAD, dtype=np.int64)
+        position = np.arange(ends[-1])
+        store_position = position + np.repeat(self.store.offsets[sentences] - (ends - lengths), lengths)
+        padded[position + np.repeat(row_starts - (ends - lengths), lengths)] = self.store.tokens[store_position]
+        if append_eos:
             padded[row_starts + lengths] = EOS
-        padded_BT = padded.reshape(len(numbers), width)
-        padded_BT[:, :num_before] = before_BK
+        padded_BT = padded.reshape(len(sentences), width)
+        padded_BT[:, :prefix_length] = prefix_BK
         return padded_BT
 
 
-def tag_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[Tags]) -> Tensor:
-    """The source side alone, as decoding needs it."""
-    return _pad([[*tags[language].source, *words, EOS] for words, language in zip(sources, languages, strict=True)])
+def collate_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[LanguageTags]) -> Tensor:
+    """Collate the source side alone, for decoding."""
+    rows = zip(sources, languages, strict=True)
+    return _pad_to_longest([[*tags[language].source, *subwords, EOS] for subwords, language in rows])
 
 
-def _pad(sentences: Sequence[Sequence[int]]) -> Tensor:
+def _pad_to_longest(sentences: Sequence[Sequence[int]]) -> Tensor:
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     padded = np.full((len(sentences), lengths.max()), PAD, dtype=np.int64)
     padded[np.arange(lengths.max()) < lengths[:, None]] = list(chain.from_iterable(sentences))

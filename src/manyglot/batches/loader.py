@@ -1,4 +1,4 @@
-"""The loader: batches of an endless series of epochs, from any place on."""
+"""The batch loader: an endless stream of epochs that can start at any batch."""
 
 from __future__ import annotations
 
@@ -7,115 +7,122 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manyglot.batches.batch import Batch, Collator, Extent
-from manyglot.batches.pairs import PairsIndex
-from manyglot.batches.plan import BatchSettings, Plan
-from manyglot.batches.store import AnyInts, IntArray, TokenStore
+from manyglot.batches.batch import Batch, Collator, TokenCounts
+from manyglot.batches.pair_index import PairIndex
+from manyglot.batches.plan import BatchPlan, BatchSettings
+from manyglot.batches.token_store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.vocabulary.vocabulary import LanguageTags
 
-COUNTED_AT_ONCE = 2**22
-"""Sentences whose lengths are looked up together: all at once may be more than the memory holds."""
-PLANNED_AT_ONCE = 64
-"""Batches whose sentences are found together: one by one would cost more."""
+LENGTH_LOOKUP_CHUNK = 2**22
+"""Number of sentences whose lengths are looked up together, which limits the memory needed."""
+PLANNING_CHUNK = 64
+"""Number of batches planned together, which is faster than planning them one by one."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a run is in its data: the next batch of an epoch. All that resuming needs."""
+class DataPosition:
+    """The position of a run in its data, which is all that resuming needs."""
 
     epoch: int = 0
-    batch: int = 0
+    next_batch: int = 0
+    """Index of the next batch of the epoch."""
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A batch that is not loaded yet; processes that share the work load only their own."""
+class PlannedBatch:
+    """The sentence pairs of a batch that is not loaded yet; in distributed training a process loads only its own."""
 
-    source: AnyInts
-    target: AnyInts
-    language: IntArray
+    source_indices: AnyInts
+    """Indices of the source sentences in the token store."""
+    target_indices: AnyInts
+    """Indices of their translations."""
+    target_language_ids: IntArray
     collate: Collator
 
-    def tokens_by_language(self) -> IntArray:
-        """Target tokens that are to be predicted."""
-        return self.collate.tokens_by_language(self.target, self.language)
+    def num_target_tokens_by_language(self) -> IntArray:
+        """Count the target tokens to predict, by language id."""
+        return self.collate.num_target_tokens_by_language(self.target_indices, self.target_language_ids)
 
     def num_source_tokens(self) -> int:
-        """Source tokens that are read."""
-        return self.collate.num_source_tokens(self.source)
+        """Count the source tokens."""
+        return self.collate.num_source_tokens(self.source_indices)
 
-    def extents(self) -> tuple[Extent, Extent]:
-        """How large the source is, and what the decoder reads."""
-        return self.collate.extents(self.source, self.target)
+    def token_counts(self) -> tuple[TokenCounts, TokenCounts]:
+        """Count the tokens of the source side and of the decoder input."""
+        return self.collate.token_counts(self.source_indices, self.target_indices)
 
-    def lines(self) -> list[tuple[str, str, int]]:
-        """Source language, target language and line of the text of each sentence pair."""
-        store = self.collate.store
-        lines = (store.rows[self.source] + 1).tolist()
-        return list(zip(store.languages_of(self.source), store.languages_of(self.target), lines, strict=True))
+    def text_locations(self) -> list[tuple[str, str, int]]:
+        """Return the source language, target language and line number in the text of each sentence pair."""
+        store, sides = self.collate.store, (self.source_indices, self.target_indices)
+        line_numbers = (store.rows[self.source_indices] + 1).tolist()
+        return list(zip(*(store.language_codes(side) for side in sides), line_numbers, strict=True))
 
     def load(self) -> Batch:
-        """Its tensors."""
-        return self.collate(self.source, self.target, self.language)
+        """Load the batch as tensors."""
+        return self.collate(self.source_indices, self.target_indices, self.target_language_ids)
 
 
-class Loader:
-    """Turns the plan of each epoch into tensors; the sentences of a batch are ordered by target language."""
+class BatchLoader:
+    """Turns the batch plan of each epoch into tensors. The sentences of a batch are ordered by target language."""
 
     def __init__(
         self,
         store: TokenStore,
         directions: Sequence[Direction],
         settings: BatchSettings,
-        tags: Sequence[Tags],
+        tags: Sequence[LanguageTags],
         seed: int,
     ) -> None:
-        longest = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))  # 1: models without have the same
-        self.plan = Plan(PairsIndex(store), directions, settings, longest + 1, seed)  # and </s>
+        # A model without tags counts one, so that all models are trained on the same batches.
+        max_tags = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))
+        self.plan = BatchPlan(PairIndex(store), directions, settings, max_tags + 1, seed)  # 1: </s>
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
 
     @property
     def languages(self) -> Languages:
-        """The languages of the store."""
+        """The languages of the token store."""
         return self._collate.store.languages
 
     @property
     def directions(self) -> list[Direction]:
-        """The directions that have sentences."""
+        """The directions that have sentence pairs."""
         return self.plan.directions
 
-    def tokens_by_direction(self) -> list[int]:
-        """Target tokens that are to be predicted in all the pairs of each direction."""
-        targets = (self.plan.index.pairs_of(direction)[:, 1] for direction in self.directions)
-        return [sum(int(self._collate.num_tokens(part).sum()) for part in _parts(target)) for target in targets]
+    def num_target_tokens_by_direction(self) -> list[int]:
+        """Count the target tokens to predict in all pairs of each direction, in the order of `directions`."""
+        targets_by_direction = (self.plan.index.pairs_of(direction)[:, 1] for direction in self.directions)
+        count = self._collate.num_target_tokens_per_sentence
+        return [
+            sum(int(count(chunk).sum()) for chunk in _length_lookup_chunks(targets)) for targets in targets_by_direction
+        ]
 
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """Yield batches from a place on, each with the place after it, without end."""
-        return ((planned.load(), after) for planned, after in self.planned(place))
+    def iter_batches(self, position: DataPosition) -> Iterator[tuple[Batch, DataPosition]]:
+        """Yield batches from a position on, each with the position after it, epoch after epoch without end."""
+        return ((planned.load(), after) for planned, after in self.iter_planned_batches(position))
 
-    def planned(self, place: Place) -> Iterator[tuple[Planned, Place]]:
-        """As `batches`, without loading them."""
-        epoch, first = place.epoch, place.batch
+    def iter_planned_batches(self, position: DataPosition) -> Iterator[tuple[PlannedBatch, DataPosition]]:
+        """Yield as `iter_batches` does, without loading the batches."""
+        epoch, first = position.epoch, position.next_batch
         while True:
             last = self.plan.num_batches(epoch)
             for index, planned in enumerate(self._planned_epoch(epoch, first), start=first + 1):
-                yield planned, Place(epoch, index) if index < last else Place(epoch + 1, 0)
+                yield planned, DataPosition(epoch, index) if index < last else DataPosition(epoch + 1, 0)
             epoch, first = epoch + 1, 0
 
-    def _planned_epoch(self, epoch: int, first: int) -> Iterator[Planned]:
+    def _planned_epoch(self, epoch: int, first: int) -> Iterator[PlannedBatch]:
         last = self.plan.num_batches(epoch)
-        for start in range(first, last, PLANNED_AT_ONCE):
-            stop = min(start + PLANNED_AT_ONCE, last)
-            entries = self.plan.entries(epoch, start, stop)
-            languages = self.language_D[entries.direction]
+        for start in range(first, last, PLANNING_CHUNK):
+            stop = min(start + PLANNING_CHUNK, last)
+            pairs = self.plan.planned_pairs(epoch, start, stop)
+            languages = self.language_D[pairs.direction]
             for index in range(stop - start):
-                rows = entries.batch(index)
+                rows = pairs.batch_slice(index)
                 order = np.argsort(languages[rows], kind="stable")
-                source, target = entries.source[rows][order], entries.target[rows][order]
-                yield Planned(source, target, languages[rows][order], self._collate)
+                source, target = pairs.source[rows][order], pairs.target[rows][order]
+                yield PlannedBatch(source, target, languages[rows][order], self._collate)
 
 
-def _parts(sentences: AnyInts) -> Iterator[AnyInts]:
-    return (sentences[start : start + COUNTED_AT_ONCE] for start in range(0, len(sentences), COUNTED_AT_ONCE))
+def _length_lookup_chunks(sentences: AnyInts) -> Iterator[AnyInts]:
+    return (sentences[start : start + LENGTH_LOOKUP_CHUNK] for start in range(0, len(sentences), LENGTH_LOOKUP_CHUNK))

@@ -1,12 +1,12 @@
-"""The plan: which sentence pairs are in which batch, as a function of seed, epoch and batch, with nothing to remember.
+"""The batch plan: the sentence pairs of every batch as a stateless function of seed, epoch and batch number.
 
-Sentence pairs of similar length form buckets, ranges of cells of the pairs index. In an epoch each direction is drawn a
-number of times that temperature sampling gives: every pair as often as possible alike, the rest chosen at random. The
-draws of all directions in a bucket are put into a pseudo-random order that can be computed at any position, and cut
-into batches; the batches of all buckets are ordered in the same manner. So any batch of any epoch is found at once, by
-any process, however large the corpus.
+Sentence pairs of similar length form buckets, which are ranges of cells of the pair index. Temperature sampling decides
+how many pairs of each direction an epoch samples. Every pair of a direction is sampled equally often, except for a
+remainder that is chosen at random. A pseudo-random permutation that can be evaluated at any position orders the samples
+of each bucket, which are then cut into batches. Another one orders the batches of all buckets. Any process can
+therefore compute any batch of any epoch directly, however large the corpus is.
 
-Letters: directions D, buckets K.
+Shape letters: D directions, K buckets, C cells.
 """
 
 from __future__ import annotations
@@ -20,241 +20,259 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
-from manyglot.batches.pairs import PairsIndex, lengths_of
-from manyglot.batches.permutation import mix, permute
-from manyglot.batches.store import AnyInts, IntArray
+from manyglot.batches.pair_index import PairIndex, max_cell_lengths
+from manyglot.batches.permutation import hash_numbers, permuted_position
+from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.config.settings import Settings
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.sampling import epoch_counts, weighted_counts
-from manyglot.errors import CorpusError, SettingsError, suggest
+from manyglot.corpus.temperature_sampling import temperature_pair_counts, weighted_pair_counts
+from manyglot.errors import CorpusError, SettingsError, did_you_mean
 
-COUNTED = 2**20
-"""The most draws of an unfinished epoch that are counted; more are a fair sample of it."""
-BATCHES, PAIRS, CHOSEN = range(3)
-"""What a pseudo-random order is for, so that they are independent."""
+MAX_COUNTED_SAMPLES = 2**20
+"""Maximum number of samples of an unfinished epoch that are counted by direction; more are estimated."""
+BATCH_ORDER, SAMPLE_ORDER, PAIR_CHOICE = range(3)
+"""Keys that make the pseudo-random permutations independent of one another."""
 
 
 class BatchSettings(Settings):
-    """How sentences are drawn and put together."""
+    """How sentence pairs are sampled and put into batches."""
 
     max_tokens: int = Field(4096, ge=1)
-    """Size of a batch: sentences times the longest of them, source or target, padding included; where sentences need
-    not be alike, about so many tokens on each side."""
+    """Batch size in tokens. Without bucketing, a batch has about this many tokens on each side. With bucketing it is
+    the number of sentences times the length of the longest, padding included."""
     temperature: float | None = Field(5.0, gt=0)
-    """Directions are drawn in proportion to size^(1/temperature); null takes every pair once an epoch."""
-    alike: Literal["longer", "both", "none"] = "none"
-    """Which sides of the sentences of a batch are of like length. none: neither, so that all batches are alike, which
-    is what a model learns best from; training does not pad. longer: the longer one, for less padding elsewhere; both:
-    still less, but batches that differ much from one another."""
-    weights: dict[str, float] = Field(default_factory=dict)
-    """Draw directions in proportion to these instead, such as {en>de: 3}, where one that is not named has 1; an epoch
-    then has as many pairs as the corpus."""
-    into: dict[str, float] = Field(default_factory=dict)
-    """Draw what is translated into a language so many times as often, such as {en: 0.25} where the sentences of a
-    multi-way corpus would be learnt by heart in English; an epoch stays as long."""
+    """Sample directions in proportion to size^(1/temperature). null takes every pair exactly once per epoch."""
+    bucket_by: Literal["longer", "both", "none"] = "none"
+    """Length bucketing. none: batches mix all lengths, which trains best and costs nothing because training does not
+    pad. longer: sentences whose longer side has a similar length, for less padding in other code. both: both sides, for
+    still less padding, but batches differ much from one another."""
+    direction_weights: dict[str, float] = Field(default_factory=dict)
+    """Sampling weight per direction instead of the temperature, such as {en>de: 3}. Other directions have weight 1. An
+    epoch has as many pairs as the corpus."""
+    target_weights: dict[str, float] = Field(default_factory=dict)
+    """Sampling weight per target language; {en: 0.25} samples English targets a quarter as often, for example because
+    the model would memorise those of a multi-way corpus. The length of an epoch does not change."""
 
-    @field_validator("weights", "into")
+    @field_validator("direction_weights", "target_weights")
     @classmethod
-    def _positive(cls, weights: dict[str, float]) -> dict[str, float]:
+    def _check_positive(cls, weights: dict[str, float]) -> dict[str, float]:
         for name, weight in weights.items():
             if weight <= 0:
-                raise ValueError(f"{name} should have a weight above 0; leave a direction out with corpus.exclude.")
+                raise ValueError(
+                    f"the weight of {name} must be above 0. To drop a direction, use corpus.exclude_directions."
+                )
         return weights
 
     @property
     def mixes_lengths(self) -> bool:
-        """Whether there is one kind of batch, with sentences of all lengths."""
-        return self.alike == "none"
+        """Whether batches mix sentences of all lengths, without bucketing."""
+        return self.bucket_by == "none"
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
-        """Refuse a weight of a direction, or of what goes into a language, that is not trained on."""
+        """Raise an error if a weight names a direction or target language that is not trained on."""
         directions = list(directions)
-        names, targets = [each.as_setting() for each in directions], sorted({each.target for each in directions})
-        for setting, weights, known in (("weights", self.weights, names), ("into", self.into, targets)):
+        known_directions = [direction.as_setting() for direction in directions]
+        known_targets = sorted({direction.target for direction in directions})
+        for setting, weights, known in (
+            ("direction_weights", self.direction_weights, known_directions),
+            ("target_weights", self.target_weights, known_targets),
+        ):
             for name in weights:
                 if name not in known:
-                    raise SettingsError(f"batches.{setting}: {name} is not trained on. {suggest(name, known)}")
+                    raise SettingsError(f"batches.{setting}: {name} is not trained on. {did_you_mean(name, known)}")
 
-    def epoch_counts(self, sizes: Mapping[Direction, int]) -> IntArray:
-        """How many pairs of each direction are drawn in an epoch."""
+    def pair_counts_per_epoch(self, sizes: Mapping[Direction, int]) -> IntArray:
+        """Return how many pairs of each direction an epoch samples, given the number of pairs of each."""
         self.check_weights(sizes)
         sizes_D = np.array(list(sizes.values()), dtype=np.int64)
-        if self.weights:
-            counts_D = weighted_counts(sizes_D, np.array([self.weights.get(d.as_setting(), 1.0) for d in sizes]))
+        if self.direction_weights:
+            weight_D = np.array([self.direction_weights.get(d.as_setting(), 1.0) for d in sizes])
+            counts_D = weighted_pair_counts(sizes_D, weight_D)
         else:
-            counts_D = epoch_counts(sizes_D, self.temperature)
-        if not self.into:
+            counts_D = temperature_pair_counts(sizes_D, self.temperature)
+        if not self.target_weights:
             return counts_D
-        into_D = np.array([self.into.get(d.target, 1.0) for d in sizes])
-        return weighted_counts(sizes_D, into_D * counts_D, total=counts_D.sum())
+        target_weight_D = np.array([self.target_weights.get(d.target, 1.0) for d in sizes])
+        return weighted_pair_counts(sizes_D, target_weight_D * counts_D, total=counts_D.sum())
 
 
 @dataclass(frozen=True)
-class Entries:
-    """The sentence pairs of some consecutive batches."""
+class PlannedPairs:
+    """The sentence pairs of consecutive batches."""
 
     direction: IntArray
+    """Index of the direction of each pair in `BatchPlan.directions`."""
     source: AnyInts
-    """Numbers of sentences in the store."""
+    """Indices of the source sentences in the token store."""
     target: AnyInts
+    """Indices of the target sentences in the token store."""
     starts: IntArray
-    """Batch i holds the entries from starts[i] to starts[i + 1]."""
+    """Batch i holds the pairs from starts[i] to starts[i + 1]."""
 
-    def batch(self, index: int) -> slice:
-        """The entries of one of the batches."""
+    def batch_slice(self, index: int) -> slice:
+        """Return the slice that selects the pairs of one batch."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
 
 @dataclass(frozen=True)
 class _Buckets:
-    """Ranges of cells."""
+    """Buckets of sentence pairs of similar length: ranges of cells."""
 
     sizes_DK: IntArray
-    """How many sentence pairs of a direction are in each bucket."""
+    """Number of sentence pairs of each direction in each bucket."""
     starts_DK: IntArray
-    """Where these begin in the pairs index."""
-    most_K: IntArray
-    """How many sentence pairs make a batch."""
+    """Position of the first of them in the pair index."""
+    batch_size_K: IntArray
+    """Maximum number of sentence pairs per batch."""
 
 
 @dataclass(frozen=True)
 class _Epoch:
-    """The numbers of one epoch."""
+    """The samples and batches of one epoch."""
 
-    draws_K: IntArray
-    """How many sentence pairs are drawn from each bucket."""
-    ends_KD: IntArray
-    """Where the draws of each bucket and direction end, counted through all buckets."""
-    batches_K: IntArray
-    """Where the batches of each bucket end."""
+    num_samples_K: IntArray
+    """Number of sentence pairs sampled from each bucket."""
+    sample_ends_KD: IntArray
+    """Cumulative number of samples after each bucket and direction, as one flat array."""
+    batch_ends_K: IntArray
+    """Cumulative number of batches after each bucket."""
 
 
-class Plan:
-    """All epochs of a training."""
+class BatchPlan:
+    """Maps an epoch and a batch number to sentence pairs."""
 
     def __init__(
         self,
-        index: PairsIndex,
+        index: PairIndex,
         directions: Sequence[Direction],
         settings: BatchSettings,
-        num_symbols: int,
+        num_special_tokens: int,
         seed: int,
     ) -> None:
-        self.directions = [direction for direction in directions if index.size(direction)]
+        self.directions = [direction for direction in directions if index.num_pairs(direction)]
         if not self.directions:
-            raise CorpusError("None of the directions has any sentence pair.")
+            raise CorpusError("No training direction has any sentence pairs.")
         self.index, self.seed = index, seed
-        numbers = [index.numbers[direction] for direction in self.directions]
-        sizes = {direction: index.size(direction) for direction in self.directions}
-        self.sizes_D, self.counts_D = np.array(list(sizes.values())), settings.epoch_counts(sizes)
-        self._buckets = _make_buckets(index, numbers, self.counts_D / self.sizes_D, settings, num_symbols)
+        direction_ids = [index.direction_ids[direction] for direction in self.directions]
+        sizes = {direction: index.num_pairs(direction) for direction in self.directions}
+        self.sizes_D, self.samples_per_epoch_D = np.array(list(sizes.values())), settings.pair_counts_per_epoch(sizes)
+        repetitions_D = self.samples_per_epoch_D / self.sizes_D
+        self._buckets = _make_buckets(index, direction_ids, repetitions_D, settings, num_special_tokens)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def num_batches(self, epoch: int) -> int:
-        """How many batches an epoch has; the rest of the draws makes it differ a little from epoch to epoch."""
-        return int(self._epoch(epoch).batches_K[-1])
+        """Count the batches of an epoch. The random remainder of the samples makes epochs differ slightly."""
+        return int(self._epoch(epoch).batch_ends_K[-1])
 
-    def drawn(self, num_batches: int) -> tuple[float, npt.NDArray[np.float64]]:
-        """How many epochs the first so many batches are, and how many pairs of each direction are in them."""
-        epoch, left = 0, num_batches
-        while left >= (size := self.num_batches(epoch)):
-            epoch, left = epoch + 1, left - size
-        last_D = self.counts_D * (left / size)
-        if last_D.sum() <= COUNTED:
-            last_D = np.bincount(self.entries(epoch, 0, left).direction, minlength=len(last_D)).astype(np.float64)
-        return epoch + left / size, epoch * self.counts_D + last_D
+    def data_seen_after(self, num_batches: int) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return how many epochs, and how many pairs of each direction, the first `num_batches` batches contain."""
+        epoch, batches_left = 0, num_batches
+        while batches_left >= (epoch_length := self.num_batches(epoch)):
+            epoch, batches_left = epoch + 1, batches_left - epoch_length
+        fraction = batches_left / epoch_length
+        last_epoch_D = self.samples_per_epoch_D * fraction
+        if last_epoch_D.sum() <= MAX_COUNTED_SAMPLES:
+            pairs = self.planned_pairs(epoch, 0, batches_left)
+            last_epoch_D = np.bincount(pairs.direction, minlength=len(last_epoch_D)).astype(np.float64)
+        return epoch + fraction, epoch * self.samples_per_epoch_D + last_epoch_D
 
-    def entries(self, epoch: int, first: int, last: int) -> Entries:
-        """The sentence pairs of the batches from first to last (exclusive) of an epoch."""
+    def planned_pairs(self, epoch: int, first: int, last: int) -> PlannedPairs:
+        """Return the sentence pairs of the batches from `first` to `last` (exclusive) of an epoch."""
         now, buckets = self._epoch(epoch), self._buckets
-        number = permute(np.arange(first, last), self.num_batches(epoch), mix(self.seed, epoch, BATCHES))
-        bucket = np.searchsorted(now.batches_K, number, side="right")
-        draws, batches = now.draws_K[bucket], np.diff(now.batches_K, prepend=0)[bucket]
-        place = number - (now.batches_K[bucket] - batches)
-        begin, end = place * draws // batches, (place + 1) * draws // batches  # all batches of a bucket alike
+        batch_key = hash_numbers(self.seed, epoch, BATCH_ORDER)
+        batch = permuted_position(np.arange(first, last), self.num_batches(epoch), batch_key)
+        bucket = np.searchsorted(now.batch_ends_K, batch, side="right")
+        num_samples, num_batches = now.num_samples_K[bucket], np.diff(now.batch_ends_K, prepend=0)[bucket]
+        batch_in_bucket = batch - (now.batch_ends_K[bucket] - num_batches)
+        begin = batch_in_bucket * num_samples // num_batches  # the batches of a bucket have nearly equal sizes
+        end = (batch_in_bucket + 1) * num_samples // num_batches
         starts = np.concatenate([[0], np.cumsum(end - begin)])
-        of_bucket = np.repeat(bucket, end - begin)
-        position = np.arange(starts[-1]) + np.repeat(begin - starts[:-1], end - begin)
+        bucket_N = np.repeat(bucket, end - begin)
+        position_N = np.arange(starts[-1]) + np.repeat(begin - starts[:-1], end - begin)
 
-        draw = permute(position, now.draws_K[of_bucket], mix(self.seed, epoch, PAIRS, of_bucket))
-        draw += (np.cumsum(now.draws_K) - now.draws_K)[of_bucket]
-        found = np.searchsorted(now.ends_KD, draw, side="right")
-        direction = found - of_bucket * len(self.directions)
-        draw -= np.where(found > 0, now.ends_KD[found - 1], 0)
-        size = buckets.sizes_DK[direction, of_bucket]
-        chosen = permute(draw % size, size, mix(self.seed, epoch, CHOSEN, of_bucket, direction))
+        sample_key_N = hash_numbers(self.seed, epoch, SAMPLE_ORDER, bucket_N)
+        sample_N = permuted_position(position_N, now.num_samples_K[bucket_N], sample_key_N)
+        sample_N += (np.cumsum(now.num_samples_K) - now.num_samples_K)[bucket_N]
+        bucket_direction_N = np.searchsorted(now.sample_ends_KD, sample_N, side="right")
+        direction_N = bucket_direction_N - bucket_N * len(self.directions)
+        sample_N -= np.where(bucket_direction_N > 0, now.sample_ends_KD[bucket_direction_N - 1], 0)
+        size_N = buckets.sizes_DK[direction_N, bucket_N]
+        pair_key_N = hash_numbers(self.seed, epoch, PAIR_CHOICE, bucket_N, direction_N)
+        pair_N = permuted_position(sample_N % size_N, size_N, pair_key_N)
 
-        pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction, of_bucket] + chosen]
-        return Entries(direction, pairs_N2[:, 0], pairs_N2[:, 1], starts)
+        pairs_N2 = self.index.pairs_P2[buckets.starts_DK[direction_N, bucket_N] + pair_N]
+        return PlannedPairs(direction_N, pairs_N2[:, 0], pairs_N2[:, 1], starts)
 
     def _make_epoch(self, epoch: int) -> _Epoch:
-        """Every pair is drawn `whole` times, and `rest` of a direction once more, spread evenly over its buckets."""
-        whole_D, rest_D = self.counts_D // self.sizes_D, self.counts_D % self.sizes_D
-        through_DK = np.cumsum(self._buckets.sizes_DK, axis=1)
-        shift_D = (mix(self.seed, epoch, np.arange(len(self.sizes_D))) % self.sizes_D.astype(np.uint64)).astype(
-            np.int64
-        )
-        rest_DK = (through_DK * rest_D[:, None] + shift_D[:, None]) // self.sizes_D[:, None]
-        draws_DK = self._buckets.sizes_DK * whole_D[:, None] + np.diff(rest_DK, axis=1, prepend=0)
-        draws_K = draws_DK.sum(axis=0)
-        batches_K = -(-draws_K // self._buckets.most_K)
-        return _Epoch(draws_K, np.cumsum(draws_DK.T), np.cumsum(batches_K))
+        """Sample every pair `whole` times, and `remainder` pairs of a direction once more, spread over its buckets."""
+        whole_D, remainder_D = self.samples_per_epoch_D // self.sizes_D, self.samples_per_epoch_D % self.sizes_D
+        size_ends_DK = np.cumsum(self._buckets.sizes_DK, axis=1)
+        hash_D = hash_numbers(self.seed, epoch, np.arange(len(self.sizes_D)))
+        shift_D = (hash_D % self.sizes_D.astype(np.uint64)).astype(np.int64)
+        remainder_ends_DK = (size_ends_DK * remainder_D[:, None] + shift_D[:, None]) // self.sizes_D[:, None]
+        remainder_DK = np.diff(remainder_ends_DK, axis=1, prepend=0)
+        num_samples_DK = self._buckets.sizes_DK * whole_D[:, None] + remainder_DK
+        num_samples_K = num_samples_DK.sum(axis=0)
+        num_batches_K = -(-num_samples_K // self._buckets.batch_size_K)
+        return _Epoch(num_samples_K, np.cumsum(num_samples_DK.T), np.cumsum(num_batches_K))
 
 
 def _make_buckets(
-    index: PairsIndex, numbers: list[int], weight_D: AnyInts, settings: BatchSettings, num_symbols: int
+    index: PairIndex, direction_ids: list[int], repetitions_D: AnyInts, settings: BatchSettings, num_special_tokens: int
 ) -> _Buckets:
-    """Join neighbouring cells into buckets."""
+    """Merge neighbouring cells into buckets; `repetitions_D` is how often an epoch samples a pair on average."""
     max_tokens = settings.max_tokens
     cells, column = np.unique(index.cells_C4[:, 1], return_inverse=True)
-    counts_DC = np.zeros((len(index.numbers), len(cells)), dtype=np.int64)
+    counts_DC = np.zeros((len(index.direction_ids), len(cells)), dtype=np.int64)
     counts_DC[index.cells_C4[:, 0], column] = index.cells_C4[:, 2]
-    counts_DC = counts_DC[numbers]
-    longest_C = np.zeros(len(cells), dtype=np.int64)
-    np.maximum.at(longest_C, column, index.cells_C4[:, 3])
-    expected_C = weight_D @ counts_DC
-    longest_C = np.where(expected_C > 0, longest_C + num_symbols, 0)
-    if longest_C.max() > max_tokens:
+    counts_DC = counts_DC[direction_ids]
+    max_length_C = np.zeros(len(cells), dtype=np.int64)
+    np.maximum.at(max_length_C, column, index.cells_C4[:, 3])
+    num_samples_C = repetitions_D @ counts_DC
+    max_length_C = np.where(num_samples_C > 0, max_length_C + num_special_tokens, 0)
+    if max_length_C.max() > max_tokens:
         raise SettingsError(
-            f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({longest_C.max()} tokens). "
+            f"batches.max_tokens: {max_tokens} is smaller than the longest sentence ({max_length_C.max()} tokens). "
             f"Raise it, or lower cleaning.max_subwords and prepare again."
         )
     if settings.mixes_lengths:
         ends = [len(cells)]
     else:
-        level_C = np.sqrt(cells).astype(np.int64)  # of the longer side, see `cells_of`
-        may_end_C = np.diff(level_C, append=-1) != 0 if settings.alike == "longer" else np.ones_like(cells)
-        ends = _cut(expected_C, longest_C, may_end_C, max_tokens)
-    before_DC = np.concatenate([np.zeros((len(numbers), 1), dtype=np.int64), np.cumsum(counts_DC, axis=1)], axis=1)
+        level_C = np.sqrt(cells).astype(np.int64)  # level of the longer side, see `length_cells`
+        may_end_C = np.diff(level_C, append=-1) != 0 if settings.bucket_by == "longer" else np.ones_like(cells)
+        ends = _bucket_ends(num_samples_C, max_length_C, may_end_C, max_tokens)
+    no_pairs_D1 = np.zeros((len(direction_ids), 1), dtype=np.int64)
+    num_before_DC = np.concatenate([no_pairs_D1, np.cumsum(counts_DC, axis=1)], axis=1)
     edges = np.array([0, *ends])
-    starts_DK = index.starts[numbers][:, None] + before_DC[:, edges[:-1]]
-    most_K = max_tokens // np.maximum.reduceat(longest_C, edges[:-1])
+    starts_DK = index.starts[direction_ids][:, None] + num_before_DC[:, edges[:-1]]
+    batch_size_K = max_tokens // np.maximum.reduceat(max_length_C, edges[:-1])
     if settings.mixes_lengths:
-        most_K = np.array([_most(expected_C, [side + num_symbols for side in lengths_of(cells)], max_tokens)])
-    return _Buckets(np.diff(before_DC[:, edges], axis=1), starts_DK, most_K)
+        lengths = [side + num_special_tokens for side in max_cell_lengths(cells)]
+        batch_size_K = np.array([_mixed_batch_size(num_samples_C, lengths, max_tokens)])
+    return _Buckets(np.diff(num_before_DC[:, edges], axis=1), starts_DK, batch_size_K)
 
 
-def _most(expected_C: AnyInts, lengths: list[IntArray], max_tokens: int) -> int:
-    """How many sentence pairs drawn at random have together at most so many tokens on each side, but for rare cases."""
-    numbers = []
+def _mixed_batch_size(num_samples_C: AnyInts, lengths: list[IntArray], max_tokens: int) -> int:
+    """Return how many randomly sampled pairs fit into `max_tokens` on each side (three standard deviations)."""
+    batch_sizes = []
     for length_C in lengths:
-        mean = np.average(length_C, weights=expected_C)
-        deviation = np.sqrt(np.average((length_C - mean) ** 2, weights=expected_C))
-        # the n with n mean + 3 sqrt(n) deviation = max_tokens
+        mean = np.average(length_C, weights=num_samples_C)
+        deviation = np.sqrt(np.average((length_C - mean) ** 2, weights=num_samples_C))
+        # Solve n * mean + 3 * sqrt(n) * deviation = max_tokens for sqrt(n).
         root = (np.sqrt(9 * deviation**2 + 4 * mean * max_tokens) - 3 * deviation) / (2 * mean)
-        numbers.append(int(root**2))
-    return max(1, min(numbers))
+        batch_sizes.append(int(root**2))
+    return max(1, min(batch_sizes))
 
 
-def _cut(expected_C: AnyInts, longest_C: IntArray, may_end_C: AnyInts, max_tokens: int) -> list[int]:
-    """Where buckets end, if each is to make at least two batches and these are to be nearly full."""
+def _bucket_ends(num_samples_C: AnyInts, max_length_C: IntArray, may_end_C: AnyInts, max_tokens: int) -> list[int]:
+    """Return the cells at which buckets end, so that each bucket makes at least two, nearly full batches."""
     ends = []
-    drawn, longest = 0.0, 1
-    cells = zip(expected_C.tolist(), longest_C.tolist(), may_end_C.tolist(), strict=True)
-    for cell, (number, length, may_end) in enumerate(cells, start=1):
-        drawn, longest = drawn + number, max(longest, length)
-        batches = drawn / (max_tokens // longest)
-        if may_end and batches >= 2 and batches / np.ceil(batches) > 0.9:
+    bucket_samples, bucket_length = 0.0, 1
+    cells = zip(num_samples_C.tolist(), max_length_C.tolist(), may_end_C.tolist(), strict=True)
+    for cell, (num_samples, length, may_end) in enumerate(cells, start=1):
+        bucket_samples, bucket_length = bucket_samples + num_samples, max(bucket_length, length)
+        num_batches = bucket_samples / (max_tokens // bucket_length)
+        if may_end and num_batches >= 2 and num_batches / np.ceil(num_batches) > 0.9:
             ends.append(cell)
-            drawn, longest = 0.0, 1
-    return [*ends, len(expected_C)] if drawn else [*ends[:-1], len(expected_C)]
+            bucket_samples, bucket_length = 0.0, 1
+    return [*ends, len(num_samples_C)] if bucket_samples else [*ends[:-1], len(num_samples_C)]

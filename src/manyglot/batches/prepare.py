@@ -1,7 +1,7 @@
-"""From a corpus to a prepared dataset: write the text, learn the subwords, store the numbers.
+"""Prepare a dataset from a corpus: write the text, train the subword model, tokenize, and index the sentence pairs.
 
-The work is done in a folder beside the dataset's and moved there when it is whole. An interrupted preparation of the
-same text and settings goes on with what is not done.
+The dataset is built in a temporary folder beside its final one and renamed when it is complete. An interrupted
+preparation of the same text and settings resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -18,198 +18,214 @@ from typing import Any
 
 import numpy as np
 
-from manyglot.batches.dataset import FORMAT, Dataset
-from manyglot.batches.encode import Chunk, chunks_of, encode_all, read_result
-from manyglot.batches.pairs import PairsIndex, write_pairs
-from manyglot.batches.store import Part, TokenStore, write_store
+from manyglot.batches.pair_index import PairIndex, write_pair_index
+from manyglot.batches.prepared_dataset import DATASET_FORMAT_VERSION, PreparedDataset
+from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
+from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_chunks
 from manyglot.config.settings import Settings
-from manyglot.corpus.cleaning import NOTHING, SHOWN, CleaningSettings
+from manyglot.corpus.base import Corpus, Split
+from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.corpus.rows import Corpus, Split
-from manyglot.corpus.sources import CorpusSettings, open_corpus, trained_directions
-from manyglot.corpus.textfiles import read_lines, write_aligned
+from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
+from manyglot.corpus.textfiles import read_lines, write_aligned_rows
 from manyglot.errors import CorpusError, FolderError
-from manyglot.files import continued, is_empty
-from manyglot.progress import say
-from manyglot.vocabulary.subwords import Subwords, VocabularySettings, train_subwords
+from manyglot.files import is_empty_folder, resumable_folder
+from manyglot.progress import print_status
+from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-SAMPLE_TEMPERATURE = 5.0
-"""The sentences that subwords are learnt from are sampled by language in proportion to size^(1/temperature)."""
+SUBWORD_SAMPLING_TEMPERATURE = 5.0
+"""The training sentences of the subword model are sampled by language in proportion to size^(1/temperature)."""
 
 
-class Recipe(Settings):
-    """The settings that decide what the text becomes; a dataset remembers them."""
+class PreparationSettings(Settings):
+    """The settings that determine the prepared data, which stores them."""
 
     corpus: CorpusSettings
     vocabulary: VocabularySettings
     cleaning: CleaningSettings
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values, for the dataset's card."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
         return self.model_dump(mode="json")
 
 
-def prepare(folder: Path, recipe: Recipe) -> Dataset:
-    """Read the corpus and write its dataset; a folder already prepared from the same text and settings is used."""
-    corpus = open_corpus(recipe.corpus)
-    origin = {"text": corpus.fingerprint(), **recipe.as_json()}
-    if recipe.vocabulary.model is not None:
-        brought = Subwords.load(recipe.vocabulary.model).serialized
-        origin["subwords"] = hashlib.sha256(brought).hexdigest()
-    if folder.exists() and not is_empty(folder):
+def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedDataset:
+    """Read the corpus and write its dataset. A folder prepared from the same text and settings is reused."""
+    corpus = open_corpus(settings.corpus)
+    provenance = {"text": corpus.fingerprint(), **settings.to_dict()}
+    if settings.vocabulary.sentencepiece_model is not None:
+        serialized = SubwordModel.load(settings.vocabulary.sentencepiece_model).serialized
+        provenance["subwords"] = hashlib.sha256(serialized).hexdigest()
+    if folder.exists() and not is_empty_folder(folder):
         if not (folder / "dataset.json").exists():
-            raise FolderError(f"{folder} exists and holds something else. Choose another `data` folder.")
-        dataset = Dataset(folder)
-        dataset.check_origin(origin)
-        say(f"{folder} is already prepared from the same text and settings; using it.")
+            raise FolderError(f"{folder} exists and is not a prepared dataset. Choose another `data` folder.")
+        dataset = PreparedDataset(folder)
+        dataset.check_provenance(provenance)
+        print_status(f"{folder} is already prepared from the same text and settings; reusing it.")
         return dataset
     languages = Languages(corpus.languages)
-    directions = trained_directions(languages, recipe.corpus)
-    card = {
-        "format": FORMAT,
+    directions = resolve_train_directions(languages, settings.corpus)
+    metadata = {
+        "format": DATASET_FORMAT_VERSION,
         "languages": list(languages),
-        "pivot": recipe.corpus.pivot,
+        "central_language": settings.corpus.central_language,
         "directions": directions,
-        "origin": origin,
+        "provenance": provenance,
     }
-    with continued(folder, origin) as unfinished:
-        card |= _build(unfinished, corpus, languages, directions, recipe)
-        (unfinished / "dataset.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-        _check_directions(Dataset(unfinished), recipe.corpus)
-        shutil.rmtree(unfinished / "encoded")  # not before everything else is done
-    return Dataset(folder)
+    with resumable_folder(folder, provenance) as unfinished:
+        metadata |= _build_dataset(unfinished, corpus, languages, directions, settings)
+        (unfinished / "dataset.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        _check_directions(PreparedDataset(unfinished), settings.corpus)
+        shutil.rmtree(unfinished / "encoded")  # last, because resuming needs it
+    return PreparedDataset(folder)
 
 
-def _build(
-    folder: Path, corpus: Corpus, languages: Languages, directions: list[Direction], recipe: Recipe
+def _build_dataset(
+    folder: Path, corpus: Corpus, languages: Languages, directions: list[Direction], settings: PreparationSettings
 ) -> dict[str, Any]:
-    """Fill the folder; return the counts for its card."""
+    """Fill the folder; return the counts for the metadata."""
     rows = _write_text(folder, corpus, languages)
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
-    say(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
+    print_status(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
     model = folder / "subwords.model"
     if not model.exists():
-        _subwords(folder, languages, recipe.vocabulary).save(model.with_suffix(".part"))
+        _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model.with_suffix(".part"))
         model.with_suffix(".part").replace(model)
-    vocabulary = Vocabulary(Subwords.load(model), languages)
-    dropped = {split: LeftOut() for split in Split}
+    vocabulary = Vocabulary(SubwordModel.load(model), languages)
+    dropped = {split: DropStatistics() for split in Split}
     subwords = {}
-    for split in (Split.TEST, Split.DEV, Split.TRAIN):  # in this order: training may leave out what the others have
-        cleaning = NOTHING if split is Split.TEST else recipe.cleaning
-        subwords[split] = _write_store(folder, vocabulary, split, cleaning, dropped[split])
-        if split is not Split.TEST:  # which is translated and scored as text
-            _write_pairs(folder, vocabulary, split, directions, cleaning, dropped[split])
+    for split in (Split.TEST, Split.DEV, Split.TRAIN):  # training may drop sentences of the other two
+        cleaning = NO_CLEANING if split is Split.TEST else settings.cleaning
+        subwords[split] = _tokenize_split(folder, vocabulary, split, cleaning, dropped[split])
+        if split is not Split.TEST:  # the test split is translated and scored as text
+            _index_pairs(folder, vocabulary, split, directions, cleaning, dropped[split])
     return {
         "rows": rows,
-        "dropped": {split: each.counts for split, each in dropped.items() if each.counts},
-        "dropped_examples": {split: each.examples for split, each in dropped.items() if each.counts},
+        "dropped": {split: statistics.counts for split, statistics in dropped.items() if statistics.counts},
+        "dropped_examples": {split: statistics.examples for split, statistics in dropped.items() if statistics.counts},
         "subwords": subwords[Split.TRAIN],
     }
 
 
 def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
-    """Copy the corpus, line-aligned; return the number of rows of each split."""
-    done = folder / "text" / "rows.json"
-    if not done.exists():
-        rows = {split: write_aligned(folder / "text", split, languages, corpus.rows(split)) for split in Split}
-        done.with_suffix(".part").write_text(json.dumps(rows), encoding="utf-8")
-        done.with_suffix(".part").replace(done)
-    counted: dict[str, int] = json.loads(done.read_text("utf-8"))
-    return counted
+    """Copy the corpus as line-aligned text unless that is done; return the number of rows of each split."""
+    counts_file = folder / "text" / "rows.json"
+    if not counts_file.exists():
+        counts = {split: write_aligned_rows(folder / "text", split, languages, corpus.rows(split)) for split in Split}
+        counts_file.with_suffix(".part").write_text(json.dumps(counts), encoding="utf-8")
+        counts_file.with_suffix(".part").replace(counts_file)
+    num_rows: dict[str, int] = json.loads(counts_file.read_text("utf-8"))
+    return num_rows
 
 
-def _subwords(folder: Path, languages: Languages, settings: VocabularySettings) -> Subwords:
-    """Those that were brought, or learnt from all text or from a sample."""
-    if settings.model is not None:
-        return Subwords.load(settings.model)
-    text = {code: folder / "text" / f"{Split.TRAIN}.{code}" for code in languages}
-    if settings.sample is None:
-        return train_subwords((line for path in text.values() for line in read_lines(path) if line), settings)
-    sizes = np.array([sum(map(bool, read_lines(path))) for path in text.values()])
-    shares = (sizes / sizes.max()) ** (1 / SAMPLE_TEMPERATURE)
-    wanted = np.minimum(np.ceil(shares / shares.sum() * settings.sample), sizes).astype(np.int64)
-    parts = (every_nth(read_lines(p), *n) for p, n in zip(text.values(), zip(sizes, wanted, strict=True), strict=True))
-    return train_subwords(chain.from_iterable(parts), settings)
+def _load_or_train_subword_model(folder: Path, languages: Languages, settings: VocabularySettings) -> SubwordModel:
+    """Load the model that the settings name, or train one on all training text or on a sample of it."""
+    if settings.sentencepiece_model is not None:
+        return SubwordModel.load(settings.sentencepiece_model)
+    paths = [folder / "text" / f"{Split.TRAIN}.{code}" for code in languages]
+    if settings.num_sampled_sentences is None:
+        return train_subword_model((line for path in paths for line in read_lines(path) if line), settings)
+    sizes = np.array([sum(map(bool, read_lines(path))) for path in paths])
+    shares = (sizes / sizes.max()) ** (1 / SUBWORD_SAMPLING_TEMPERATURE)
+    num_wanted = np.minimum(np.ceil(shares / shares.sum() * settings.num_sampled_sentences), sizes).astype(np.int64)
+    samples = (
+        sample_evenly(read_lines(path), size, num) for path, size, num in zip(paths, sizes, num_wanted, strict=True)
+    )
+    return train_subword_model(chain.from_iterable(samples), settings)
 
 
-def every_nth(lines: Iterable[str], size: int, wanted: int) -> Iterator[str]:
-    """Some of the lines that are not empty, evenly spread."""
+def sample_evenly(lines: Iterable[str], num_lines: int, num_wanted: int) -> Iterator[str]:
+    """Yield `num_wanted` evenly spaced lines of the `num_lines` that are not empty."""
     sentences = (line for line in lines if line)
-    return (line for i, line in enumerate(sentences) if (i + 1) * wanted // size > i * wanted // size)
+    return (line for i, line in enumerate(sentences) if (i + 1) * num_wanted // num_lines > i * num_wanted // num_lines)
 
 
 @dataclass
-class LeftOut:
-    """What cleaning left out of a split: for each language or pair of languages and each reason, how many and some."""
+class DropStatistics:
+    """Counts and examples of the text that cleaning dropped, by language or language pair and by reason."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     examples: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
-    def add(self, place: str, reason: str, number: int, examples: list[str]) -> None:
-        """Note some more."""
-        self.counts.setdefault(place, Counter())[reason] += number
-        known = self.examples.setdefault(place, {}).setdefault(reason, [])
-        known += examples[: SHOWN - len(known)]
+    def add(self, language_or_pair: str, reason: str, num_dropped: int, examples: list[str]) -> None:
+        """Add to the counts; keep the first examples."""
+        self.counts.setdefault(language_or_pair, Counter())[reason] += num_dropped
+        kept = self.examples.setdefault(language_or_pair, {}).setdefault(reason, [])
+        kept += examples[: MAX_DROPPED_EXAMPLES - len(kept)]
 
 
-def _write_pairs(
+def _index_pairs(
     folder: Path,
     vocabulary: Vocabulary,
     split: Split,
     directions: list[Direction],
     cleaning: CleaningSettings,
-    dropped: LeftOut,
+    dropped: DropStatistics,
 ) -> None:
-    """Index the pairs of a split."""
-    others = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_overlap else ()
-    stores = [TokenStore(folder / "store" / other, vocabulary.languages) for other in others]
+    """Write the pair index of a split and count the dropped pairs."""
+    heldout_splits = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_heldout_overlap else ()
+    heldout_stores = [TokenStore(folder / "store" / heldout, vocabulary.languages) for heldout in heldout_splits]
     store = TokenStore(folder / "store" / split, vocabulary.languages)
-    for place, reasons in write_pairs(store, directions, cleaning, stores).items():
-        for reason, pairs in reasons.items():
-            some = [vocabulary.decode([store[i].tolist() for i in sorted(pair)]) for pair in pairs[:SHOWN].tolist()]
-            dropped.add(place, reason, len(pairs), [" ↔ ".join(texts) for texts in some])
+    for language_pair, pairs_by_reason in write_pair_index(store, directions, cleaning, heldout_stores).items():
+        for reason, pairs in pairs_by_reason.items():
+            examples = [
+                vocabulary.decode([store[i].tolist() for i in sorted(pair)])
+                for pair in pairs[:MAX_DROPPED_EXAMPLES].tolist()
+            ]
+            dropped.add(language_pair, reason, len(pairs), [" ↔ ".join(texts) for texts in examples])
 
 
-def _write_store(
-    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings, dropped: LeftOut
+def _tokenize_split(
+    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings, dropped: DropStatistics
 ) -> dict[str, Counter[str]]:
-    """Tokenise a split; return how many sentences, words, subwords and unknown ones each language has."""
-    results, store = folder / "encoded" / split, folder / "store" / split
-    results.mkdir(parents=True, exist_ok=True)
+    """Tokenize a split and write its token store.
+
+    Return the number of sentences, words, subwords and unknown subwords that each language keeps.
+    """
+    result_folder = folder / "encoded" / split
+    result_folder.mkdir(parents=True, exist_ok=True)
     model = folder / "subwords.model"
-    chunks = {
-        code: list(chunks_of(folder / "text" / f"{split}.{code}", model, results, cleaning))
+    chunks_by_language = {
+        code: list(split_into_chunks(folder / "text" / f"{split}.{code}", model, result_folder, cleaning))
         for code in vocabulary.languages
     }
-    encode_all((chunk for each in chunks.values() for chunk in each), split)
-    counts: dict[str, Counter[str]] = {code: Counter() for code in chunks}
-    for code, each in chunks.items():
-        for encoded in map(read_result, each):
-            counts[code] += encoded.counts
-            for reason, number in encoded.dropped.items():
-                dropped.add(code, reason, number, encoded.examples[reason])
+    tokenize_chunks(chain.from_iterable(chunks_by_language.values()), split)
+    counts: dict[str, Counter[str]] = {code: Counter() for code in chunks_by_language}
+    for code, chunks in chunks_by_language.items():
+        for result in map(read_tokenized_chunk, chunks):
+            counts[code] += result.kept_counts
+            for reason, num_dropped in result.dropped.items():
+                dropped.add(code, reason, num_dropped, result.dropped_examples[reason])
     sizes = (sum(c["sentences"] for c in counts.values()), sum(c["subwords"] for c in counts.values()))
-    write_store(store, map(_parts, chunks.values()), sizes, len(vocabulary))
+    sentences_by_language = map(_sentences_with_rows, chunks_by_language.values())
+    write_token_store(folder / "store" / split, sentences_by_language, sizes, len(vocabulary))
     return counts
 
 
-def _parts(chunks: list[Chunk]) -> Iterator[Part]:
-    """The sentences of a language; rows are counted through its chunks."""
-    line = 0
-    for encoded in map(read_result, chunks):
-        yield Part(encoded.part.rows + line, encoded.part.lengths, encoded.part.tokens)
-        line += encoded.num_lines
+def _sentences_with_rows(chunks: list[TextChunk]) -> Iterator[TokenizedSentences]:
+    """Yield the sentences of all chunks of a language, with rows of the whole file instead of the chunk."""
+    first_row = 0
+    for result in map(read_tokenized_chunk, chunks):
+        sentences = result.sentences
+        yield TokenizedSentences(sentences.rows + first_row, sentences.lengths, sentences.tokens)
+        first_row += result.num_lines
 
 
-def _check_directions(dataset: Dataset, settings: CorpusSettings) -> None:
-    """Refuse a direction or a language without text; where all pairs are trained on, some may lack it."""
-    index = PairsIndex(dataset.store(Split.TRAIN))
-    empty = [direction for direction in dataset.supervised if index.size(direction) == 0]
-    if empty and (settings.directions or settings.pivot is not None or len(empty) == len(dataset.supervised)):
-        raise CorpusError(f"There is no training text for {empty[0]}. Add some, or leave the language out.")
-    served = {code for direction in dataset.supervised if direction not in empty for code in direction}
-    unserved = [code for code in dataset.languages if code not in served]
-    if unserved and not settings.directions:
-        raise CorpusError(f"There is no training pair with {', '.join(unserved)}. List the others in corpus.languages.")
+def _check_directions(dataset: PreparedDataset, settings: CorpusSettings) -> None:
+    """Raise an error if a requested direction, or a language, has no training pairs.
+
+    If all language pairs are trained on, some of them may have none.
+    """
+    index, directions = PairIndex(dataset.store(Split.TRAIN)), dataset.train_directions
+    empty = [direction for direction in directions if index.num_pairs(direction) == 0]
+    is_requested = settings.train_directions or settings.central_language is not None
+    if empty and (is_requested or len(empty) == len(directions)):
+        raise CorpusError(f"There is no training text for {empty[0]}. Add some, or remove the language.")
+    with_pairs = {code for direction in directions if direction not in empty for code in direction}
+    without_pairs = [code for code in dataset.languages if code not in with_pairs]
+    if without_pairs and not settings.train_directions:
+        raise CorpusError(
+            f"There are no training pairs with {', '.join(without_pairs)}. List only the others in corpus.languages."
+        )

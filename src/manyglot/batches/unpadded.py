@@ -1,8 +1,8 @@
-"""A batch without padding: the tokens of all sentences one after the other, and the lengths of the sentences.
+"""A batch without padding: the concatenated tokens of all sentences, and the sentence lengths.
 
-For the alignment loss the encoder also reads some target sentences, the aligned targets.
+For the contrastive alignment loss, the encoder also reads some of the target sentences: the aligned targets.
 
-Shape letters: B sentences, N input tokens of the decoder, S source tokens, K aligned targets, A their tokens.
+Shape letters: B sentences, N decoder input tokens, S source tokens, K aligned targets, A tokens of aligned targets.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.store import AnyInts, IntArray
-from manyglot.vocabulary.subwords import EOS, PAD
+from manyglot.batches.token_store import AnyInts, IntArray
+from manyglot.vocabulary.subword_model import EOS, PAD
 
 
 class AlignedTargets(NamedTuple):
-    """Which target sentences the encoder reads for the alignment loss."""
+    """Selects the target sentences that the encoder reads for the contrastive alignment loss."""
 
-    every: int
-    """One in this many."""
-    num_tags: int
-    """Tags at the beginning of a target sentence; the encoder does not read them."""
+    every_nth_pair: int
+    """One in this many sentence pairs takes part."""
+    num_skipped_tags: int
+    """Number of leading tags of a target sentence, which the encoder does not read."""
 
 
 class UnpaddedBatch(NamedTuple):
-    """The tokens of a batch one after the other, and the lengths of its sentences."""
+    """The concatenated tokens of a batch, and the lengths of its sentences."""
 
     source_ids_S: AnyInts
     source_length_B: IntArray
@@ -55,16 +55,16 @@ class UnpaddedBatch(NamedTuple):
         )
 
     def with_aligned_targets(self, aligned: AlignedTargets) -> UnpaddedBatch:
-        """Add some target sentences as an encoder reads them: words </s>."""
+        """Add the aligned targets in the form the encoder reads: subwords </s>."""
         end_B = np.cumsum(self.input_length_B)
-        source_K = np.arange(0, len(end_B), aligned.every)
-        length_K = self.input_length_B[source_K] - aligned.num_tags
+        source_K = np.arange(0, len(end_B), aligned.every_nth_pair)
+        length_K = self.input_length_B[source_K] - aligned.num_skipped_tags
         shift_K = end_B[source_K] - np.cumsum(length_K)
         ids_A = self.label_N[np.repeat(shift_K, length_K) + np.arange(length_K.sum())]
         return self._replace(aligned_ids_A=ids_A, aligned_length_K=length_K, aligned_source_K=source_K)
 
     def padded_to_multiple(self, multiple: int, max_dummy_length: int) -> UnpaddedBatch:
-        """Append dummy sentences, which have no labels, up to a multiple of tokens on each side and of sentences."""
+        """Append dummy sentences without labels, so that the numbers of tokens and sentences are multiples."""
         missing_S, missing_N, missing_A = (
             -len(ids) % multiple for ids in (self.source_ids_S, self.input_ids_N, self.aligned_ids_A)
         )
@@ -87,12 +87,12 @@ class UnpaddedBatch(NamedTuple):
 
     @property
     def encoded_length_B(self) -> IntArray:
-        """The lengths of all sentences that the encoder reads."""
+        """Lengths of all sentences that the encoder reads: sources, then aligned targets."""
         return np.concatenate([self.source_length_B, self.aligned_length_K])
 
     @property
     def max_lengths(self) -> tuple[int, int, int]:
-        """The longest source, the longest sentence that the encoder reads and the longest input."""
+        """Maximum length of the sources, of all sentences that the encoder reads, and of the decoder inputs."""
         return int(self.source_length_B.max()), int(self.encoded_length_B.max()), int(self.input_length_B.max())
 
 
@@ -101,11 +101,11 @@ def _pad_end(values: AnyInts, num_missing: int, value: int) -> AnyInts:
 
 
 def _append_dummies(length_B: IntArray, num_tokens: int, num_dummies: int) -> IntArray:
-    """Append dummy sentences of nearly equal length that have this many tokens together."""
+    """Append dummy sentences of nearly equal length with `num_tokens` tokens in total."""
     if not num_dummies:
         return length_B
     return np.concatenate([length_B, np.diff(np.arange(num_dummies + 1) * num_tokens // num_dummies)])
 
 
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

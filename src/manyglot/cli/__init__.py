@@ -1,7 +1,7 @@
 """The command line: one file per command, which parses, calls the workflow of the same name and prints.
 
 Results go to stdout, everything else to stderr. Commands import their workflow when they run, so that `manyglot --help`
-answers at once, without loading torch.
+does not load torch and answers at once.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from manyglot.cli import (
     train,
     translate,
 )
-from manyglot.errors import ManyglotError, Stopped
-from manyglot.progress import say
+from manyglot.errors import ManyglotError, StoppedByUser
+from manyglot.progress import print_status
 
 app = typer.Typer(
-    help="Massively multilingual machine translation that goes into the right language.\n\n"
+    help="Massively multilingual machine translation into the right language.\n\n"
     "Start with `manyglot demo`. With your own text: write a YAML file (see examples/), then prepare, train, "
     "translate and evaluate.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-INTERRUPTED = 130
-"""The exit code of a program that was stopped by Ctrl-C."""
-TRAINING = "A training goes on from its last checkpoint, if it has one, when the command is run again."
-RESUMED = {
-    **dict.fromkeys(("demo", "prepare", "train"), TRAINING),
-    "evaluate": "With --output, what is translated is kept and used when the command is run again.",
+INTERRUPT_EXIT_CODE = 130
+"""Exit code after Ctrl-C."""
+TRAINING_RESUME_HINT = "Run the same command again to resume from the last checkpoint, if there is one."
+RESUME_HINTS = {
+    **dict.fromkeys(("demo", "prepare", "train"), TRAINING_RESUME_HINT),
+    "evaluate": "With --output, finished translations are saved; run the same command again to resume.",
 }
-"""Commands that go on where they were stopped, and how."""
+"""Printed after Ctrl-C: how to resume each command that can resume."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"manyglot {manyglot.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _root(
+def _root_options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
@@ -79,32 +79,32 @@ app.command()(export.export)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; a user's mistake is one line on stderr and exit code 2."""
+    """Run a command. A user's mistake prints one line to stderr and exits with code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # our results are in many scripts, whatever the terminal's default
+            stream.reconfigure(encoding="utf-8")  # results are in many scripts, whatever the terminal's default
     try:
         code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
-        if code == INTERRUPTED and arguments[0] in RESUMED:  # typer catches Ctrl-C itself
-            say(f"manyglot: interrupted. {RESUMED[arguments[0]]}")
+        if code == INTERRUPT_EXIT_CODE and arguments[0] in RESUME_HINTS:  # typer catches Ctrl-C itself
+            print_status(f"manyglot: interrupted. {RESUME_HINTS[arguments[0]]}")
         if isinstance(code, int) and code:
             sys.exit(code)
-    except Stopped as stop:
-        say(f"manyglot: {stop}")
+    except StoppedByUser as stop:
+        print_status(f"manyglot: {stop}")
     except ManyglotError as error:
-        say(f"manyglot: {error}")
+        print_status(f"manyglot: {error}")
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output, `head` say, has enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
         sys.stdout = None
-    except OSError as error:  # no space, no permission: the machine's, and the user's to mend
-        say(f"manyglot: {error.filename or 'The system says'}: {error.strerror or error}.")
+    except OSError as error:  # no space, no permission: for the user to correct
+        print_status(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
         sys.exit(2)
     except Exception as error:
-        # Typer's own mistakes (an unknown option, say) are recognised by their method: their class moved between
-        # versions of typer.
+        # Typer's usage errors, such as an unknown option, are recognised by their method, because their class moved
+        # between versions of Typer.
         if not hasattr(error, "format_message"):
             raise
-        said, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
-        say(f"manyglot: {said}. Try '{context.command_path if context else 'manyglot'} --help'.")
+        message, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
+        print_status(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
         sys.exit(2)

@@ -11,24 +11,27 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of `evaluate --output`; NAME=A,B names a system of several seeds.", metavar="RUN…"
+            help="Output folders of `evaluate`; NAME=A,B combines several seeds into one system.", metavar="RUN…"
         ),
     ],
-    reference: Annotated[str | None, typer.Option(help="The run, or its name, that win rates are against.")] = None,
-    form: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
-    common: Annotated[bool, typer.Option("--common", help="Compare what all runs were tested on.")] = False,
+    reference: Annotated[str | None, typer.Option(help="The run, or its name, to compare against.")] = None,
+    format_name: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
+    common_test_only: Annotated[
+        bool, typer.Option("--common-test-only", help="Compare only the test sentences that all runs share.")
+    ] = False,
     significance: Annotated[
-        int, typer.Option(min=0, help="Paired bootstrap with this many samples, such as 1000; 0 without.")
+        int, typer.Option(min=0, help="Number of paired bootstrap samples, such as 1000; 0 skips the test.")
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 1,
 ) -> None:
-    """Show systems beside one another.
+    """Compare systems side by side.
 
-    BLEU, win rate and language accuracy from and into English, over all supervised directions and zero-shot, as in the
-    paper's tables; the best in bold.
+    Prints BLEU, win rate and language accuracy as in the paper's tables: from and into English, over all supervised
+    directions, and zero-shot. The best values are bold.
     """
-    from manyglot.reports.comparison import comparison_text, table_format
+    from manyglot.reports.comparison_table import format_comparison, parse_table_format
     from manyglot.workflows import compare as workflow
 
-    chosen = table_format(form)
-    print(comparison_text(workflow.compare(runs, reference, common, significance, seed), chosen), end="")
+    table_format = parse_table_format(format_name)
+    comparison = workflow.compare(runs, reference, common_test_only, significance, seed)
+    print(format_comparison(comparison, table_format), end="")

@@ -1,4 +1,4 @@
-"""The commands `manyglot corpus …`, which look at a corpus before it is prepared."""
+"""The commands `manyglot corpus …`, which inspect a corpus before preparation."""
 
 from __future__ import annotations
 
@@ -10,115 +10,124 @@ import typer
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import ManyglotError
 
-app = typer.Typer(help="Look at a corpus before it is prepared.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Inspect a corpus before preparation.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("inspect")
-def inspect(
+def inspect_corpus(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
-    samples: Annotated[int, typer.Option(help="Sentences to show of each language.")] = 1,
+    samples: Annotated[int, typer.Option(help="Number of sample sentences per language.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a corpus has and what may be wrong with it.
+    """Show the content and possible defects of a corpus.
 
-    Languages, sentences, pairs and samples; misaligned files, text that is not UTF-8, wrong scripts, repetitions.
+    Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, wrong
+    scripts and repetitions.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.corpora import print_inspection
+    from manyglot.reports.corpus_tables import print_corpus_inspection
     from manyglot.workflows import corpus as workflow
 
-    inspection = workflow.inspect(read_experiment(config, overrides), samples)
+    inspection = workflow.inspect_corpus(read_experiment(config, overrides), samples)
     if as_json:
-        print_json(inspection.as_json())
+        print_json(inspection.to_dict())
     else:
-        print_inspection(inspection)
-    if inspection.errors:
-        raise ManyglotError(f"The corpus cannot be read as it is: {inspection.errors[0]}")
+        print_corpus_inspection(inspection)
+    if inspection.read_errors:
+        raise ManyglotError(f"The corpus cannot be read: {inspection.read_errors[0]}")
 
 
 @app.command("preview")
-def preview(
+def preview_sampling(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
-    temperature: Annotated[
+    temperatures: Annotated[
         list[str],
-        typer.Option("--temperature", "-T", help="Temperatures to compare, or none; the setting's if not given."),
+        typer.Option(
+            "--temperature", "-T", help="Temperature to preview, or none; repeatable. Default: the batch settings."
+        ),
     ] = [],  # noqa: B006
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the shares into this SVG file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Plot the shares into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what temperature sampling makes of a corpus.
+    """Show the effect of temperature sampling on a corpus.
 
-    For each target language and direction its share of an epoch and how often its sentences are seen in one, and what
-    is seen too often.
+    Prints the share of each target language and direction in an epoch and how often their sentences repeat, and warns
+    about too many repetitions.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.corpora import preview_svg, print_preview
+    from manyglot.reports.corpus_tables import print_sampling_preview, sampling_preview_svg
     from manyglot.workflows import corpus as workflow
 
-    preview = workflow.preview(read_experiment(config, overrides), temperature)
+    preview = workflow.preview_sampling(read_experiment(config, overrides), temperatures)
     if output is not None:
-        output.write_text(preview_svg(preview), encoding="utf-8")
+        output.write_text(sampling_preview_svg(preview), encoding="utf-8")
     if as_json:
-        return print_json(preview.as_json())
-    print_preview(preview)
+        return print_json(preview.to_dict())
+    print_sampling_preview(preview)
 
 
 @app.command("zero-shot")
-def zero_shot(
+def build_zero_shot_sets(
     config: ConfigFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A new folder; best `zero-shot` in a corpus of pairs.")
+        Path, typer.Option("--output", "-o", help="The new folder; ideally `zero-shot` inside a bilingual corpus.")
     ],
     overrides: Overrides = [],  # noqa: B006
-    drop_leaked: Annotated[bool, typer.Option("--drop-leaked", help="Leave out what training has seen.")] = False,
-    distinct: Annotated[bool, typer.Option("--distinct", help="Take a translation that is repeated once.")] = False,
-    max_sentences: Annotated[int | None, typer.Option(min=1, help="Of each pair of languages, at most.")] = None,
-    supervised: Annotated[
-        bool, typer.Option("--supervised", help="Also pairs with English: all that `evaluate --test` needs.")
+    drop_leaked: Annotated[bool, typer.Option("--drop-leaked", help="Drop sentences that occur in training.")] = False,
+    deduplicate_translations: Annotated[
+        bool, typer.Option("--deduplicate-translations", help="Keep repeated translations once.")
+    ] = False,
+    max_sentences_per_pair: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of sentences per language pair.")
+    ] = None,
+    include_supervised: Annotated[
+        bool,
+        typer.Option("--include-supervised", help="Add the pairs with English, which `evaluate --test-folder` needs."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make zero-shot test sets from an English-centric corpus.
+    """Build zero-shot test sets from an English-centric corpus.
 
-    Pairs test sentences of any two languages whose English side is the same, and counts those that training has seen.
+    Pairs test sentences of any two languages that share their English side, and counts those that occur in training.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.corpora import print_zero_shot
+    from manyglot.reports.corpus_tables import print_zero_shot_leakage
     from manyglot.workflows import corpus as workflow
 
-    facts = workflow.zero_shot(
+    statistics = workflow.build_zero_shot_sets(
         read_experiment(config, overrides),
         output,
         drop_leaked=drop_leaked,
-        distinct=distinct,
-        max_sentences=max_sentences,
-        supervised=supervised,
+        deduplicate_translations=deduplicate_translations,
+        max_sentences_per_pair=max_sentences_per_pair,
+        include_supervised=include_supervised,
     )
     if as_json:
-        return print_json({"folder": str(output), "sets": [each.as_json() for each in facts]})
-    print_zero_shot(facts)
+        return print_json({"folder": str(output), "sets": [each.to_dict() for each in statistics]})
+    print_zero_shot_leakage(statistics)
 
 
 @app.command("translations")
-def translations(
-    configs: Annotated[list[Path], typer.Argument(help="Experiments' YAML files.", show_default=False)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw histograms into this SVG file.")] = None,
+def count_translations(
+    configs: Annotated[list[Path], typer.Argument(help="YAML files of experiments.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Plot histograms into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count the translations of each English sentence.
 
-    How many unique English sentences of the training text have how many translations in other languages, and the mean.
+    Prints a histogram of the number of languages into which each unique English training sentence is translated, and
+    the mean.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.translations import translations_line, translations_svg
+    from manyglot.reports.translation_counts import translation_counts_line, translation_counts_svg
     from manyglot.workflows import corpus as workflow
 
-    found = {str(path): workflow.translations(read_experiment(path)) for path in configs}
+    counts_by_config = {str(path): workflow.count_translations(read_experiment(path)) for path in configs}
     if output is not None:
-        output.write_text(translations_svg(found), encoding="utf-8")
+        output.write_text(translation_counts_svg(counts_by_config), encoding="utf-8")
     if as_json:
-        return print_json({name: each.as_json() for name, each in found.items()})
-    for name, each in found.items():
-        print(translations_line(name, each))
+        return print_json({name: counts.to_dict() for name, counts in counts_by_config.items()})
+    for name, counts in counts_by_config.items():
+        print(translation_counts_line(name, counts))

@@ -11,18 +11,20 @@ from manyglot.cli.options import AsJson, Overrides, print_json
 
 
 def describe(
-    what: Annotated[Path, typer.Argument(help="An experiment's YAML file or a model folder.", show_default=False)],
+    config_or_model: Annotated[
+        Path, typer.Argument(help="An experiment's YAML file or a model folder.", show_default=False)
+    ],
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Show a model's shape and parameters.
+    """Show the architecture and size of a model.
 
-    Layers, guidance, languages and the number of parameters by part.
+    Prints layers, guidance, languages and the number of parameters of each part.
     """
-    from manyglot.reports.tables import print_description
+    from manyglot.reports.terminal_tables import print_model_description
     from manyglot.workflows import describe as workflow
 
-    description = workflow.describe(what, overrides)
+    description = workflow.describe(config_or_model, overrides)
     if as_json:
         return print_json(description)
-    print_description(description)
+    print_model_description(description)

@@ -1,4 +1,4 @@
-"""Hints at the next command, spelled as the user can run it."""
+"""Parts of the hints that suggest the next command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def command_name() -> str:
-    """How to call this program again: `manyglot` if it is on the PATH, otherwise as it was called now."""
+    """Return how to invoke this program: `manyglot` if it is on the PATH, otherwise as it was invoked now."""
     if shutil.which("manyglot"):
         return "manyglot"
     return sys.argv[0] if Path(sys.argv[0]).name == "manyglot" else f"{sys.executable} -m manyglot"
 
 
 def repeat_overrides(overrides: Sequence[str]) -> str:
-    """The `--set` options of this command, for the next one."""
+    """Format the `--set` options of this command for the next one."""
     return "".join(f" --set {shlex.quote(override)}" for override in overrides)

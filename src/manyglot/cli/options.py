@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and how they print for programs."""
+"""Arguments and options that several commands share, and JSON output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ModelFolder = Annotated[Path, typer.Argument(help="A model folder, such as runs/
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. training.max_steps=500.")
 ]
-JudgingOverrides = Annotated[
+EvaluationOverrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a decoding or evaluation setting.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -9,17 +9,20 @@ import typer
 
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, such as runs/mine.", show_default=False)],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture: a file that ends in .png, .svg or .pdf.")
-    ] = Path("curves.png"),
-    tokens: Annotated[bool, typer.Option("--tokens", help="Over the target tokens seen instead of the steps.")] = False,
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, such as runs/mine.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The image file: .png, .svg or .pdf.")] = Path(
+        "curves.png"
+    ),
+    by_tokens: Annotated[
+        bool, typer.Option("--by-tokens", help="Plot against target tokens instead of steps.")
+    ] = False,
 ) -> None:
-    """Draw the curves of one or more runs.
+    """Plot the learning curves of one or more runs.
 
-    Loss, dev scores, learning rate, speed and the loss into each language, from the log; also while a run is training.
+    Plots loss, dev scores, learning rate, speed and the loss of each target language from the log. Works while a run is
+    still training.
     """
     from manyglot.workflows import plot as workflow
 
-    workflow.plot(runs, output, tokens)
+    workflow.plot(runs, output, by_tokens)
     print(output)

@@ -9,32 +9,30 @@ import typer
 from manyglot.cli.hints import command_name, repeat_overrides
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import SettingsError
-from manyglot.progress import say
+from manyglot.progress import print_status
 
 
 def prepare(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
-    show_dropped: Annotated[
-        int, typer.Option(min=0, help="Examples to print of what is left out, for each reason.")
-    ] = 0,
+    show_dropped: Annotated[int, typer.Option(min=0, help="Number of dropped examples to print for each reason.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a corpus into prepared data.
+    """Prepare a corpus for training.
 
-    Reads the text that the YAML file names, learns subwords and writes the `data` folder.
+    Reads the text that the YAML file names, trains the subword model and writes the `data` folder.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.corpora import print_dropped, print_subwords
+    from manyglot.reports.corpus_tables import print_cleaning_report, print_subword_statistics
     from manyglot.workflows import prepare as workflow
 
     if as_json and show_dropped:
-        raise SettingsError("--show-dropped is for the text; --json has the examples anyway. Leave one of them out.")
+        raise SettingsError("--show-dropped and --json exclude each other; --json always has the examples. Remove one.")
     dataset = workflow.prepare(read_experiment(config, overrides))
     if as_json:
-        return print_json({"data": str(dataset.folder), **dataset.card})
-    rows = ", ".join(f"{count:,} {split}" for split, count in dataset.card["rows"].items())
+        return print_json({"data": str(dataset.folder), **dataset.metadata})
+    rows = ", ".join(f"{count:,} {split}" for split, count in dataset.metadata["rows"].items())
     print(f"{dataset.folder}: {rows} rows in {len(dataset.languages)} languages")
-    print_subwords(dataset.card["subwords"])
-    print_dropped(dataset.card["dropped"], dataset.card["dropped_examples"], show_dropped)
-    say(f"Next: {command_name()} train {config}{repeat_overrides(overrides)}")
+    print_subword_statistics(dataset.metadata["subwords"])
+    print_cleaning_report(dataset.metadata["dropped"], dataset.metadata["dropped_examples"], show_dropped)
+    print_status(f"Next: {command_name()} train {config}{repeat_overrides(overrides)}")

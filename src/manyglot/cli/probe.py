@@ -9,99 +9,117 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from manyglot.cli.options import AsJson, print_json
-from manyglot.errors import SettingsError, suggest
-from manyglot.progress import say
+from manyglot.errors import SettingsError, did_you_mean
+from manyglot.progress import print_status
 
 if TYPE_CHECKING:
     from manyglot.probing.uriel import Exclusion
 
-COLOURED_BY = ("family", "script")
+COLOUR_CHOICES = ("family", "script")
 
 
 def probe(
     models: Annotated[
         list[str],
-        typer.Argument(help="Model folders, or those of runs; NAME=FOLDER gives one a name.", metavar="MODEL…"),
+        typer.Argument(help="Model folders or run folders; NAME=FOLDER sets a name.", metavar="MODEL…"),
     ],
-    representation: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="Only that of one method, such as laa.")
+    method: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Probe only this guidance method, such as laa.")
     ] = None,
-    vote: Annotated[
-        str, typer.Option(help="majority, or paper: more than k/2 votes and the best k taken afterwards.")
+    voting_rule: Annotated[
+        str, typer.Option(help="majority, or paper: a value needs more than k/2 votes, and the best k is reported.")
     ] = "majority",
-    neighbours: Annotated[str, typer.Option(help="Numbers of neighbours, k.")] = "1,3,5,7,9",
-    random: Annotated[int, typer.Option(min=2, help="Draws of random vectors.")] = 100,
-    permutations: Annotated[int, typer.Option(min=1, help="Of the languages, for the p-value.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Of draws and permutations.")] = 1,
-    uriel: Annotated[Path | None, typer.Option(help="The folder `data` of lang2vec, if it is not installed.")] = None,
+    k_values: Annotated[str, typer.Option(help="Numbers of nearest neighbours, comma-separated.")] = "1,3,5,7,9",
+    num_random_baselines: Annotated[int, typer.Option(min=2, help="Number of random baselines to average.")] = 100,
+    num_permutations: Annotated[
+        int, typer.Option(min=1, help="Number of permutations of the languages for the p-value.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random baselines and permutations.")] = 1,
+    uriel_folder: Annotated[
+        Path | None, typer.Option(help="The `data` folder of lang2vec, if the package is not installed.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw accuracy against k, or the steps: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option("--output", "-o", help="Plot accuracy against k, or against steps: .png, .svg or .pdf."),
     ] = None,
     language_map: Annotated[
-        Path | None, typer.Option("--map", help="Draw the languages of one model: .png, .svg or .pdf.")
+        Path | None, typer.Option("--map", help="Plot the languages of one model: .png, .svg or .pdf.")
     ] = None,
-    colour: Annotated[str, typer.Option(help="Of the map: by family or script.")] = "family",
-    fill: Annotated[
-        str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL does not have of it.")
+    colour_by: Annotated[str, typer.Option(help="Colour the map by family or script.")] = "family",
+    predict_missing: Annotated[
+        str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL lacks for this language.")
     ] = None,
-    over_training: Annotated[
-        bool, typer.Option("--over-training", help="Follow runs through their checkpoints.")
+    all_checkpoints: Annotated[
+        bool, typer.Option("--all-checkpoints", help="Probe every checkpoint of the given runs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask what a model has learnt of its languages.
+    """Probe what a model has learnt about its languages.
 
-    Predicts their typological features (URIEL: syntax, phonology, inventory of sounds) from those of the languages
-    whose representations in the model are nearest, beside what is told without a model.
+    Predicts their typological features (URIEL: syntax, phonology, phoneme inventory) from the nearest languages in the
+    model's representations, and compares the accuracy with baselines that need no model.
     """
-    from manyglot.probing.neighbours import Vote
-    from manyglot.probing.probe import ProbeSettings
-    from manyglot.probing.uriel import exclusions_as_json
-    from manyglot.reports.language_map import mantel_text
-    from manyglot.reports.over_training import over_training_text
-    from manyglot.reports.probing import filled_text, probing_text
+    from manyglot.probing.knn import VotingRule
+    from manyglot.probing.typology_probe import ProbeSettings
+    from manyglot.probing.uriel import exclusions_to_dict
+    from manyglot.reports.checkpoint_probing import checkpoint_probing_markdown
+    from manyglot.reports.language_map_plot import mantel_markdown
+    from manyglot.reports.typology_probing import predicted_features_markdown, probing_markdown
     from manyglot.workflows import probe as workflow
 
-    if vote not in list(Vote):
-        raise SettingsError(f"--vote: '{vote}' is not a vote. {suggest(vote, list(Vote))}")
-    settings = ProbeSettings(read_numbers(neighbours), Vote(vote), random, permutations, seed)
-    if colour not in COLOURED_BY:
-        raise SettingsError(f"--colour: '{colour}' is not known. {suggest(colour, COLOURED_BY)}")
-    if over_training:
-        if fill is not None or language_map is not None:
-            raise SettingsError("--over-training follows whole runs. Leave out --fill and --map.")
-        moments, left_out = workflow.probe_over_training(models, representation, settings, uriel=uriel, output=output)
+    if voting_rule not in list(VotingRule):
+        raise SettingsError(
+            f"--voting-rule: '{voting_rule}' is not a voting rule. {did_you_mean(voting_rule, list(VotingRule))}"
+        )
+    settings = ProbeSettings(
+        parse_k_values(k_values), VotingRule(voting_rule), num_random_baselines, num_permutations, seed
+    )
+    if colour_by not in COLOUR_CHOICES:
+        raise SettingsError(f"--colour-by: '{colour_by}' is not a choice. {did_you_mean(colour_by, COLOUR_CHOICES)}")
+    if all_checkpoints:
+        if predict_missing is not None or language_map is not None:
+            raise SettingsError("--all-checkpoints cannot be combined with --predict-missing or --map. Remove them.")
+        checkpoints, exclusions = workflow.probe_all_checkpoints(
+            models, method, settings, uriel_folder=uriel_folder, output=output
+        )
         if as_json:
-            results = [moment.as_json() for moment in moments]
-            return print_json({"left_out": exclusions_as_json(left_out), "results": results})
-        print(over_training_text(moments), end="")
-        return _say_left_out(left_out)
-    if fill is not None:
-        features = workflow.fill(models, fill, representation, settings, uriel=uriel)
+            results = [checkpoint.to_dict() for checkpoint in checkpoints]
+            return print_json({"exclusions": exclusions_to_dict(exclusions), "results": results})
+        print(checkpoint_probing_markdown(checkpoints), end="")
+        return _print_exclusions(exclusions)
+    if predict_missing is not None:
+        features = workflow.predict_missing(models, predict_missing, method, settings, uriel_folder=uriel_folder)
         if as_json:
-            return print_json(features.as_json())
+            return print_json(features.to_dict())
         used = features.representation
-        return print(filled_text(features.language, f"{used.model} ({used.method})", features.filled), end="")
+        label = f"{used.model_name} ({used.method})"
+        return print(predicted_features_markdown(features.language, label, features.predicted), end="")
     probing = workflow.probe(
-        models, representation, settings, uriel=uriel, output=output, language_map=language_map, colour=colour
+        models,
+        method,
+        settings,
+        uriel_folder=uriel_folder,
+        output=output,
+        language_map=language_map,
+        colour_by=colour_by,
     )
     if as_json:
-        return print_json(probing.as_json())
-    mantels = mantel_text(probing.representations, probing.mantels)
-    print(probing_text(probing.results, settings), mantels, sep="\n", end="")
-    _say_left_out(probing.left_out)
+        return print_json(probing.to_dict())
+    mantel_results = mantel_markdown(probing.representations, probing.mantel_results)
+    print(probing_markdown(probing.results, settings), mantel_results, sep="\n", end="")
+    _print_exclusions(probing.exclusions)
 
 
-def read_numbers(text: str) -> tuple[int, ...]:
-    """Numbers of neighbours from `1,3,5`."""
+def parse_k_values(text: str) -> tuple[int, ...]:
+    """Parse the numbers of neighbours from text such as `1,3,5`."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise SettingsError(f"--neighbours: '{text}' is not a list of numbers such as 1,3,5.") from None
+        raise SettingsError(f"--k-values: '{text}' is not a list of numbers such as 1,3,5.") from None
 
 
-def _say_left_out(left_out: Mapping[str, Exclusion]) -> None:
-    from manyglot.reports.probing import left_out_text
+def _print_exclusions(exclusions: Mapping[str, Exclusion]) -> None:
+    from manyglot.reports.typology_probing import excluded_languages_text
 
-    if left_out:
-        say(left_out_text(left_out))
+    if exclusions:
+        print_status(excluded_languages_text(exclusions))

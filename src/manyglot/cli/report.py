@@ -12,18 +12,20 @@ def report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of `evaluate --output`, the one it is about first; NAME=FOLDER names one.", metavar="RUN…"
+            help="Output folders of `evaluate`, the main run first; NAME=FOLDER sets a name.", metavar="RUN…"
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    common: Annotated[bool, typer.Option("--common", help="Show what all runs were tested on.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
+    common_test_only: Annotated[
+        bool, typer.Option("--common-test-only", help="Show only the test sentences that all runs share.")
+    ] = False,
 ) -> None:
-    """Write a page to look at a run, beside others.
+    """Write an HTML report of a run, beside other runs.
 
-    Heat maps of all directions, tables, where outputs drift to, the worst directions with sentences, averages and win
-    rates, curves and a model card, in one file that needs no network.
+    Shows heat maps and tables of all directions, off-target outputs, the worst directions with examples, averages, win
+    rates, learning curves and a model card. The report is one file that needs no network.
     """
     from manyglot.workflows import report as workflow
 
-    workflow.report(runs, output, common)
+    workflow.report(runs, output, common_test_only)
     print(output)

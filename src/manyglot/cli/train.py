@@ -10,52 +10,52 @@ import typer
 from manyglot.cli.hints import command_name
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import ManyglotError
-from manyglot.progress import is_silent, say
+from manyglot.progress import is_secondary_process, print_status
 
 if TYPE_CHECKING:
-    from manyglot.training.forecast import Forecast
+    from manyglot.training.dry_run import DryRunResult
 
 
 def train(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, the time and the space it needs; write nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan, the time and the disk space, and write nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model, or go on with a stopped run.
+    """Train a model, or resume a stopped run.
 
-    Reads the `data` folder and writes the `run` folder: checkpoints, a log and, in the end, the model folder.
+    Reads the `data` folder and writes the `run` folder: checkpoints, a log and, at the end, the model folder.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.model.folder import read_training
+    from manyglot.model.model_folder import read_training_info
     from manyglot.workflows import train as workflow
 
     experiment = read_experiment(config, overrides)
     if dry_run:
-        return _show_forecast(workflow.forecast(experiment), as_json)
+        return _print_dry_run(workflow.dry_run(experiment), as_json)
     model = workflow.train(experiment)
-    if is_silent():  # one of several processes
+    if is_secondary_process():
         return
-    summary = workflow.summarize(experiment.run)
+    summary = workflow.summarize_run(experiment.run)
     if as_json:
-        values = asdict(summary) if summary else {}
-        return print_json({"model": str(model), **values, **read_training(model)})
+        totals = asdict(summary) if summary else {}
+        return print_json({"model": str(model), **totals, **read_training_info(model)})
     if summary:
-        say(str(summary))
+        print_status(str(summary))
     print(model)
-    say(f"Curves: {command_name()} plot {experiment.run}")
-    say(f"Next: {command_name()} evaluate {model} --data {experiment.data} --zero-shot")
+    print_status(f"Curves: {command_name()} plot {experiment.run}")
+    print_status(f"Next: {command_name()} evaluate {model} --data {experiment.data} --zero-shot")
 
 
-def _show_forecast(forecast: Forecast, as_json: bool) -> None:
-    """Print it; what training would refuse has the exit code of a refusal here too."""
-    from manyglot.reports.forecast import print_forecast
+def _print_dry_run(result: DryRunResult, as_json: bool) -> None:
+    """Print the result of a dry run; raise an error if training would be refused, for the same exit code."""
+    from manyglot.reports.dry_run_table import print_dry_run
 
     if as_json:
-        print_json(forecast.as_json())
+        print_json(result.to_dict())
     else:
-        print_forecast(forecast.as_json())
-    if forecast.beginning.state == "refused":
-        raise ManyglotError(forecast.beginning.reason)
+        print_dry_run(result.to_dict())
+    if result.resume_status.status == "refused":
+        raise ManyglotError(result.resume_status.refusal_reason)

@@ -1,4 +1,4 @@
-"""The command `manyglot translate`, which has more options than all others together."""
+"""The command `manyglot translate`."""
 
 from __future__ import annotations
 
@@ -14,99 +14,107 @@ from manyglot.errors import SettingsError
 
 if TYPE_CHECKING:
     from manyglot.decoding.loading import EngineName
-    from manyglot.decoding.requests import Form
+    from manyglot.decoding.translation_requests import TextFormat
 
 
 def translate(
     model: Annotated[Path, typer.Argument(help="A model folder, or an export for CTranslate2.", show_default=False)],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="What to translate; also .gz, .xz, .zst. Stdin if none is given, or for -."),
+        typer.Argument(help="Files to translate, also .gz, .xz and .zst; stdin if none is given, or for -."),
     ] = None,
     to: Annotated[
-        str, typer.Option(help="Target languages, such as de or de,fr; the default where lines name their own.")
+        str, typer.Option(help="Target languages, such as de or de,fr; lines of tsv and jsonl may name their own.")
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A file, also .gz; text in several languages: out.de.txt, out.fr.txt …"),
+        typer.Option(
+            "--output", "-o", help="Output file, also .gz; one per language for plain text: out.de.txt, out.fr.txt …"
+        ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="Of input and output: text, tsv or jsonl.")] = "text",
-    output_form: Annotated[
-        str | None, typer.Option("--output-format", help="Of the output, if it is another one.")
+    file_format: Annotated[
+        str, typer.Option("--format", help="Format of input and output: text, tsv or jsonl.")
+    ] = "text",
+    output_format: Annotated[
+        str | None, typer.Option("--output-format", help="Format of the output if it differs from the input.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Of tsv: text and target, by number or name. 3 alone has no target.")
+        str | None,
+        typer.Option(help="Columns of text and target in tsv, by number or name: 1,2. 3 alone has no target."),
     ] = None,
-    n_best: Annotated[int, typer.Option(help="Translations of each sentence, in tsv or jsonl.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Write scores, in tsv or jsonl.")] = False,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy and fast.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Above 1 prefers longer outputs, below shorter.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Subwords that an output has at most.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Draw words at random; above 1 more boldly.")] = None,
+    n_best: Annotated[int, typer.Option(help="Number of translations per sentence, for tsv or jsonl.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Write scores, for tsv or jsonl.")] = False,
+    beam_size: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy and fastest.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Above 1 prefers longer outputs, below 1 shorter.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Maximum output length in subwords.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sample instead of searching; above 1 flattens the distribution.")
+    ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16; if not given, what is faster here.")
+        str | None, typer.Option(help="float32 or bfloat16; default: the faster one on this device.")
     ] = None,
-    via: Annotated[
-        str | None, typer.Option(help="Translate into this language first, and from it; for text in others.")
-    ] = None,
+    pivot: Annotated[str | None, typer.Option(help="Translate through this language, in two steps.")] = None,
     max_chars: Annotated[
-        int | None, typer.Option(help="A longer text is cut, or split; 10,000 if not given.", show_default=False)
+        int | None,
+        typer.Option(help="Cut, or with --split-long split, longer texts; default 10,000.", show_default=False),
     ] = None,
-    split_long: Annotated[bool, typer.Option("--split-long", help="Split longer texts into sentences.")] = False,
-    check_language: Annotated[
+    split_long: Annotated[bool, typer.Option("--split-long", help="Split long texts into sentences.")] = False,
+    correct_off_target: Annotated[
         bool,
-        typer.Option("--check-language", help="Replace outputs in a wrong language by alternatives, or mark them."),
+        typer.Option("--correct-off-target", help="Replace outputs in a wrong language by alternatives, or mark them."),
     ] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="Prepared data by whose text the check tells languages, not by py3langid.")
+    langid_data: Annotated[
+        Path | None, typer.Option(help="Prepared data whose text identifies languages, instead of py3langid.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, native or ctranslate2.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format jsonl.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --output-format jsonl.")] = False,
 ) -> None:
-    """Translate text, a sentence a line.
+    """Translate text, one sentence per line.
 
-    The text may be in any of the model's languages, mixed too; an empty line stays empty. A line that cannot be
-    translated is empty in the output and named, and then the exit code is 1.
+    The text may mix the model's languages. An empty line stays empty. A line that cannot be translated becomes empty in
+    the output and is reported, and the exit code is 1.
     """
-    from manyglot.decoding.requests import LIMIT, read_columns
     from manyglot.decoding.translation_job import TranslationJob
+    from manyglot.decoding.translation_requests import MAX_TEXT_CHARS, parse_tsv_columns
     from manyglot.workflows import translate as workflow
     from manyglot.workflows.translate import TranslatorOptions
 
-    if as_json and output_form not in (None, "jsonl"):
-        raise SettingsError(f"--json is --output-format jsonl, and {output_form} is asked for too. Give one of them.")
+    if as_json and output_format not in (None, "jsonl"):
+        raise SettingsError(f"--json means --output-format jsonl and contradicts {output_format}. Give one of them.")
     job = TranslationJob(
         files=files or (),
         output=output,
-        to=[name.strip() for name in to.split(",") if name.strip()],
-        form=cast("Form", form),
-        output_form=cast("Form", "jsonl" if as_json else output_form),
-        columns=None if columns is None else read_columns(columns),
+        targets=[name.strip() for name in to.split(",") if name.strip()],
+        input_format=cast("TextFormat", file_format),
+        output_format=cast("TextFormat", "jsonl" if as_json else output_format),
+        columns=None if columns is None else parse_tsv_columns(columns),
         n_best=n_best,
-        scores=scores,
-        max_chars=LIMIT if max_chars is None else max_chars,
+        include_scores=scores,
+        max_chars=MAX_TEXT_CHARS if max_chars is None else max_chars,
         split_long=split_long,
     )
-    asked = {
-        "beam": beam,
+    given = {
+        "beam_size": beam_size,
         "length_penalty": length_penalty,
         "max_length": max_length,
         "temperature": temperature,
         "precision": precision,
-        "via": via,
+        "pivot": pivot,
     }
-    decoding = {key: value for key, value in asked.items() if value is not None}
-    options = TranslatorOptions(device, cast("EngineName", engine), decoding, check_language, data)
-    with _until_the_reader_has_enough():
+    decoding = {key: value for key, value in given.items() if value is not None}
+    options = TranslatorOptions(device, cast("EngineName", engine), decoding, correct_off_target, langid_data)
+    with _exit_on_broken_pipe():
         outcome = workflow.translate(model, job, options)
-    if outcome.num_problems:
+    if outcome.num_failed_lines:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _until_the_reader_has_enough() -> Iterator[None]:
-    """End well when nobody reads our output any more, as after `| head`; left to typer, the exit code would be 1."""
+def _exit_on_broken_pipe() -> Iterator[None]:
+    """Exit with 0 when the reader of stdout closes the pipe, as `head` does; Typer would exit with 1."""
     try:
         yield
     except BrokenPipeError:

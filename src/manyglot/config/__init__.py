@@ -1,1 +1,1 @@
-"""YAML files read into typed settings, and the explanation of mistakes in them."""
+"""YAML files parsed into typed settings, with one-line explanations of mistakes."""

@@ -9,66 +9,66 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from manyglot.batches.plan import BatchSettings
-from manyglot.batches.prepare import Recipe
+from manyglot.batches.prepare import PreparationSettings
 from manyglot.config.overrides import apply_override
-from manyglot.config.settings import RESUMABLE, Settings, parse
+from manyglot.config.settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
 from manyglot.config.yaml_file import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
-from manyglot.corpus.sources import CorpusSettings
-from manyglot.decoding.beam import DecodingSettings
-from manyglot.evaluation.evaluate import EvaluationSettings
-from manyglot.evaluation.sample import ValidationSettings
+from manyglot.corpus.readers import CorpusSettings
+from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.evaluation.dev_evaluators import ValidationSettings
+from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.files import StrPath
-from manyglot.model.guidance import GuidanceList, check_tells_target
-from manyglot.model.guidance.token import TokenSettings
+from manyglot.model.guidance import GuidanceList, check_target_language_conveyed
+from manyglot.model.guidance.token import LanguageTokenSettings
 from manyglot.model.settings import ModelSettings
-from manyglot.training.loop import TrainingSettings
-from manyglot.vocabulary.subwords import VocabularySettings
+from manyglot.training.trainer import TrainingSettings
+from manyglot.vocabulary.subword_model import VocabularySettings
 
 
 class Experiment(Settings):
-    """An experiment: everything from the text to the scores."""
+    """All settings of an experiment, from the text to the scores."""
 
-    data: Annotated[Path, RESUMABLE]
-    """Folder of the prepared data: written by prepare, read by train and evaluate."""
-    run: Annotated[Path, RESUMABLE]
-    """Folder of this run: checkpoints, log, the trained model, results."""
+    data: Annotated[Path, CHANGEABLE_ON_RESUME]
+    """Folder of the prepared data, which `prepare` writes and `train` and `evaluate` read."""
+    run: Annotated[Path, CHANGEABLE_ON_RESUME]
+    """Folder of this run: checkpoints, log and the trained model."""
     seed: int = Field(1, ge=0, lt=2**31)
-    """Seed of the model's initial weights, of dropout and of the order of the data."""
+    """Seed of the initial weights, of dropout and of the order of the data."""
     corpus: CorpusSettings
-    """Where the text comes from."""
+    """The text and the directions to train on."""
     cleaning: CleaningSettings = CleaningSettings()
-    """Which sentences are left out."""
+    """Which sentences and pairs are dropped."""
     vocabulary: VocabularySettings = VocabularySettings()
-    """The subwords."""
+    """The subword model."""
     batches: BatchSettings = BatchSettings()
-    """How sentences are drawn and put together."""
+    """How sentence pairs are sampled and put into batches."""
     model: ModelSettings = ModelSettings()
-    """The Transformer."""
-    guidance: Annotated[GuidanceList, AfterValidator(check_tells_target)] = (TokenSettings(),)
-    """How the model is told its target language: a list of methods."""
+    """The architecture of the Transformer."""
+    guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (LanguageTokenSettings(),)
+    """How the model learns its target language: a list of guidance methods."""
     training: TrainingSettings = TrainingSettings()
-    """How it learns."""
-    validation: Annotated[ValidationSettings, RESUMABLE] = ValidationSettings()
-    """What is measured meanwhile."""
-    decoding: Annotated[DecodingSettings, RESUMABLE] = DecodingSettings()
-    """How it translates."""
-    evaluation: Annotated[EvaluationSettings, RESUMABLE] = EvaluationSettings()
-    """How it is judged."""
+    """Optimization, checkpoints and early stopping."""
+    validation: Annotated[ValidationSettings, CHANGEABLE_ON_RESUME] = ValidationSettings()
+    """Metrics on dev text during training."""
+    decoding: Annotated[DecodingSettings, CHANGEABLE_ON_RESUME] = DecodingSettings()
+    """Beam search, sampling and pivoting."""
+    evaluation: Annotated[EvaluationSettings, CHANGEABLE_ON_RESUME] = EvaluationSettings()
+    """Metrics and language identification on test text."""
 
     @property
-    def recipe(self) -> Recipe:
-        """The part that decides what the text becomes."""
-        return Recipe(corpus=self.corpus, vocabulary=self.vocabulary, cleaning=self.cleaning)
+    def preparation(self) -> PreparationSettings:
+        """The settings that determine the prepared data."""
+        return PreparationSettings(corpus=self.corpus, vocabulary=self.vocabulary, cleaning=self.cleaning)
 
-    def resolved(self) -> dict[str, Any]:
-        """All settings, defaults included, as plain values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return all settings, defaults included, as plain values."""
         return self.model_dump(mode="json")
 
 
 def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
-    """Read a YAML file, apply `key=value` overrides to it, and check everything."""
+    """Read a YAML file, apply `key=value` overrides, and validate the settings."""
     values = read_yaml(Path(path))
     for override in overrides:
         apply_override(values, override)
-    return parse(Experiment, values)
+    return parse_settings(Experiment, values)

@@ -1,4 +1,4 @@
-"""Overrides of single settings, as `--set key=value` gives them."""
+"""Overrides of single settings by `--set key=value`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manyglot.errors import SettingsError
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:
-    """Apply a `key=value` such as `training.max_steps=500` to plain settings, in place."""
+    """Apply an override such as `training.max_steps=500` to nested plain values, in place."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise SettingsError(f"--set takes key=value, such as training.max_steps=500; got {override!r}.")
@@ -21,9 +21,9 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         raise SettingsError(f"--set {key}: {text!r} is not a YAML value.") from None
     *path, last = key.split(".")
     for part in path:
-        if values.get(part) is None:  # as `training.alignment` may be
+        if values.get(part) is None:  # an optional section, such as `training.alignment`
             values[part] = {}
         values = values[part]
         if not isinstance(values, dict):
-            raise SettingsError(f"--set {key}: {part} holds no settings of its own.")
+            raise SettingsError(f"--set {key}: {part} is not a section.")
     values[last] = value

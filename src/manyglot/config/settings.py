@@ -1,4 +1,4 @@
-"""What every stage's settings have in common: frozen, typed, documented, and strict about unknown keys."""
+"""The base of all settings: frozen, typed, documented and strict about unknown keys."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from manyglot.errors import SettingsError, suggest
+from manyglot.errors import SettingsError, did_you_mean
 
-NAMED = 3
-"""Settings that a message names."""
+MAX_LISTED_SETTINGS = 3
+"""Number of settings that an error message lists as examples."""
 
 
 class Settings(BaseModel):
-    """Base of all settings; the string under a field is its documentation."""
+    """Base class of all settings. The string under a field is its documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -25,85 +25,86 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
-class Resumable:
-    """Marks a setting, or a whole section, that may change when a run resumes: `Annotated[int, RESUMABLE]`.
+class ChangeableOnResume:
+    """Marks a setting, or a section, that may change when a run resumes: `Annotated[int, CHANGEABLE_ON_RESUME]`.
 
-    A setting is resumable if it does not decide the weights of a step. Whatever is not marked stays as it was.
+    Mark only settings that do not affect the weights of a step. Unmarked settings must stay the same.
     """
 
-    when: Callable[[Any], bool] | None = None
-    """Decides by the settings that hold the marked one; None always allows the change."""
+    condition: Callable[[Any], bool] | None = None
+    """Decides from the section that contains the setting; None always allows the change."""
 
-    def allows(self, holder: Settings) -> bool:
-        """Whether the setting may change beside the others of its section."""
-        return self.when is None or self.when(holder)
-
-
-RESUMABLE = Resumable()
+    def allows(self, section: Settings) -> bool:
+        """Whether the setting may change, given the section that contains it."""
+        return self.condition is None or self.condition(section)
 
 
-def is_resumable(settings: Settings, name: str) -> bool:
-    """Whether the setting of a dotted name, or a section that holds it, may change when a run resumes."""
-    holder: Any = settings
+CHANGEABLE_ON_RESUME = ChangeableOnResume()
+
+
+def is_changeable_on_resume(settings: Settings, name: str) -> bool:
+    """Whether the setting of this dotted name, or a section that contains it, may change when a run resumes."""
+    section: Any = settings
     for part in name.split("."):
-        field = type(holder).model_fields.get(part) if isinstance(holder, Settings) else None
+        field = type(section).model_fields.get(part) if isinstance(section, Settings) else None
         if field is None:
             return False
-        if any(mark.allows(holder) for mark in field.metadata if isinstance(mark, Resumable)):
+        if any(mark.allows(section) for mark in field.metadata if isinstance(mark, ChangeableOnResume)):
             return True
-        holder = getattr(holder, part)
+        section = getattr(section, part)
     return False
 
 
-def parse(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
-    """Read plain values into settings; a mistake becomes one line that names the setting.
+def parse_settings(settings_class: type[S], values: Mapping[str, Any], parent_name: str = "") -> S:
+    """Parse plain values into settings. Raise a one-line error that names the first invalid setting.
 
-    `where` is the name of the setting that holds these values, for the message.
+    `parent_name` is the name of the setting that contains these values, for the message.
     """
     try:
-        return kind.model_validate(values)
+        return settings_class.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise SettingsError(_explain(kind, dict(first), where)) from None
+        raise SettingsError(_explain_validation_error(settings_class, dict(first), parent_name)) from None
 
 
 class DocumentedField(NamedTuple):
-    """A setting as the reference page shows it."""
+    """A setting, as the reference page shows it."""
 
     name: str
     default: str
     documentation: str
-    resumable: bool
-    """Whether it may change when a run resumes, in some cases at least."""
+    changeable_on_resume: bool
+    """Whether it may change when a run resumes, at least under some condition."""
 
 
-def documented_fields(kind: type[Settings]) -> Iterator[DocumentedField]:
+def list_documented_fields(settings_class: type[Settings]) -> Iterator[DocumentedField]:
     """Yield every field of a section, for the reference page."""
-    for name, field in kind.model_fields.items():
+    for name, field in settings_class.model_fields.items():
         default = "required" if field.is_required() else field.get_default(call_default_factory=True)
         if isinstance(default, tuple):
             default = f"[{', '.join(map(str, default))}]"
-        resumable = any(isinstance(mark, Resumable) for mark in field.metadata)
-        yield DocumentedField(name, str(default), field.description or "", resumable)
+        changeable = any(isinstance(mark, ChangeableOnResume) for mark in field.metadata)
+        yield DocumentedField(name, str(default), field.description or "", changeable)
 
 
-def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
+def _explain_validation_error(settings_class: type[Settings], error: dict[str, Any], parent_name: str) -> str:
     location: tuple[str | int, ...] = error["loc"]
-    name = ".".join(str(part) for part in (where, *_spoken(kind, location)) if part != "")
-    given = _shown(error["input"])
+    path = (parent_name, *_without_union_tags(settings_class, location))
+    name = ".".join(str(part) for part in path if part != "")
+    given = _short_repr(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            known, wrong = _fields_at(kind, location[:-1]), str(location[-1])
-            below = [part for part in known if wrong in _fields_at(kind, (*location[:-1], part))]
-            hint = f"Did you mean '{below[0]}.{wrong}'?" if len(below) == 1 else suggest(wrong, known)
+            known, wrong = _fields_at(settings_class, location[:-1]), str(location[-1])
+            sections = [part for part in known if wrong in _fields_at(settings_class, (*location[:-1], part))]
+            hint = f"Did you mean '{sections[0]}.{wrong}'?" if len(sections) == 1 else did_you_mean(wrong, known)
             return f"{name} is not a setting. {hint}"
         case "missing":
-            return f"{name} is required and not given."
+            return f"{name} is required but missing."
         case "union_tag_invalid":
             context = error["ctx"]
             tag = context["discriminator"].strip("'")
             known_tags = context["expected_tags"].replace("'", "").split(", ")
-            return f"{name}.{tag}: {context['tag']!r} is not known. {suggest(context['tag'], known_tags)}"
+            return f"{name}.{tag}: {context['tag']!r} is not known. {did_you_mean(context['tag'], known_tags)}"
         case "union_tag_not_found":
             return f"{name} needs '{error['ctx']['discriminator'].strip(chr(39))}'."
         case "value_error":
@@ -111,64 +112,66 @@ def _explain(kind: type[Settings], error: dict[str, Any], where: str) -> str:
         case "tuple_type" | "list_type":
             return f"{name} should be a list, such as [a, b], got {given}."
         case "model_type" | "dict_type" | "model_attributes_type":
-            known = _fields_at(kind, location)
-            some = f" ({', '.join(known[:NAMED])}{' …' * (len(known) > NAMED)})" if name and known else ""
-            return f"{name} should hold settings{some}, got {given}."
+            known, examples = _fields_at(settings_class, location), ""
+            if name and known:
+                more = " …" * (len(known) > MAX_LISTED_SETTINGS)
+                examples = f" ({', '.join(known[:MAX_LISTED_SETTINGS])}{more})"
+            return f"{name} should contain settings{examples}, got {given}."
         case "path_type":
-            return f"{name} should be a file or folder, got {given}."
+            return f"{name} should be the path of a file or folder, got {given}."
         case _:
             return f"{name}: {_lower_first(error['msg'])}, got {given}."
 
 
-def _spoken(kind: type[Settings], location: tuple[str | int, ...]) -> Iterator[str | int]:
-    """The location as the user wrote it: pydantic also puts the tag of a union into the path."""
-    annotation: Any = kind
+def _without_union_tags(settings_class: type[Settings], location: tuple[str | int, ...]) -> Iterator[str | int]:
+    """Yield the location as the user wrote it, without the union tags that pydantic inserts."""
+    annotation: Any = settings_class
     for part in location:
-        members = _members(annotation)
-        tagged = [m for m in members if part in _tags(m)]
+        members = _settings_classes_in(annotation)
+        tagged = [m for m in members if part in _literal_values(m)]
         if isinstance(part, str) and tagged and not any(part in m.model_fields for m in members):
             annotation = tagged[0]
             continue
         yield part
-        annotation = _step(annotation, part)
+        annotation = _annotation_of(annotation, part)
 
 
-def _fields_at(kind: type[Settings], location: tuple[str | int, ...]) -> list[str]:
-    annotation: Any = kind
+def _fields_at(settings_class: type[Settings], location: tuple[str | int, ...]) -> list[str]:
+    annotation: Any = settings_class
     for part in location:
-        tagged = [m for m in _members(annotation) if part in _tags(m)]
-        annotation = tagged[0] if tagged else _step(annotation, part)
-    return [name for member in _members(annotation) for name in member.model_fields]
+        tagged = [m for m in _settings_classes_in(annotation) if part in _literal_values(m)]
+        annotation = tagged[0] if tagged else _annotation_of(annotation, part)
+    return [name for member in _settings_classes_in(annotation) for name in member.model_fields]
 
 
-def _step(annotation: Any, part: str | int) -> Any:
+def _annotation_of(annotation: Any, part: str | int) -> Any:
     if isinstance(part, int):
         return next((a for a in get_args(annotation) if a is not Ellipsis), None)
-    for member in _members(annotation):
+    for member in _settings_classes_in(annotation):
         if part in member.model_fields:
             return member.model_fields[part].annotation
     return None
 
 
-def _members(annotation: Any) -> list[type[Settings]]:
-    """The settings classes an annotation allows."""
+def _settings_classes_in(annotation: Any) -> list[type[Settings]]:
+    """Return the settings classes that an annotation allows."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     if get_origin(annotation) is not None:  # a union, a tuple …
-        return [m for a in get_args(annotation) for m in _members(a)]
+        return [m for a in get_args(annotation) for m in _settings_classes_in(a)]
     return []
 
 
-def _tags(member: type[Settings]) -> tuple[Any, ...]:
-    """The values of a class's literal fields: the tags by which a union is told apart."""
+def _literal_values(member: type[Settings]) -> tuple[Any, ...]:
+    """Return the values of the literal fields of a class, which serve as the tags of a union."""
     return tuple(v for f in member.model_fields.values() for v in get_args(f.annotation) if isinstance(v, str))
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     try:
         return reprlib.repr(value)
-    except ValueError:  # Python writes no number of many thousand digits
-        return "a number of very many digits"
+    except ValueError:  # Python refuses to format integers with thousands of digits
+        return "a number with thousands of digits"
 
 
 def _lower_first(text: str) -> str:

@@ -1,4 +1,4 @@
-"""YAML files of settings; `extends` names the file that a file builds on."""
+"""YAML files of settings. A file may extend another one that its key `extends` names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from manyglot.errors import SettingsError
 
 
 class YamlLoader(yaml.SafeLoader):
-    """A safe loader without two traps of YAML: `no` (Norwegian) and `on` stay strings, duplicate keys are errors."""
+    """A safe loader without two traps of YAML: `no` (Norwegian) and `on` stay strings; duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse duplicate keys, of which plain YAML silently keeps the last."""
+        """Raise an error for duplicate keys; plain YAML silently keeps the last one."""
         seen = set()
         for key_node, _ in node.value:
             if key_node.tag != "tag:yaml.org,2002:merge":
@@ -37,7 +37,7 @@ YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("(true|fal
 
 
 def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Read the settings in a file, on top of those in the file that its `extends` names."""
+    """Read the settings of a file, merged into those of the file it extends."""
     try:
         values = yaml.load(path.read_text("utf-8"), YamlLoader)
     except FileNotFoundError:
@@ -51,18 +51,18 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if values is None:
         raise SettingsError(f"{path} is empty.")
     if not isinstance(values, dict):
-        raise SettingsError(f"{path} should hold settings such as `seed: 1`, and holds {type(values).__name__}.")
+        raise SettingsError(f"{path} should contain settings such as `seed: 1`, got {type(values).__name__}.")
     base = values.pop("extends", None)
     if base is None:
         return values
     base_path = (path.parent / str(base)).resolve()
     if base_path in seen:
-        raise SettingsError(f"{path} extends itself by way of {base}.")
+        raise SettingsError(f"{path} extends itself through {base}.")
     return _merge(read_yaml(base_path, (*seen, base_path)), values)
 
 
 def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Merge nested settings; replace every other value."""
+    """Merge nested mappings; replace all other values."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)

@@ -1,1 +1,1 @@
-"""Where sentences come from: languages, directions, readers of text, cleaning, and the built-in corpora."""
+"""Sources of sentences: languages, directions, corpus readers, cleaning and the built-in corpora."""

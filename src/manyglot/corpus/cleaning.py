@@ -1,6 +1,6 @@
-"""Which sentences and pairs are left out of training and dev, and the count of each reason; test text is never touched.
+"""Drop unsuitable sentences and pairs from the training and dev text, and record why. Test text is never cleaned.
 
-A sentence that is left out takes every pair it is part of with it, as the paper's filter of pairs does.
+Dropping a sentence drops every pair that contains it, as the pair filter of the paper does.
 """
 
 from __future__ import annotations
@@ -13,43 +13,41 @@ import numpy.typing as npt
 from pydantic import Field
 
 from manyglot.config.settings import Settings
-from manyglot.corpus.languages import primary
-from manyglot.corpus.scripts import script_of, share_in_script
+from manyglot.corpus.languages import primary_subtag
+from manyglot.corpus.scripts import language_script, script_ratio
 from manyglot.langid.py3langid import load_py3langid
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class CleaningSettings(Settings):
-    """What is left out of training and dev; by default what the paper leaves out."""
+    """What to drop from the training and dev text. The defaults follow the paper."""
 
     max_subwords: int = Field(100, ge=1)
-    """Leave out sentences of more subwords than this."""
-    min_script: float | None = Field(None, gt=0, le=1)
-    """Leave out sentences with a smaller share of letters in their language's script, such as 0.5."""
-    right_language: bool = False
-    """Leave out sentences of 30 characters or more that py3langid takes for another language; slow, 10,000 a second."""
-    max_ratio: float | None = Field(None, ge=1)
-    """Leave out pairs of which one side has more than this many times the subwords of the other, such as 3."""
-    deduplicate: bool = False
-    """Keep one of several equal pairs of sentences."""
-    drop_overlap: bool = False
-    """Leave out training pairs with a sentence that is in the dev or test text of its language."""
+    """Drop sentences with more subwords than this."""
+    min_script_ratio: float | None = Field(None, gt=0, le=1)
+    """Drop sentences with a smaller share of letters in the script of their language, such as 0.5."""
+    filter_by_language: bool = False
+    """Drop sentences of 30 or more characters that py3langid identifies as another language (10,000 per second)."""
+    max_length_ratio: float | None = Field(None, ge=1)
+    """Drop pairs in which one side has more than this many times the subwords of the other, such as 3."""
+    deduplicate_pairs: bool = False
+    """Keep one copy of each repeated sentence pair."""
+    drop_heldout_overlap: bool = False
+    """Drop training pairs with a sentence that also occurs in the dev or test text of its language."""
 
 
-LONG_ENOUGH = 30
-"""Characters from which on the language of a sentence can be told."""
-NOTHING = CleaningSettings(max_subwords=2**31)
-"""For test text."""
-
-
-SHOWN = 5
-"""Examples that are kept of what was left out, for each place and reason."""
+MIN_LANGID_CHARACTERS = 30
+"""Shorter sentences are never dropped for their language, because identification is unreliable."""
+NO_CLEANING = CleaningSettings(max_subwords=2**31)
+"""Settings that drop nothing, for test text."""
+MAX_DROPPED_EXAMPLES = 5
+"""Examples of dropped text to store per split, language or pair, and reason."""
 
 
 class DropReason(StrEnum):
-    """Why cleaning leaves out a sentence or a pair, as a dataset stores it."""
+    """Why cleaning dropped a sentence or a pair; datasets store these values."""
 
     NO_SUBWORDS = "no_subwords"
     TOO_LONG = "too_long"
@@ -60,63 +58,66 @@ class DropReason(StrEnum):
     DUPLICATE = "duplicate"
 
 
-Dropped = dict[DropReason, Ints]
-"""For each reason, the numbers of what was left out for it."""
+DroppedByReason = dict[DropReason, IntArray]
+"""Indices of the dropped sentences or pairs by reason."""
 
 
-def keep_sentences(texts: Sequence[str], lengths: Ints, code: str, settings: CleaningSettings) -> tuple[Mask, Dropped]:
-    """Which sentences of a language are worth learning from, and why others are left out.
+def filter_sentences(
+    texts: Sequence[str], lengths: IntArray, code: str, settings: CleaningSettings
+) -> tuple[BoolArray, DroppedByReason]:
+    """Return a mask of the sentences to keep, and the indices of the dropped ones by reason.
 
-    An empty one is a language without this row, not a fault, and not counted.
+    An empty sentence means that the row lacks this language. It is not kept, but it does not count as dropped.
     """
-    there = np.fromiter(map(bool, texts), dtype=np.bool_, count=len(texts))
-    reasons: dict[DropReason, Mask] = {
+    present = np.fromiter(map(bool, texts), dtype=np.bool_, count=len(texts))
+    reasons: dict[DropReason, BoolArray] = {
         DropReason.NO_SUBWORDS: lengths == 0,
         DropReason.TOO_LONG: lengths > settings.max_subwords,
     }
-    script = script_of(code)
-    if settings.min_script is not None and script is not None:
-        least = settings.min_script
-        is_wrong = (share_in_script(text, script) < least for text in texts)
-        reasons[DropReason.WRONG_SCRIPT] = np.fromiter(is_wrong, dtype=np.bool_)
-    if settings.right_language and primary(code) in load_py3langid().nb_classes:
-        is_foreign = (_is_foreign(text, primary(code)) for text in texts)
-        reasons[DropReason.WRONG_LANGUAGE] = np.fromiter(is_foreign, dtype=np.bool_)
-    return _sift(there, reasons)
+    script = language_script(code)
+    if settings.min_script_ratio is not None and script is not None:
+        min_ratio = settings.min_script_ratio
+        is_wrong_script = (script_ratio(text, script) < min_ratio for text in texts)
+        reasons[DropReason.WRONG_SCRIPT] = np.fromiter(is_wrong_script, dtype=np.bool_)
+    if settings.filter_by_language and primary_subtag(code) in load_py3langid().nb_classes:
+        is_wrong_language = (_is_in_another_language(text, primary_subtag(code)) for text in texts)
+        reasons[DropReason.WRONG_LANGUAGE] = np.fromiter(is_wrong_language, dtype=np.bool_)
+    return _apply_filters(present, reasons)
 
 
-def _is_foreign(text: str, language: str) -> bool:
-    return len(text) >= LONG_ENOUGH and load_py3langid().classify(text)[0] != language
+def _is_in_another_language(text: str, language: str) -> bool:
+    return len(text) >= MIN_LANGID_CHARACTERS and load_py3langid().classify(text)[0] != language
 
 
-def keep_pairs(
-    lengths: tuple[Ints, Ints],
-    hashes: tuple[Ints, Ints] | None,
-    known: tuple[Mask, Mask] | None,
+def filter_pairs(
+    lengths: tuple[IntArray, IntArray],
+    hashes: tuple[IntArray, IntArray] | None,
+    in_heldout: tuple[BoolArray, BoolArray] | None,
     settings: CleaningSettings,
-) -> tuple[Mask, Dropped]:
-    """Which pairs of sentences are worth learning from, by what is known of their two sides.
+) -> tuple[BoolArray, DroppedByReason]:
+    """Return a mask of the sentence pairs to keep, and the indices of the dropped ones by reason.
 
-    `hashes` are there if equal pairs are to be found, `known` says which sentences are in dev or test.
+    Each argument has one array per side. `hashes` identifies sentences and enables deduplication; `in_heldout` marks
+    sentences that occur in dev or test.
     """
-    reasons: dict[DropReason, Mask] = {}
-    if settings.max_ratio is not None:
-        reasons[DropReason.LENGTH_RATIO] = np.maximum(*lengths) > settings.max_ratio * np.minimum(*lengths)
-    if known is not None:
-        reasons[DropReason.IN_DEV_OR_TEST] = known[0] | known[1]
+    reasons: dict[DropReason, BoolArray] = {}
+    if settings.max_length_ratio is not None:
+        reasons[DropReason.LENGTH_RATIO] = np.maximum(*lengths) > settings.max_length_ratio * np.minimum(*lengths)
+    if in_heldout is not None:
+        reasons[DropReason.IN_DEV_OR_TEST] = in_heldout[0] | in_heldout[1]
     if hashes is not None:
         repeated = np.ones(len(hashes[0]), dtype=np.bool_)
-        both = np.stack(hashes, axis=1)
-        repeated[np.unique(both, axis=0, return_index=True)[1]] = False
+        pair_hashes = np.stack(hashes, axis=1)
+        repeated[np.unique(pair_hashes, axis=0, return_index=True)[1]] = False
         reasons[DropReason.DUPLICATE] = repeated
-    return _sift(np.ones(len(lengths[0]), dtype=np.bool_), reasons)
+    return _apply_filters(np.ones(len(lengths[0]), dtype=np.bool_), reasons)
 
 
-def _sift(kept: Mask, reasons: Mapping[DropReason, Mask]) -> tuple[Mask, Dropped]:
-    """Take the reasons one after the other; each thing is counted under the first that applies."""
-    dropped: Dropped = {}
+def _apply_filters(kept: BoolArray, reasons: Mapping[DropReason, BoolArray]) -> tuple[BoolArray, DroppedByReason]:
+    """Apply the filters in order; each item is counted under the first reason that applies."""
+    dropped: DroppedByReason = {}
     for reason, applies in reasons.items():
-        if len(numbers := np.flatnonzero(kept & applies)):
-            dropped[reason] = numbers
+        if len(indices := np.flatnonzero(kept & applies)):
+            dropped[reason] = indices
         kept = kept & ~applies
     return kept, dropped

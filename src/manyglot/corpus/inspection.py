@@ -1,4 +1,4 @@
-"""Look at a corpus before anything is built from it: how much there is of what, and what may be wrong with it."""
+"""Inspect a corpus before it is prepared: size, samples and likely defects of each language and split."""
 
 from __future__ import annotations
 
@@ -6,127 +6,138 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.corpus.rows import Corpus, Row, Split
-from manyglot.corpus.scripts import script_of, share_in_script
+from manyglot.corpus.scripts import language_script, script_ratio
 from manyglot.errors import ManyglotError
 
-LOOKED_AT = 5000
-"""Sentences of a language whose script is looked at."""
-REMEMBERED = 1_000_000
-"""Sentences of a language among which repetitions are found."""
-MANY = 0.05
-"""A share from which on something is a problem worth a line."""
+MAX_SCRIPT_CHECKED = 5000
+"""Sentences per language and split whose script is checked."""
+MAX_REPETITION_CHECKED = 1_000_000
+"""Sentences per language and split that are checked for repetitions."""
+WARNING_SHARE = 0.05
+"""Warn when more than this share of the checked sentences is repeated or in the wrong script."""
 
 
 @dataclass
-class LanguageFacts:
-    """What one split has in one language."""
+class LanguageStatistics:
+    """Sentence counts and samples of one language in one split."""
 
-    sentences: int = 0
-    characters: int = 0
-    repeated: int = 0
-    wrong_script: int = 0
-    samples: list[str] = field(default_factory=list)
+    num_sentences: int = 0
+    num_characters: int = 0
+    num_repeated: int = 0
+    """Repetitions of an earlier sentence, among the first `MAX_REPETITION_CHECKED`."""
+    num_wrong_script: int = 0
+    """Sentences mostly in another script than the language's, among the first `MAX_SCRIPT_CHECKED`."""
+    sample_sentences: list[str] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {
-            "sentences": self.sentences,
-            "characters": self.characters,
-            "repeated": self.repeated,
-            "wrong_script": self.wrong_script,
-            "samples": self.samples,
+            "num_sentences": self.num_sentences,
+            "num_characters": self.num_characters,
+            "num_repeated": self.num_repeated,
+            "num_wrong_script": self.num_wrong_script,
+            "sample_sentences": self.sample_sentences,
         }
 
 
 @dataclass
-class Inspection:
-    """What a corpus has, and what may be wrong with it."""
+class CorpusInspection:
+    """The size of a corpus and its possible defects."""
 
     languages: Languages
-    rows: dict[Split, int]
-    facts: dict[Split, dict[str, LanguageFacts]]
-    pairs: dict[Split, Counter[Direction]]
-    """Sentence pairs of the directions that are trained on."""
-    errors: list[str]
-    """Why some text could not be read."""
-    problems: list[str]
-    """What looks wrong in the text that could."""
+    num_rows: dict[Split, int]
+    language_statistics: dict[Split, dict[str, LanguageStatistics]]
+    num_pairs: dict[Split, Counter[Direction]]
+    """Sentence pairs of each training direction."""
+    read_errors: list[str]
+    """Reasons why a split could not be read to its end."""
+    warnings: list[str]
+    """Possible defects of the text that was read, most serious first."""
 
-    def as_json(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {
             "languages": list(self.languages),
-            "rows": dict(self.rows),
-            "splits": {s: {code: f.as_json() for code, f in facts.items()} for s, facts in self.facts.items()},
-            "pairs": {s: {">".join(d): n for d, n in pairs.items()} for s, pairs in self.pairs.items()},
-            "errors": self.errors,
-            "problems": self.problems,
+            "num_rows": dict(self.num_rows),
+            "language_statistics": {
+                split: {code: each.to_dict() for code, each in statistics.items()}
+                for split, statistics in self.language_statistics.items()
+            },
+            "num_pairs": {
+                split: {direction.as_setting(): count for direction, count in counts.items()}
+                for split, counts in self.num_pairs.items()
+            },
+            "read_errors": self.read_errors,
+            "warnings": self.warnings,
         }
 
 
-def inspect(corpus: Corpus, directions: Sequence[Direction], num_samples: int = 2) -> Inspection:
-    """Read all splits once; what cannot be read is a problem, not an end."""
+def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples: int = 2) -> CorpusInspection:
+    """Read every split once and collect statistics. A split that cannot be read is reported in `read_errors`."""
     languages = Languages(corpus.languages)
-    rows = dict.fromkeys(Split, 0)
-    facts = {split: {code: LanguageFacts() for code in languages} for split in Split}
-    pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
-    errors = []
+    num_rows = dict.fromkeys(Split, 0)
+    statistics = {split: {code: LanguageStatistics() for code in languages} for split in Split}
+    num_pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
+    read_errors = []
     for split in Split:
-        seen: dict[str, set[int]] = {code: set() for code in languages}
+        seen_hashes: dict[str, set[int]] = {code: set() for code in languages}
         try:
             for row in corpus.rows(split):
-                rows[split] += 1
+                num_rows[split] += 1
                 for code, sentence in row.items():
-                    _note(facts[split][code], code, sentence, seen[code], num_samples)
-                pairs[split].update(_pairs(row, directions))
+                    _count_sentence(statistics[split][code], code, sentence, seen_hashes[code], num_samples)
+                num_pairs[split].update(_directions_in_row(row, directions))
         except ManyglotError as error:
-            errors.append(str(error))
-    inspection = Inspection(languages, rows, facts, pairs, errors, [])
-    inspection.problems += _judge(inspection, directions)
+            read_errors.append(str(error))
+    inspection = CorpusInspection(languages, num_rows, statistics, num_pairs, read_errors, [])
+    inspection.warnings += _corpus_warnings(inspection, directions)
     return inspection
 
 
-def _note(facts: LanguageFacts, code: str, sentence: str, seen: set[int], num_samples: int) -> None:
-    facts.sentences += 1
-    facts.characters += len(sentence)
-    if len(facts.samples) < num_samples:
-        facts.samples.append(sentence)
-    script = script_of(code)
-    if script is not None and facts.sentences <= LOOKED_AT:
-        facts.wrong_script += share_in_script(sentence, script) < 0.5
-    if facts.sentences <= REMEMBERED:
-        number = hash(sentence)
-        facts.repeated += number in seen
-        seen.add(number)
+def _count_sentence(
+    statistics: LanguageStatistics, code: str, sentence: str, seen_hashes: set[int], num_samples: int
+) -> None:
+    statistics.num_sentences += 1
+    statistics.num_characters += len(sentence)
+    if len(statistics.sample_sentences) < num_samples:
+        statistics.sample_sentences.append(sentence)
+    script = language_script(code)
+    if script is not None and statistics.num_sentences <= MAX_SCRIPT_CHECKED:
+        statistics.num_wrong_script += script_ratio(sentence, script) < 0.5
+    if statistics.num_sentences <= MAX_REPETITION_CHECKED:
+        sentence_hash = hash(sentence)
+        statistics.num_repeated += sentence_hash in seen_hashes
+        seen_hashes.add(sentence_hash)
 
 
-def _pairs(row: Row, directions: Sequence[Direction]) -> Iterator[Direction]:
-    if len(row) == 2:  # a bilingual corpus has many languages and rows of two
-        one, other = row
-        return (d for d in (Direction(one, other), Direction(other, one)) if d in directions)
+def _directions_in_row(row: Row, directions: Sequence[Direction]) -> Iterator[Direction]:
+    if len(row) == 2:  # faster for bilingual corpora, which have many directions but two languages per row
+        first, second = row
+        return (d for d in (Direction(first, second), Direction(second, first)) if d in directions)
     return (d for d in directions if d.source in row and d.target in row)
 
 
-def _judge(inspection: Inspection, directions: Sequence[Direction]) -> Iterator[str]:
-    """Say what looks wrong, the gravest first."""
+def _corpus_warnings(inspection: CorpusInspection, directions: Sequence[Direction]) -> Iterator[str]:
+    """Yield a message for each possible defect, most serious first."""
     for direction in directions:
-        if not inspection.pairs[Split.TRAIN][direction]:
-            yield f"There is no training text for {direction}."
+        if not inspection.num_pairs[Split.TRAIN][direction]:
+            yield f"No training text for {direction}."
     for split in (Split.DEV, Split.TEST):
-        if not inspection.rows[split]:
-            yield f"There is no {split} text."
+        if not inspection.num_rows[split]:
+            yield f"No {split} text."
         else:
-            missing = [code for code in inspection.languages if not inspection.facts[split][code].sentences]
+            statistics = inspection.language_statistics[split]
+            missing = [code for code in inspection.languages if not statistics[code].num_sentences]
             if missing:
-                yield f"There is no {split} text in {', '.join(missing)}."
-    for split, facts in inspection.facts.items():
-        for code, each in facts.items():
-            looked_at = min(each.sentences, LOOKED_AT)
-            if each.wrong_script > MANY * looked_at:
-                share = each.wrong_script / looked_at
+                yield f"No {split} text in {', '.join(missing)}."
+    for split, statistics in inspection.language_statistics.items():
+        for code, counts in statistics.items():
+            num_checked = min(counts.num_sentences, MAX_SCRIPT_CHECKED)
+            if counts.num_wrong_script > WARNING_SHARE * num_checked:
+                share = counts.num_wrong_script / num_checked
                 yield f"{split}.{code}: {share:.0%} of the sentences are not in the script of the language."
-            remembered = min(each.sentences, REMEMBERED)
-            if each.repeated > MANY * remembered:
-                yield f"{split}.{code}: {each.repeated / remembered:.0%} of the sentences are repetitions."
+            num_checked = min(counts.num_sentences, MAX_REPETITION_CHECKED)
+            if counts.num_repeated > WARNING_SHARE * num_checked:
+                yield f"{split}.{code}: {counts.num_repeated / num_checked:.0%} of the sentences are repetitions."

@@ -1,4 +1,4 @@
-"""A folder of line-aligned files, `train.de`, `train.en`, …: line i is the same sentence in every language."""
+"""Reader of line-aligned files `train.de`, `train.en`, …: line i is the same sentence in every language."""
 
 from __future__ import annotations
 
@@ -6,57 +6,61 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from manyglot.config.settings import RESUMABLE
-from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
-from manyglot.corpus.textfiles import fingerprint_files, plain_name, read_aligned
-from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.config.settings import CHANGEABLE_ON_RESUME
+from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
+from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows, uncompressed_name
+from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
 
-class MultiwaySettings(CorpusOptions):
-    """Your own text: a folder with one file per split and language, plain or compressed (gz, xz, zst)."""
+class MultiwaySettings(BaseCorpusSettings):
+    """Your own text: a folder with one file per split and language, optionally compressed (gz, xz, zst)."""
 
     kind: Literal["multiway"] = "multiway"
     """Which corpus: a folder of line-aligned files named train.de, dev.de, test.de, …"""
-    path: Annotated[Path, RESUMABLE]
+    path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()
-    """The languages to use; empty takes all that have a training file."""
+    """The languages to use; empty uses all languages with a training file."""
 
 
 class MultiwayCorpus:
-    """Rows read from `split.code` files; an empty line means that language has no such sentence."""
+    """Rows read from `split.code` files. An empty line means that the language lacks this sentence."""
 
     def __init__(self, settings: MultiwaySettings) -> None:
         folder = settings.path
         if not folder.is_dir():
-            raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.en.")
-        self._paths = find_files(folder)
-        found = [name.removeprefix("train.") for name in self._paths if name.startswith("train.")]
-        if not found:
-            raise CorpusError(f"{folder} holds no training text. Name the files train.en, train.de, …")
+            raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.en.")
+        self._paths = find_aligned_files(folder)
+        available = [name.removeprefix("train.") for name in self._paths if name.startswith("train.")]
+        if not available:
+            raise CorpusError(f"{folder} contains no training text. Name the files train.en, train.de, …")
         for code in settings.languages:
-            if code not in found:
-                raise LanguageError(f"corpus.languages: {folder} has no train.{code}. {suggest(code, sorted(found))}")
-        self.languages = tuple(settings.languages or sorted(found))
+            if code not in available:
+                raise LanguageError(
+                    f"corpus.languages: {folder} has no train.{code}. {did_you_mean(code, sorted(available))}"
+                )
+        self.languages = tuple(settings.languages or sorted(available))
 
     def rows(self, split: Split) -> Iterator[Row]:
-        """Read a split; it may leave out a language, except in training."""
-        return read_aligned(self._files(split))
+        """Read a split. Dev and test may lack languages; every language has training text."""
+        return read_aligned_rows(self._files(split))
 
     def fingerprint(self) -> str:
-        """The state of the files."""
+        """A digest of the files' names, sizes and modification times."""
         return fingerprint_files(path for split in Split for path in self._files(split).values())
 
     def _files(self, split: Split) -> dict[str, Path]:
         return {code: path for code in self.languages if (path := self._paths.get(f"{split}.{code}"))}
 
 
-def find_files(folder: Path) -> dict[str, Path]:
-    """The files of each split and language, such as train.de."""
-    found: dict[str, Path] = {}
+def find_aligned_files(folder: Path) -> dict[str, Path]:
+    """Map `split.code`, such as train.de, to the file of that split and language."""
+    files: dict[str, Path] = {}
     for path in sorted(folder.glob("*.*")):
-        split, _, code = plain_name(path).partition(".")
-        if split in SPLITS and found.setdefault(f"{SPLITS[split]}.{code}", path) != path:
-            other = found[f"{SPLITS[split]}.{code}"]
+        split, _, code = uncompressed_name(path).partition(".")
+        if split not in SPLIT_ALIASES:
+            continue
+        other = files.setdefault(f"{SPLIT_ALIASES[split]}.{code}", path)
+        if other != path:
             raise CorpusError(f"{folder} has both {other.name} and {path.name}. Keep one of them.")
-    return found
+    return files

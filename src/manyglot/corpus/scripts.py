@@ -1,4 +1,4 @@
-"""Scripts: which one a language is written in, and how much of a sentence is."""
+"""The script that a language is written in, and the share of a sentence in that script."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import cache
 
 from babel.core import get_global
 
-from manyglot.corpus.languages import primary
+from manyglot.corpus.languages import primary_subtag
 
-NAMES = {
+UNICODE_NAME_PREFIXES = {
     "Arab": ("ARABIC",),
     "Armn": ("ARMENIAN",),
     "Beng": ("BENGALI",),
@@ -39,28 +39,32 @@ NAMES = {
     "Thai": ("THAI",),
     "Tibt": ("TIBETAN",),
 }
-"""ISO 15924 codes, and the first words of the names of their letters in Unicode."""
+"""Maps ISO 15924 script codes to the first words of the Unicode names of their letters."""
 
 
 @cache
-def script_of(code: str) -> str | None:
-    """The script a language is usually written in, by Unicode CLDR; nothing where it is not known here."""
+def language_script(code: str) -> str | None:
+    """The ISO 15924 code of the usual script of a language by Unicode CLDR, or None if this module does not know it."""
     parts = code.replace("_", "-").split("-")
-    named = next((part.title() for part in parts[1:] if part.title() in NAMES), None)
+    explicit = next((part.title() for part in parts[1:] if part.title() in UNICODE_NAME_PREFIXES), None)
     likely, aliases = get_global("likely_subtags"), get_global("language_aliases")
-    language = aliases.get(primary(code), primary(code))  # deu is de
+    language = aliases.get(primary_subtag(code), primary_subtag(code))  # deu is de
     region = likely.get("_".join([language, *(p.upper() for p in parts[1:] if len(p) == 2)]))
     full = region or likely.get(language, "")
-    script = named or next((part for part in full.split("_") if part in NAMES), None)
+    script = explicit or next((part for part in full.split("_") if part in UNICODE_NAME_PREFIXES), None)
     return script
 
 
-def share_in_script(text: str, script: str) -> float:
-    """The share of the letters of a text that belong to a script; a text without letters belongs to every script."""
+def script_ratio(text: str, script: str) -> float:
+    """The share of a text's letters that belong to a script; 1 for text without letters."""
     letters = [character for character in text if character.isalpha()]
-    return sum(_name(letter) in NAMES[script] for letter in letters) / len(letters) if letters else 1.0
+    return (
+        sum(_unicode_name_prefix(letter) in UNICODE_NAME_PREFIXES[script] for letter in letters) / len(letters)
+        if letters
+        else 1.0
+    )
 
 
 @cache
-def _name(letter: str) -> str:
+def _unicode_name_prefix(letter: str) -> str:
     return unicodedata.name(letter, "").split(" ")[0]

@@ -1,8 +1,8 @@
-"""A synthetic family of languages: seeded lexicons and grammars with known typology, learnt in a minute.
+"""Synthetic languages: random lexicons and grammars with known typology that a model learns in a minute.
 
-A sentence is a meaning (who does what to whom) that each language writes with its own words, word order and affixes.
-The languages of one family descend from one lexicon by sound changes, so that relatives look alike. The grammar of a
-language is its ground truth: what probing should find, and what a good translation must get right.
+A sentence expresses a meaning (who does what to whom). Each language writes it with its own words, word order and
+affixes. The languages of a family descend from one lexicon by sound changes, so related languages look similar. The
+grammar is the ground truth that probing should recover and that a good translation must get right.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from manyglot.corpus.rows import CorpusOptions, Row, Split, take_split
+from manyglot.corpus.base import BaseCorpusSettings, Row, Split, take_split
 
 WORD_ORDERS = ("SVO", "SOV", "VSO")
 CONSONANTS = "ptkbdgmnszlrfvh"
@@ -23,47 +23,47 @@ VOWELS = "aeiou"
 NUM_NOUNS, NUM_VERBS, NUM_ADJECTIVES = 30, 15, 10
 
 
-class SyntheticSettings(CorpusOptions):
-    """Synthetic languages with a known grammar, for tests and tutorials."""
+class SyntheticSettings(BaseCorpusSettings):
+    """Synthetic languages with known grammars, for tests and tutorials."""
 
     kind: Literal["synthetic"] = "synthetic"
     """Which corpus: synthetic languages."""
     num_languages: int = Field(6, ge=2, le=520)
-    """How many languages; they are named by the private codes qaa, qab, …"""
+    """Number of languages. Their codes are the private-use codes qaa, qab, …"""
     num_families: int = Field(2, ge=1)
-    """Languages of one family share their roots, changed by sound laws."""
-    pivot: str | None = "qaa"
-    """Train to and from this language only; null trains on all pairs."""
+    """Number of language families. The languages of a family share word roots, altered by sound changes."""
+    central_language: str | None = "qaa"
+    """Train only to and from this language; null trains on all pairs."""
     train_rows: int = Field(2000, ge=1)
-    """Sentences for training; each is in all languages."""
+    """Training sentences; each is written in all languages."""
     dev_rows: int = Field(100, ge=0)
-    """Sentences for watching the training."""
+    """Dev sentences, for validation during training."""
     test_rows: int = Field(100, ge=0)
-    """Sentences for evaluation."""
+    """Test sentences, for evaluation."""
 
-    def sizes(self) -> dict[Split, int]:
+    def split_sizes(self) -> dict[Split, int]:
         """The number of rows of each split."""
         return {Split.TRAIN: self.train_rows, Split.DEV: self.dev_rows, Split.TEST: self.test_rows}
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """The typology of a language."""
+    """The typological features of a language."""
 
     word_order: str
     adjective_first: bool
     plural_prefix: bool
     object_marked: bool
 
-    def features(self) -> dict[str, bool]:
-        """The grammar as binary features, in the manner of typological databases."""
+    def binary_features(self) -> dict[str, bool]:
+        """The grammar as binary features, as in typological databases."""
         orders = {f"order_{order}": self.word_order == order for order in WORD_ORDERS}
         return orders | {k: v for k, v in asdict(self).items() if isinstance(v, bool)}
 
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun, perhaps described, one or many."""
+    """A noun by index, with an optional adjective, singular or plural."""
 
     noun: int
     adjective: int | None
@@ -72,7 +72,7 @@ class NounPhrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """A meaning: a subject does something to an object."""
+    """The meaning of a sentence: a subject does something to an object."""
 
     subject: NounPhrase
     verb: int
@@ -81,7 +81,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class SyntheticLanguage:
-    """A grammar with words: writes clauses."""
+    """A grammar and a lexicon that turn clauses into sentences."""
 
     code: str
     family: int
@@ -92,8 +92,8 @@ class SyntheticLanguage:
     plural_affix: str
     object_affix: str
 
-    def write(self, clause: Clause) -> str:
-        """Write a meaning in this language."""
+    def write_clause(self, clause: Clause) -> str:
+        """Write a clause as a sentence of this language."""
         parts = {
             "S": self._noun_phrase(clause.subject, ""),
             "V": [self.verbs[clause.verb]],
@@ -112,39 +112,39 @@ class SyntheticLanguage:
 
 
 class SyntheticCorpus:
-    """Rows of the same clause in every language."""
+    """Rows with the same clause in every language."""
 
     def __init__(self, settings: SyntheticSettings) -> None:
         self.settings = settings
-        self.family = make_languages(settings)
-        self.languages = tuple(language.code for language in self.family)
+        self.synthetic_languages = make_synthetic_languages(settings)
+        self.languages = tuple(language.code for language in self.synthetic_languages)
 
     def rows(self, split: Split) -> Iterator[Row]:
-        """Write the clauses of a split; no clause is in two splits."""
-        for clause in take_split(_distinct_clauses(), split, self.settings.sizes()):
-            yield {language.code: language.write(clause) for language in self.family}
+        """Write the clauses of a split. No clause occurs in two splits."""
+        for clause in take_split(_distinct_clauses(), split, self.settings.split_sizes()):
+            yield {language.code: language.write_clause(clause) for language in self.synthetic_languages}
 
     def fingerprint(self) -> str:
-        """Nothing but the settings decides the text."""
+        """A constant, because the text depends on nothing but the settings."""
         return "synthetic"
 
 
-def make_languages(settings: SyntheticSettings) -> tuple[SyntheticLanguage, ...]:
-    """Draw the languages: each family has one proto-lexicon, each language its own sound changes and grammar."""
+def make_synthetic_languages(settings: SyntheticSettings) -> tuple[SyntheticLanguage, ...]:
+    """Sample the languages: one proto-lexicon per family, and sound changes and a grammar per language."""
     rng = random.Random("languages 1")
     num_words = NUM_NOUNS + NUM_VERBS + NUM_ADJECTIVES
-    proto_lexicons = [_draw_words(rng, num_words) for _ in range(settings.num_families)]
+    proto_lexicons = [_sample_words(rng, num_words) for _ in range(settings.num_families)]
     codes = ("q" + a + b for a, b in itertools.product("abcdefghijklmnopqrst", "abcdefghijklmnopqrstuvwxyz"))
     return tuple(
-        _draw_language(rng, code, i % settings.num_families, proto_lexicons[i % settings.num_families])
+        _sample_language(rng, code, i % settings.num_families, proto_lexicons[i % settings.num_families])
         for i, code in zip(range(settings.num_languages), codes, strict=False)
     )
 
 
-def _draw_language(rng: random.Random, code: str, family: int, proto_lexicon: Sequence[str]) -> SyntheticLanguage:
-    shift = str.maketrans(VOWELS + CONSONANTS, _shuffled(rng, VOWELS) + _shuffled(rng, CONSONANTS))
-    words = [word.translate(shift) for word in proto_lexicon]
-    affixes = _draw_words(rng, 2, syllables=1)
+def _sample_language(rng: random.Random, code: str, family: int, proto_lexicon: Sequence[str]) -> SyntheticLanguage:
+    sound_changes = str.maketrans(VOWELS + CONSONANTS, _shuffled(rng, VOWELS) + _shuffled(rng, CONSONANTS))
+    words = [word.translate(sound_changes) for word in proto_lexicon]
+    affixes = _sample_words(rng, 2, num_syllables=1)
     return SyntheticLanguage(
         code=code,
         family=family,
@@ -157,10 +157,10 @@ def _draw_language(rng: random.Random, code: str, family: int, proto_lexicon: Se
     )
 
 
-def _draw_words(rng: random.Random, count: int, syllables: int = 2) -> list[str]:
-    words: dict[str, None] = {}  # a dict keeps the order of drawing, a set would not be reproducible
-    while len(words) < count:
-        words["".join(rng.choice(CONSONANTS) + rng.choice(VOWELS) for _ in range(syllables))] = None
+def _sample_words(rng: random.Random, num_words: int, num_syllables: int = 2) -> list[str]:
+    words: dict[str, None] = {}  # a dict keeps the sampling order; a set would not be reproducible
+    while len(words) < num_words:
+        words["".join(rng.choice(CONSONANTS) + rng.choice(VOWELS) for _ in range(num_syllables))] = None
     return list(words)
 
 
@@ -172,12 +172,12 @@ def _distinct_clauses() -> Iterator[Clause]:
     rng = random.Random("clauses 1")
     seen: set[Clause] = set()
     while True:
-        clause = Clause(_draw_noun_phrase(rng), rng.randrange(NUM_VERBS), _draw_noun_phrase(rng))
+        clause = Clause(_sample_noun_phrase(rng), rng.randrange(NUM_VERBS), _sample_noun_phrase(rng))
         if clause not in seen:
             seen.add(clause)
             yield clause
 
 
-def _draw_noun_phrase(rng: random.Random) -> NounPhrase:
+def _sample_noun_phrase(rng: random.Random) -> NounPhrase:
     adjective = rng.randrange(NUM_ADJECTIVES) if rng.random() < 0.5 else None
     return NounPhrase(rng.randrange(NUM_NOUNS), adjective, rng.random() < 0.5)

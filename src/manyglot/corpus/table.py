@@ -1,8 +1,8 @@
-"""Tables with a column for each language: TSV, JSONL or Parquet, such as the TED talks of Qi et al. (2018).
+"""Reader of tables with one column per language: TSV, JSONL or Parquet, such as the TED talks of Qi et al. (2018).
 
-One or several files a split, told by `train`, `dev` or `test` in their names. A cell that is empty, or holds one of the
-`missing` marks, means that language has no such sentence. A tag such as `__en__` at the beginning of a cell, which the
-reader of the TED talks writes, is no text.
+A split may have several files; `train`, `dev` or `test` in the name assigns a file to its split. A cell that is empty
+or contains one of the `missing_markers` means that the language lacks this sentence. A tag such as `__en__` at the
+beginning of a cell, which the reader of the TED talks writes, is removed.
 """
 
 from __future__ import annotations
@@ -15,60 +15,60 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from manyglot.config.settings import RESUMABLE
-from manyglot.corpus.languages import looks_like_code
-from manyglot.corpus.rows import SPLITS, CorpusOptions, Row, Split
-from manyglot.corpus.textfiles import fingerprint_files, one_line, plain_name, read_lines
-from manyglot.errors import CorpusError, LanguageError, suggest
+from manyglot.config.settings import CHANGEABLE_ON_RESUME
+from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
+from manyglot.corpus.languages import looks_like_language_code
+from manyglot.corpus.textfiles import fingerprint_files, read_lines, to_single_line, uncompressed_name
+from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
-_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
+_LANGUAGE_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
 
-class TableSettings(CorpusOptions):
-    """Tables with a column for each language: TSV, JSONL or Parquet, such as the TED talks."""
+class TableSettings(BaseCorpusSettings):
+    """Tables with one column per language: TSV, JSONL or Parquet, such as the TED talks."""
 
     kind: Literal["table"] = "table"
     """Which corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
-    path: Annotated[Path, RESUMABLE]
+    path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()
-    """The columns to use; empty takes all that are named as languages and have training text."""
-    missing: tuple[str, ...] = ("__NULL__", "_ _ NULL _ _")
-    """What stands in a cell that has no sentence, beside nothing."""
+    """The columns to use; empty uses all columns named by a language code that have training text."""
+    missing_markers: tuple[str, ...] = ("__NULL__", "_ _ NULL _ _")
+    """Cell contents, besides the empty string, that mean the language lacks this sentence."""
 
 
 class TableCorpus:
-    """Rows as they stand in the files, one file after the other."""
+    """The rows of the tables, one file after the other."""
 
     def __init__(self, settings: TableSettings) -> None:
         folder = settings.path
         if not folder.is_dir():
-            raise CorpusError(f"corpus.path: {folder} is not a folder. It should hold files such as train.tsv.")
-        self._missing = set(settings.missing)
-        self._files = {split: _files_of(folder, split) for split in Split}
+            raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.tsv.")
+        self._missing_markers = set(settings.missing_markers)
+        self._files = {split: _table_files(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
-            raise CorpusError(f"{folder} holds no training table. Name it train.tsv, train.jsonl or train.parquet.")
+            raise CorpusError(f"{folder} contains no training table. Name it train.tsv, train.jsonl or train.parquet.")
         self.languages = tuple(settings.languages) or self._languages_with_text()
-        first = (record for path in self._files[Split.TRAIN] for record in islice(_records(path), 1000))
-        columns = sorted({name for record in first for name in record})
+        first_records = (record for path in self._files[Split.TRAIN] for record in islice(_read_records(path), 1000))
+        columns = sorted({name for record in first_records for name in record})
         for code in settings.languages:
             if code not in columns:
-                raise LanguageError(f"corpus.languages: {folder} has no column {code}. {suggest(code, columns)}")
+                raise LanguageError(f"corpus.languages: {folder} has no column {code}. {did_you_mean(code, columns)}")
 
     def rows(self, split: Split) -> Iterator[Row]:
-        """Read the cells of the languages."""
+        """Read the sentences of a split; a row omits languages whose cell is empty."""
         for path in self._files[split]:
-            for number, record in enumerate(_records(path), start=1):
-                cells = {code: self._cell(record.get(code), path, number) for code in self.languages}
+            for number, record in enumerate(_read_records(path), start=1):
+                cells = {code: self._cell_sentence(record.get(code), path, number) for code in self.languages}
                 yield {code: sentence for code, sentence in cells.items() if sentence}
 
     def fingerprint(self) -> str:
-        """The state of the files."""
+        """A digest of the files' names, sizes and modification times."""
         return fingerprint_files(path for files in self._files.values() for path in files)
 
-    def _cell(self, value: Any, path: Path, number: int) -> str:
-        """The sentence of a cell; `number` is the record's, for the message."""
-        if value is None or value != value:  # nothing, or pandas' way to say it
+    def _cell_sentence(self, value: Any, path: Path, number: int) -> str:
+        """The sentence in a cell, or an empty string. `number` is the record number, for error messages."""
+        if value is None or value != value:  # null or NaN
             return ""
         try:
             text = value.decode("utf-8") if isinstance(value, bytes) else value
@@ -77,34 +77,38 @@ class TableCorpus:
             text.encode("utf-8")
         except UnicodeError:
             raise CorpusError(f"{path}, record {number} is not UTF-8 text.") from None
-        sentence = _TAG.sub("", one_line(text), count=1)
-        return "" if sentence in self._missing else sentence
+        sentence = _LANGUAGE_TAG.sub("", to_single_line(text), count=1)
+        return "" if sentence in self._missing_markers else sentence
 
     def _languages_with_text(self) -> tuple[str, ...]:
-        """The columns that are named as languages and have letters; an `id` of numbers is not Indonesian."""
-        found: set[str] = set()
+        """Columns named by a language code whose training text has letters; a numeric `id` column is not Indonesian."""
+        languages: set[str] = set()
         for path in self._files[Split.TRAIN]:
-            for number, record in enumerate(_records(path), start=1):
-                for name in record.keys() - found:
-                    if looks_like_code(name) and isinstance(record[name], str | bytes):
-                        found |= {name} if any(map(str.isalpha, self._cell(record[name], path, number))) else set()
-        return tuple(sorted(found))
+            for number, record in enumerate(_read_records(path), start=1):
+                for name in record.keys() - languages:
+                    if not looks_like_language_code(name) or not isinstance(record[name], str | bytes):
+                        continue
+                    if any(map(str.isalpha, self._cell_sentence(record[name], path, number))):
+                        languages.add(name)
+        return tuple(sorted(languages))
 
 
-def _files_of(folder: Path, split: Split) -> list[Path]:
-    """The tables whose name has a split's word in it."""
-    found = []
+def _table_files(folder: Path, split: Split) -> list[Path]:
+    """The tables whose file name contains the name of the split."""
+    files = []
     for path in sorted(folder.iterdir()):
-        if Path(plain_name(path)).suffix in (".tsv", ".jsonl", ".parquet"):
-            splits = {SPLITS[word] for word in re.split(r"[._-]", plain_name(path)) if word in SPLITS}
+        if Path(uncompressed_name(path)).suffix in (".tsv", ".jsonl", ".parquet"):
+            splits = {
+                SPLIT_ALIASES[word] for word in re.split(r"[._-]", uncompressed_name(path)) if word in SPLIT_ALIASES
+            }
             if len(splits) > 1:
-                raise CorpusError(f"{path} names more than one of train, dev and test. Rename it.")
-            found += [path] if splits == {split} else []
-    return found
+                raise CorpusError(f"{path}: the file name contains more than one of train, dev and test. Rename it.")
+            files += [path] if splits == {split} else []
+    return files
 
 
-def _records(path: Path) -> Iterator[Mapping[str, Any]]:
-    match Path(plain_name(path)).suffix:
+def _read_records(path: Path) -> Iterator[Mapping[str, Any]]:
+    match Path(uncompressed_name(path)).suffix:
         case ".tsv":
             yield from _read_tsv(path)
         case ".jsonl":
@@ -117,11 +121,11 @@ def _read_tsv(path: Path) -> Iterator[Mapping[str, Any]]:
     lines = read_lines(path)
     header = [name.strip() for name in next(lines, "").split("\t")]
     if len(set(header)) < len(header):
-        raise CorpusError(f"{path}: a column is named twice in its first line.")
+        raise CorpusError(f"{path}: the first line contains the same column name twice.")
     for number, line in enumerate(lines, start=2):
         cells = line.split("\t")
         if len(cells) != len(header):
-            raise CorpusError(f"{path}, line {number} has {len(cells)} cells and the first line {len(header)}.")
+            raise CorpusError(f"{path}, line {number} has {len(cells)} cells, but the first line has {len(header)}.")
         yield dict(zip(header, cells, strict=True))
 
 
@@ -131,7 +135,8 @@ def _read_jsonl(path: Path) -> Iterator[Mapping[str, Any]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
-        record = record.get("translation", record) if isinstance(record, dict) else None  # as some hubs nest it
+        if isinstance(record, dict):
+            record = record.get("translation", record)  # Hugging Face datasets nest the sentences like this
         if not isinstance(record, dict):
             raise CorpusError(f'{path}, line {number} is not a JSON object such as {{"de": "…", "en": "…"}}.')
         yield record

@@ -1,4 +1,4 @@
-"""Text files of a corpus, one sentence a line, plain or compressed; errors name the file and the line."""
+"""Read and write text files with one sentence per line, plain or compressed. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -12,49 +12,51 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import IO, cast
 
-from manyglot.corpus.rows import Row
+from manyglot.corpus.base import Row
 from manyglot.errors import CorpusError
 
-COMPRESSED = (".gz", ".xz", ".zst")
-"""Endings of compressed files, which are read as if they were plain."""
+COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
+"""Suffixes of compressed files, which are decompressed while reading."""
 
 
-def plain_name(path: Path) -> str:
-    """A file's name without the ending of its compression."""
-    return path.stem if path.suffix in COMPRESSED else path.name
+def uncompressed_name(path: Path) -> str:
+    """The file name without the suffix of its compression format."""
+    return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends; compressed files are recognised by their names."""
-    with _named_errors(path):
+    """Yield the lines of a UTF-8 file without line endings. Compressed files are recognized by their suffix."""
+    with _as_corpus_errors(path):
         lines = _zst_lines(path) if path.suffix == ".zst" else _binary_lines(path)
-        yield from decode_lines(_ended_by_newlines(lines, path), str(path))
+        yield from decode_lines(_check_newlines(lines, path), str(path))
 
 
-def read_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file a piece at a time, whatever its lines are; compressed files are recognised by names."""
-    with _named_errors(path):
+def read_byte_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file block by block, regardless of line boundaries."""
+    with _as_corpus_errors(path):
         if path.suffix == ".zst":
-            yield from _zst_pieces(path)
+            yield from _zst_blocks(path)
         else:
             with _open(path) as file:
-                while piece := file.read(2**16):
-                    yield piece
+                while block := file.read(2**16):
+                    yield block
 
 
 @contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
-    """Tell of a file that it cannot be read."""
+def _as_corpus_errors(path: Path) -> Iterator[None]:
+    """Turn read errors into `CorpusError` with the name of the file."""
     try:
         yield
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
-        raise CorpusError(f"{path} is truncated or not what its name says. Get it again.") from None
+        raise CorpusError(
+            f"{path} is truncated, or its content does not match its suffix. Download or copy it again."
+        ) from None
     except OSError as error:
         raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
 def _open(path: Path) -> IO[bytes]:
-    """A file that is plain or compressed by gzip or xz."""
+    """Open a file that is plain or compressed with gzip or xz."""
     match path.suffix:
         case ".gz":
             return cast("IO[bytes]", gzip.GzipFile(path))
@@ -70,22 +72,22 @@ def _binary_lines(path: Path) -> Iterator[bytes]:
 
 def _zst_lines(path: Path) -> Iterator[bytes]:
     rest = b""
-    for piece in _zst_pieces(path):
-        *lines, rest = (rest + piece).split(b"\n")
+    for block in _zst_blocks(path):
+        *lines, rest = (rest + block).split(b"\n")
         yield from (line + b"\n" for line in lines)
     if rest:
         yield rest
 
 
-def _zst_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a file compressed by zstd; the library's own reader takes a truncated file for a whole one."""
+def _zst_blocks(path: Path) -> Iterator[bytes]:
+    """Decompress a zstd file block by block. The reader of the library would accept a truncated file as complete."""
     try:
         import zstandard
     except ImportError:
         raise CorpusError(f"To read {path}, install zstandard: pip install 'manyglot[zst]'.") from None
     frame = zstandard.ZstdDecompressor().decompressobj()
     with path.open("rb") as file:
-        while data := file.read(2**12):  # little: a few bytes can stand for 128 KiB
+        while data := file.read(2**12):  # small blocks, because a few bytes can expand to 128 KiB
             while data:
                 if frame.eof:
                     frame = zstandard.ZstdDecompressor().decompressobj()
@@ -98,63 +100,63 @@ def _zst_pieces(path: Path) -> Iterator[bytes]:
         raise EOFError
 
 
-def _ended_by_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
-    """The lines, unless they are ended by carriage returns alone, which would make one sentence of the file."""
+def _check_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    """Pass lines through, but refuse files with bare carriage returns, which would be read as one sentence."""
     first = next(lines, b"")
     if not first.endswith(b"\n") and b"\r" in first.strip():
-        raise CorpusError(f"{path} has carriage returns where its lines should end by newlines. Convert it first.")
+        raise CorpusError(f"{path} separates lines with carriage returns. Convert them to newlines.")
     yield from chain([first] if first else [], lines)
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode lines of UTF-8; anything else is refused with its line number.
+    """Decode lines of UTF-8. Invalid bytes raise an error with the line number.
 
-    Only a newline ends a line: the Unicode separators that Python also splits at occur inside real sentences. A byte
-    order mark at the beginning is no text.
+    Only a newline ends a line: the other Unicode separators at which Python splits occur inside real sentences. A byte
+    order mark at the beginning is removed.
     """
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
-            raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the text first.") from None
+            raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the file to UTF-8.") from None
 
 
-def one_line(text: str) -> str:
-    """A sentence as all stages see it: without space around it and without what ends a line in a file."""
+def to_single_line(text: str) -> str:
+    """Strip a sentence and replace line breaks by spaces, so that it fits on one line of a file."""
     return text.replace("\r", " ").replace("\n", " ").strip()
 
 
-def read_aligned(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
-    """Read files whose line i is the same sentence; an empty line means that language has none there."""
+def read_aligned_rows(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
+    """Read line-aligned files as rows. An empty line means that the language lacks this sentence."""
     for number, lines in enumerate(zip_longest(*(read_lines(path) for path in paths.values())), start=1):
         row = dict(zip(paths, lines, strict=True))
         ended = [str(paths[code]) for code, line in row.items() if line is None]
         if ended:
             raise CorpusError(
-                f"{ended[0]} ends before line {number} and other files of its split go on. "
+                f"{ended[0]} ends before line {number}, but other files of the split are longer. "
                 f"All files of a split need the same number of lines."
             )
-        sentences = {code: one_line(line) for code, line in row.items()}
+        sentences = {code: to_single_line(line) for code, line in row.items()}
         yield {code: sentence for code, sentence in sentences.items() if sentence}
 
 
-def write_aligned(folder: Path, split: str, codes: Iterable[str], rows: Iterable[Row]) -> int:
-    """Write rows as `split.code` files, an empty line where a language has no sentence; return the number of rows."""
+def write_aligned_rows(folder: Path, split: str, codes: Iterable[str], rows: Iterable[Row]) -> int:
+    """Write rows to `split.code` files, with an empty line for a missing sentence. Returns the number of rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    count = 0
+    num_rows = 0
     with ExitStack() as stack:
         files = {
             c: stack.enter_context((folder / f"{split}.{c}").open("w", encoding="utf-8", newline="\n")) for c in codes
         }
         for row in rows:
-            count += 1
+            num_rows += 1
             for code, file in files.items():
-                file.write(one_line(row.get(code, "")) + "\n")
-    return count
+                file.write(to_single_line(row.get(code, "")) + "\n")
+    return num_rows
 
 
 def fingerprint_files(paths: Iterable[Path]) -> str:
-    """A digest of names, sizes and times of change: cheap, and different when a file was edited."""
+    """A digest of names, sizes and modification times: cheap to compute, and different after an edit."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         stat = path.stat()

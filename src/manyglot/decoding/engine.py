@@ -1,4 +1,4 @@
-"""The interface between the Translator and whatever searches: an engine answers requests in subword ids."""
+"""The interface between the Translator and the search engines, in terms of subword ids."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
-from manyglot.progress import Bar
+from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
+from manyglot.progress import ProgressReporter
 
-LINES_AT_ONCE = 1024
-"""Sentences of a stream translated together: enough to sort by length, few enough to see progress."""
+DEFAULT_BLOCK_SIZE = 1024
+"""Number of sentences of a stream to translate together: enough to sort by length, few enough to show progress."""
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Sentences to translate, in any order and number, and how to search for their translations."""
+    """Sentences to translate, in any number and order, and how to search for their translations."""
 
     sources: Sequence[Sequence[int]]
-    """Subword ids of each sentence, without tags and end symbol; an empty sentence has an empty translation."""
-    languages: Sequence[int]
+    """Subword ids of each sentence, without tags and end symbol. An empty sentence gets an empty translation."""
+    target_language_ids: Sequence[int]
     """Target language id of each sentence."""
     settings: DecodingSettings
     prefixes: Sequence[Sequence[int]] | None = None
     """Subword ids that each translation must begin with."""
     num_hypotheses: int | None = None
-    """Number of hypotheses to return per sentence; None returns as many as the beam holds."""
-    offset: int = 0
-    """Number of sentences that precede the first one in the text: what is sampled depends on it, not on the batches."""
+    """Number of hypotheses to return per sentence. None returns as many as the beam holds."""
+    sentence_offset: int = 0
+    """Number of sentences of the text before the first one. Sampling depends on a sentence's index in the text, not on
+    its batch."""
 
     def __post_init__(self) -> None:
-        assert len(self.sources) == len(self.languages)
+        assert len(self.sources) == len(self.target_language_ids)
         assert self.prefixes is None or len(self.prefixes) == len(self.sources)
 
-    def restrict(self, rows: Collection[int]) -> SearchRequest:
-        """Return the request with all other sentences emptied, so that each of these keeps its place in the text."""
+    def blank_all_except(self, rows: Collection[int]) -> SearchRequest:
+        """Return a copy that empties all other sentences, so that the given rows keep their index in the text."""
         return replace(self, sources=[source if row in rows else [] for row, source in enumerate(self.sources)])
 
 
@@ -48,11 +49,11 @@ class Engine(Protocol):
 
     @property
     def settings(self) -> DecodingSettings:
-        """The decoding settings that the model was trained with."""
+        """The decoding settings stored with the model."""
 
     @property
-    def at_once(self) -> int:
-        """Number of sentences per request, of a long text, with which the engine is fast."""
+    def preferred_block_size(self) -> int:
+        """Number of sentences per request with which the engine translates long texts fast."""
 
-    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
-        """Return the finished hypotheses of each sentence, best first; at least one."""
+    def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first, and at least one per sentence."""

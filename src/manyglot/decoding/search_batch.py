@@ -13,19 +13,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class SearchBatch:
-    """Sentences that are translated in one call of a search; one source may have several outputs."""
+    """Sentences for one call of a search. One source may have several outputs."""
 
     source_RS: Tensor
     """Token ids of the sources with their tags and end symbols, padded."""
-    languages: Sequence[int]
+    target_language_ids: Sequence[int]
     """Target language id of each output."""
     random_lang_B: Tensor | None = None
     """Random language id of each output, for guidance that uses one."""
     source_rows: Sequence[int] | None = None
-    """Row of the source that each output translates; None where every row has exactly one output."""
+    """Source row that each output translates. None means that every row has exactly one output."""
     prefixes: Sequence[Sequence[int]] | None = None
     """Subwords that each output must begin with."""
     sentence_numbers: Sequence[int] | None = None
-    """Number of each sentence in the text, which seeds the sampling of its words; None counts from 0."""
+    """Index of each sentence in the text, which seeds sampling. None counts from 0."""
     num_hypotheses: int | None = None
-    """Number of hypotheses to return per output; None returns as many as the beam holds."""
+    """Number of hypotheses to return per output. None returns as many as the beam holds."""

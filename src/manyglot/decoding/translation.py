@@ -1,4 +1,4 @@
-"""A translation and what is known of it."""
+"""A translation with its score."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Translation:
-    """A sentence that the model has written."""
+    """One translation of a sentence."""
 
     text: str
     score: float
-    """Its log-probability, divided by its length in subwords, the end included, to the power of the length penalty."""
+    """Log-probability, divided by the length in subwords (including the end symbol) to the power of the length
+    penalty."""
     on_target: bool | None = None
-    """Whether it is in the target language; None where that was not asked or cannot be told."""
+    """Whether the text is in the target language. None if it was not checked or cannot be identified."""

@@ -10,162 +10,189 @@ from pathlib import Path
 from typing import BinaryIO, get_args
 
 from manyglot.decoding.block_translator import BlockTranslator
-from manyglot.decoding.interrupts import uninterrupted
-from manyglot.decoding.notices import Notices
-from manyglot.decoding.requests import LIMIT, Columns, Form, Request, count_lines, in_blocks, read_requests
-from manyglot.decoding.results import Result, Writer, open_results, result_files
+from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
+from manyglot.decoding.request_warnings import RequestWarnings
+from manyglot.decoding.translation_requests import (
+    MAX_TEXT_CHARS,
+    TextFormat,
+    TranslationRequest,
+    TsvColumns,
+    count_lines,
+    group_into_blocks,
+    read_requests,
+)
+from manyglot.decoding.translation_results import ResultWriter, TranslationResult, open_result_writer, result_paths
 from manyglot.decoding.translator import Translator
-from manyglot.errors import CorpusError, ManyglotError, SettingsError, suggest
-from manyglot.progress import Bar, counter, say
+from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean
+from manyglot.progress import ProgressReporter, print_status, progress_counter
 
-STANDARD = Path("-")
-"""As a file, standard input or output."""
-MOST_COUNTED = 2**30
-"""Bytes of files whose lines are counted first, for the progress."""
+STDIO_PATH = Path("-")
+"""The path that stands for standard input or output."""
+MAX_BYTES_TO_COUNT = 2**30
+"""Maximum size of input files whose lines are counted beforehand to show progress."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Counts of a job that has run."""
+class JobOutcome:
+    """The line counts of a finished job."""
 
     num_lines: int = 0
-    num_problems: int = 0
-    """Lines that could not be translated, or not into all their languages."""
+    num_failed_lines: int = 0
+    """Lines that could not be translated into all of their target languages."""
 
 
 class _JobLog:
     """Counts the requests whose results are written, and reports their problems."""
 
     def __init__(self) -> None:
-        self.outcome, self.notices = Outcome(), Notices()
+        self.outcome, self.warnings = JobOutcome(), RequestWarnings()
 
-    def add(self, requests: Sequence[Request]) -> None:
-        """Count a block of requests and report what was wrong with them."""
+    def add(self, requests: Sequence[TranslationRequest]) -> None:
+        """Count a block of requests and print their warnings."""
         for request in requests:
-            self.notices.tell(request)
-        bad = sum(bool(request.problem or request.unknown) for request in requests)
-        self.outcome = Outcome(self.outcome.num_lines + len(requests), self.outcome.num_problems + bad)
+            self.warnings.warn(request)
+        num_failed = sum(bool(request.problem or request.unknown_languages) for request in requests)
+        self.outcome = JobOutcome(self.outcome.num_lines + len(requests), self.outcome.num_failed_lines + num_failed)
 
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """Where to read requests from, in which format, and where to write their results."""
+    """Reads requests, translates them and writes their results."""
 
     files: Sequence[Path] = ()
-    """Read one after the other; standard input where there are none, and for `-`."""
+    """Input files, read one after the other. `-`, or no files, means standard input."""
     output: Path | None = None
-    """Standard output where it is None or `-`."""
-    to: Sequence[str] = ()
-    """The target languages, by whatever names; requests may have their own instead."""
-    form: Form = "text"
-    output_form: Form | None = None
-    """That of the input where it is None, and TSV for text in several languages to standard output."""
-    columns: Columns | None = None
-    """Where the text and its target are in a TSV file; the first two where it is None."""
+    """Output file. None or `-` means standard output."""
+    targets: Sequence[str] = ()
+    """Names of the target languages for requests that name none."""
+    input_format: TextFormat = "text"
+    output_format: TextFormat | None = None
+    """None means the input format, or TSV for text in several languages on standard output."""
+    columns: TsvColumns | None = None
+    """Text and target column of a TSV file. None means the first two columns."""
     n_best: int = 1
-    """Translations of each sentence, in TSV or JSONL."""
-    scores: bool = False
-    """Whether scores are written, in TSV or JSONL."""
-    max_chars: int = LIMIT
-    """Characters of a text beyond which it is cut, or split."""
+    """Number of translations per sentence. More than one needs TSV or JSONL output."""
+    include_scores: bool = False
+    """Whether to write scores, which needs TSV or JSONL output."""
+    max_chars: int = MAX_TEXT_CHARS
+    """Maximum length of a text. Longer texts are cut, or split."""
     split_long: bool = False
+    """Whether to split long texts into sentences instead of cutting them."""
 
     def __post_init__(self) -> None:
-        for name, form in (("format", self.form), ("output-format", self.output_form)):
-            if form is not None and form not in get_args(Form):
-                raise SettingsError(f"--{name}: '{form}' is not known. {suggest(form, get_args(Form))}")
-        if list(self.files).count(STANDARD) > 1:
-            raise SettingsError("- is given twice, and standard input can be read once.")
-        if self.form == "text" and not self.to:
-            raise SettingsError("Text needs a target language, such as --to de; several are --to de,fr.")
-        if self.columns is not None and self.form != "tsv":
-            raise SettingsError(f"--columns is for tables, and the input is {self.form}. Add --format tsv.")
-        if self.written_form == "text" and self.form != "text":
-            raise SettingsError(f"A line of {self.form} may have several targets. Take --output-format tsv or jsonl.")
+        known_formats = get_args(TextFormat)
+        for option, text_format in (("format", self.input_format), ("output-format", self.output_format)):
+            if text_format is not None and text_format not in known_formats:
+                suggestion = did_you_mean(text_format, known_formats)
+                raise SettingsError(f"--{option}: '{text_format}' is not known. {suggestion}")
+        if list(self.files).count(STDIO_PATH) > 1:
+            raise SettingsError("- is given twice. Standard input can be read only once.")
+        if self.input_format == "text" and not self.targets:
+            raise SettingsError("Text input needs a target language. Add --to de, or --to de,fr for several.")
+        if self.columns is not None and self.input_format != "tsv":
+            raise SettingsError(f"--columns needs TSV input, but the input is {self.input_format}. Add --format tsv.")
+        if self.resolved_output_format == "text" and self.input_format != "text":
+            raise SettingsError(
+                f"{self.input_format} input cannot produce text output, because a line may have several targets. "
+                "Use --output-format tsv or jsonl."
+            )
         if self.n_best < 1:
-            raise SettingsError(f"--n-best is {self.n_best}; it should be 1 or more.")
-        if self.written_form == "text" and (self.scores or self.n_best > 1):
-            raise SettingsError("--scores and --n-best have no place in text. Add --output-format tsv or jsonl.")
+            raise SettingsError(f"--n-best is {self.n_best}; it must be at least 1.")
+        if self.resolved_output_format == "text" and (self.include_scores or self.n_best > 1):
+            raise SettingsError("--scores and --n-best need TSV or JSONL output. Add --output-format tsv or jsonl.")
 
     @property
-    def written_form(self) -> Form:
-        """The form of the results."""
-        several = self.output_file is None and len(self.to) > 1
-        return self.output_form or ("tsv" if self.form == "text" and several else self.form)
+    def resolved_output_format(self) -> TextFormat:
+        """The output format after applying the defaults."""
+        is_multilingual_stdout = self.output_path is None and len(self.targets) > 1
+        return self.output_format or (
+            "tsv" if self.input_format == "text" and is_multilingual_stdout else self.input_format
+        )
 
     @property
-    def output_file(self) -> Path | None:
-        """The file to write, if it is not standard output."""
-        return None if self.output == STANDARD else self.output
+    def output_path(self) -> Path | None:
+        """The output file, or None for standard output."""
+        return None if self.output == STDIO_PATH else self.output
 
-    def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> Outcome:
-        """Translate all requests; one that cannot be translated is reported and has an empty result.
+    def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> JobOutcome:
+        """Translate all requests. A request that cannot be translated causes a warning and an empty result.
 
-        Ctrl-C leaves the results of whole blocks; a message says how many lines they cover.
+        After Ctrl-C, the output holds the results of whole blocks, and a message gives their number of lines.
         """
-        targets = list(dict.fromkeys(translator.languages.find(name) for name in self.to))
-        output = self.output_file
-        total = self._check_files(result_files(output, self.written_form, targets) if output else [])
-        block_translator, log = BlockTranslator(translator, targets, self.n_best, self.scores), _JobLog()
+        targets = list(dict.fromkeys(translator.languages.find_code(name) for name in self.targets))
+        output = self.output_path
+        num_lines = self._check_paths_and_count_lines(
+            result_paths(output, self.resolved_output_format, targets) if output else []
+        )
+        block_translator, log = BlockTranslator(translator, targets, self.n_best, self.include_scores), _JobLog()
         try:
-            blocks = self._blocks(stdin, max(1, translator.engine.at_once // max(1, len(targets))))
+            blocks = self._blocks(stdin, max(1, translator.engine.preferred_block_size // max(1, len(targets))))
             # Reading the first block reports unreadable input before any file is overwritten.
             first = list(islice(blocks, 1))
-            with open_results(output or stdout, self.written_form, targets) as writer:
-                hidden = output is None and stdout.isatty()  # the results themselves are progress enough
-                with counter("translating", "lines", total, hidden) as progress:
-                    self._run(block_translator, chain(first, blocks), writer, log, progress)
+            with open_result_writer(output or stdout, self.resolved_output_format, targets) as writer:
+                hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
+                with progress_counter("translating", "lines", num_lines, hidden) as progress:
+                    self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
         except KeyboardInterrupt:
-            log.notices.finish()
-            of_total = "" if total is None else f" of {total:,}"
-            say(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.")
+            log.warnings.print_totals()
+            of_total = "" if num_lines is None else f" of {num_lines:,}"
+            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.")
             raise
-        log.notices.finish()
+        log.warnings.print_totals()
         return log.outcome
 
-    def _blocks(self, stdin: BinaryIO, most: int) -> Iterator[list[Request]]:
-        """What is translated together; in a terminal, each line when it is entered."""
-        sources = [stdin if path == STANDARD else path for path in self.files or [STANDARD]]
-        columns = self.columns or Columns()
-        requests = read_requests(sources, self.form, columns=columns, limit=self.max_chars, split=self.split_long)
-        entered = stdin in sources and stdin.isatty()
-        return in_blocks(requests, 1 if entered else most)
+    def _blocks(self, stdin: BinaryIO, max_requests: int) -> Iterator[list[TranslationRequest]]:
+        """Yield blocks of requests to translate together. On a terminal, each line is a block."""
+        sources = [stdin if path == STDIO_PATH else path for path in self.files or [STDIO_PATH]]
+        columns = self.columns or TsvColumns()
+        requests = read_requests(
+            sources, self.input_format, columns=columns, max_chars=self.max_chars, split_long=self.split_long
+        )
+        is_interactive = stdin in sources and stdin.isatty()
+        return group_into_blocks(requests, 1 if is_interactive else max_requests)
 
-    def _run(
+    def _translate_and_write(
         self,
         block_translator: BlockTranslator,
-        blocks: Iterable[Sequence[Request]],
-        writer: Writer,
+        blocks: Iterable[Sequence[TranslationRequest]],
+        writer: ResultWriter,
         log: _JobLog,
-        progress: Bar,
+        progress: ProgressReporter,
     ) -> None:
-        offset = 0
+        sentence_offset = 0
         for block in blocks:
-            translated = block_translator.translate(block, offset, progress)
-            with uninterrupted():
-                writer.write(self._rows(translated.results))
+            translated = block_translator.translate(block, sentence_offset, progress)
+            with defer_keyboard_interrupt():
+                writer.write(self._with_alternative_rows(translated.results))
                 log.add(translated.requests)
-            offset += translated.num_sentences
+            sentence_offset += translated.num_sentences
 
-    def _rows(self, results: Iterable[Result]) -> Iterator[Result]:
-        """The results as they are written: in a table, the alternatives have rows of their own."""
+    def _with_alternative_rows(self, results: Iterable[TranslationResult]) -> Iterator[TranslationResult]:
+        """Yield the results to write. In TSV output, each alternative is a row of its own."""
         for result in results:
             yield result
-            for other in result.alternatives if self.written_form == "tsv" else ():
-                score = other.score if self.scores else None
-                yield Result(result.number, result.source, result.to, other.text, score, extra=result.extra)
+            for alternative in result.alternatives if self.resolved_output_format == "tsv" else ():
+                score = alternative.score if self.include_scores else None
+                yield TranslationResult(
+                    result.number,
+                    result.source,
+                    result.target,
+                    alternative.text,
+                    score,
+                    extra_fields=result.extra_fields,
+                )
 
-    def _check_files(self, outputs: Sequence[Path]) -> int | None:
-        """Refuse files that are missing or would be overwritten; the number of lines, where it can be known."""
-        files = [path for path in self.files if path != STANDARD]
+    def _check_paths_and_count_lines(self, outputs: Sequence[Path]) -> int | None:
+        """Raise if an input file is missing or would be overwritten. Return the number of lines, or None if unknown."""
+        files = [path for path in self.files if path != STDIO_PATH]
         for path in files:
             if not path.exists() or path.is_dir():
                 raise CorpusError(
                     f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
                 )
             if any(output.exists() and os.path.samefile(path, output) for output in outputs):
-                raise ManyglotError(f"{path} is read and would be overwritten. Choose another --output.")
+                raise ManyglotError(f"{path} is an input file and would be overwritten. Choose another --output.")
         readable_twice = files and len(files) == len(self.files) and all(path.is_file() for path in files)
-        if not readable_twice or sum(path.stat().st_size for path in files) > MOST_COUNTED:
+        if not readable_twice or sum(path.stat().st_size for path in files) > MAX_BYTES_TO_COUNT:
             return None
         return count_lines(files)

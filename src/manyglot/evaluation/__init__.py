@@ -1,1 +1,1 @@
-"""How good translations are, direction by direction, and whether they are in the right language."""
+"""Evaluation: BLEU, chrF++ and language accuracy of every direction, comparison of runs, and significance tests."""

@@ -1,12 +1,12 @@
-"""Whether one run is better than another or only luckier: paired bootstrap resampling (Koehn 2004).
+"""Paired bootstrap resampling: is one system significantly better than another? (Koehn 2004)
 
-The test sentences are drawn again and again with replacement, the same for both runs, and BLEU is computed of each draw
-from the sums of what was counted in its sentences. The p-value is the share of draws whose difference, less the mean
-of all draws, is at least as large as the difference found (Riezler and Maxwell 2005, as in sacreBLEU).
+Each bootstrap sample draws the test sentences with replacement, the same ones for both systems. Its BLEU follows from
+the summed counts of its sentences. The p-value is the share of samples whose difference, after subtracting the mean of
+all samples, is at least as large as the observed difference (Riezler and Maxwell 2005, as in sacreBLEU).
 
-How often a sentence is in a draw is a Poisson number with a mean of 1, which is what drawing as many as there are comes
-to, and depends on nothing but its key. Directions that share the rows of a test set have them in the same draws, so
-the mean over thousands of directions is no surer than its rows make it.
+The number of times a sentence appears in a sample is Poisson-distributed with mean 1, the limit of sampling N of N
+sentences with replacement. It depends only on the key of the sentence. Directions that share test rows therefore
+resample them together, so the mean over thousands of directions is not taken to be more certain than its rows allow.
 """
 
 from __future__ import annotations
@@ -19,70 +19,86 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from manyglot.batches.permutation import mix
-from manyglot.evaluation.scores import bleu_score, bleu_scores
-from manyglot.evaluation.statistics import Array
+from manyglot.batches.permutation import hash_numbers
+from manyglot.evaluation.metrics import corpus_bleu, corpus_bleu_batch
+from manyglot.evaluation.sentence_statistics import Array
 
 Floats = npt.NDArray[np.float64]
-CELLS_AT_ONCE = 4_000_000
-"""Draws times sentences that are held in memory."""
-PER_HASH = 4
-"""Numbers of 16 bits that a hash of 64 bits holds."""
-_CHANCES = np.cumsum([exp(-1) / factorial(times) for times in range(9)])
-_POISSON = np.searchsorted(_CHANCES, (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
-"""How often a sentence is drawn, by 16 random bits."""
+MAX_CELLS_PER_CHUNK = 4_000_000
+"""Bootstrap samples times sentences held in memory at once."""
+SAMPLES_PER_HASH = 4
+"""Number of 16-bit random numbers in a 64-bit hash."""
+_POISSON_CDF = np.cumsum([exp(-1) / factorial(times) for times in range(9)])
+_POISSON_COUNTS = np.searchsorted(_POISSON_CDF, (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
+"""Maps 16 random bits to the number of times a sentence appears in a sample."""
 
 
 @dataclass(frozen=True)
 class Significance:
-    """A difference in BLEU, and how likely it is to come from the choice of sentences alone."""
+    """A difference in BLEU and the probability that the choice of test sentences alone explains it."""
 
-    difference: float
+    bleu_difference: float
     p_value: float
 
 
-class Drawn(NamedTuple):
-    """The differences between two runs in one direction."""
+class BootstrapDifferences(NamedTuple):
+    """BLEU differences between two systems in one direction: on all sentences, and on each of R bootstrap samples."""
 
-    difference: float
-    resampled_R: Floats
+    bleu_difference: float
+    resampled_differences_R: Floats
 
     def significance(self) -> Significance:
-        """Of this direction alone."""
-        return significance(self.difference, self.resampled_R)
+        """Return the significance in this direction."""
+        return significance_from_samples(self.bleu_difference, self.resampled_differences_R)
 
 
-def resample(ours_NS: Array, theirs_NS: Array, keys_N: Array, num_samples: int, seed: int) -> Drawn:
-    """The BLEU of one run minus that of another, on all sentences and on draws of them; see `times_drawn` for keys."""
-    assert len(ours_NS) == len(theirs_NS) == len(keys_N), "pairs of the same sentences"
-    both_NS = np.concatenate([ours_NS, theirs_NS], axis=1).astype(np.float64)
-    size = ours_NS.shape[1]
-    at_once = max(CELLS_AT_ONCE // len(keys_N) // PER_HASH, 1) * PER_HASH
-    parts = []
-    for first in range(0, num_samples, at_once):
-        times_NR = times_drawn(keys_N, range(first, min(first + at_once, num_samples)), seed)
-        totals_RS = times_NR.T.astype(np.float64) @ both_NS
-        parts.append(bleu_scores(totals_RS[:, :size]) - bleu_scores(totals_RS[:, size:]))
-    ours, theirs = (bleu_score(each.sum(axis=0).tolist()) for each in (ours_NS, theirs_NS))
-    return Drawn(ours - theirs, np.concatenate(parts))
+def bootstrap_bleu_difference(
+    system_counts_NS: Array, reference_counts_NS: Array, keys_N: Array, num_bootstrap_samples: int, seed: int
+) -> BootstrapDifferences:
+    """Return the BLEU of a system minus that of the reference system, on all sentences and on each bootstrap sample.
+
+    The rows of both count matrices must be the same sentences in the same order. `keys_N` identify the sentences; see
+    `poisson_sample_counts`.
+    """
+    assert len(system_counts_NS) == len(reference_counts_NS) == len(keys_N), "both systems need the same sentences"
+    both_counts_NS = np.concatenate([system_counts_NS, reference_counts_NS], axis=1).astype(np.float64)
+    num_counts = system_counts_NS.shape[1]
+    samples_per_chunk = max(MAX_CELLS_PER_CHUNK // len(keys_N) // SAMPLES_PER_HASH, 1) * SAMPLES_PER_HASH
+    differences_by_chunk = []
+    for first in range(0, num_bootstrap_samples, samples_per_chunk):
+        counts_NR = poisson_sample_counts(
+            keys_N, range(first, min(first + samples_per_chunk, num_bootstrap_samples)), seed
+        )
+        totals_RS = counts_NR.T.astype(np.float64) @ both_counts_NS
+        differences_by_chunk.append(
+            corpus_bleu_batch(totals_RS[:, :num_counts]) - corpus_bleu_batch(totals_RS[:, num_counts:])
+        )
+    system_bleu, reference_bleu = (
+        corpus_bleu(counts_NS.sum(axis=0).tolist()) for counts_NS in (system_counts_NS, reference_counts_NS)
+    )
+    return BootstrapDifferences(system_bleu - reference_bleu, np.concatenate(differences_by_chunk))
 
 
-def times_drawn(keys_N: Array, samples: range, seed: int) -> Array:
-    """How often sentences are in some of the samples; those with the same key always as often as one another."""
-    assert samples.start % PER_HASH == 0, "a hash is enough for so many"
-    numbers_H = np.arange(samples.start, samples.stop, PER_HASH, dtype=np.uint64)
-    hashes_NH = mix(mix(seed, keys_N)[:, None], numbers_H)
-    times_NR: Array = _POISSON[hashes_NH.view(np.uint16)[:, : len(samples)]]
-    return times_NR
+def poisson_sample_counts(keys_N: Array, sample_range: range, seed: int) -> Array:
+    """Return how often each sentence appears in each bootstrap sample of the range.
+
+    Sentences with the same key appear equally often. The range must start at a multiple of `SAMPLES_PER_HASH`.
+    """
+    assert sample_range.start % SAMPLES_PER_HASH == 0, "the range must start where a hash starts"
+    hash_numbers_H = np.arange(sample_range.start, sample_range.stop, SAMPLES_PER_HASH, dtype=np.uint64)
+    hashes_NH = hash_numbers(hash_numbers(seed, keys_N)[:, None], hash_numbers_H)
+    counts_NR: Array = _POISSON_COUNTS[hashes_NH.view(np.uint16)[:, : len(sample_range)]]
+    return counts_NR
 
 
-def significance(difference: float, resampled_R: Floats) -> Significance:
-    """The p-value of a difference by draws of it."""
-    as_large = np.abs(resampled_R - resampled_R.mean()) >= abs(difference) - 1e-12
-    return Significance(difference, float((as_large.sum() + 1) / (len(resampled_R) + 1)))
+def significance_from_samples(bleu_difference: float, resampled_differences_R: Floats) -> Significance:
+    """Return the two-sided p-value of a difference, given its bootstrap samples."""
+    is_as_large_R = np.abs(resampled_differences_R - resampled_differences_R.mean()) >= abs(bleu_difference) - 1e-12
+    return Significance(bleu_difference, float((is_as_large_R.sum() + 1) / (len(resampled_differences_R) + 1)))
 
 
-def overall(drawn: Sequence[Drawn]) -> Significance:
-    """Of the mean over directions."""
-    differences = float(np.mean([each.difference for each in drawn]))
-    return significance(differences, np.mean([each.resampled_R for each in drawn], axis=0))
+def significance_of_mean(differences: Sequence[BootstrapDifferences]) -> Significance:
+    """Return the significance of the mean difference over directions."""
+    mean_difference = float(np.mean([direction.bleu_difference for direction in differences]))
+    resampled_means_R = np.mean([direction.resampled_differences_R for direction in differences], axis=0)
+    return significance_from_samples(mean_difference, resampled_means_R)

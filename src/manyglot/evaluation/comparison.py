@@ -1,7 +1,7 @@
-"""Runs beside one another: averages, win rates, means over seeds and significance, as in the paper's tables.
+"""Comparison of systems: averages, win rates, means over seeds and significance, as in the paper's tables.
 
-A system is one run, or several that differ in their seed, whose mean ± standard deviation is then given. Win rate: the
-percentage of directions in which BLEU is strictly above the reference's.
+A system is one run, or several runs that differ in their seed; several runs are reported as mean ± standard deviation.
+The win rate is the percentage of directions whose BLEU is strictly higher than that of the reference system.
 """
 
 from __future__ import annotations
@@ -15,230 +15,268 @@ from typing import Any
 import numpy as np
 
 from manyglot.corpus.languages import Direction
-from manyglot.errors import ManyglotError, SettingsError, suggest
-from manyglot.evaluation.bootstrap import Drawn, Significance, overall, resample
-from manyglot.evaluation.common import check_measures, check_test_sets, common_part
-from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_of_known
-from manyglot.evaluation.statistics import Statistics
-from manyglot.progress import bar
+from manyglot.errors import ManyglotError, SettingsError, did_you_mean
+from manyglot.evaluation.bootstrap import (
+    BootstrapDifferences,
+    Significance,
+    bootstrap_bleu_difference,
+    significance_of_mean,
+)
+from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, restrict_to_common_sentences
+from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_ignoring_none
+from manyglot.evaluation.sentence_statistics import SentenceStatistics
+from manyglot.progress import progress_bar
 
-ALPHA = 0.05
-"""The p-value below which a difference counts as one."""
+SIGNIFICANCE_LEVEL = 0.05
+"""Differences with a lower p-value are called significant."""
 
 
 @dataclass(frozen=True)
 class System:
-    """One row of a table: a name, and one run for each seed."""
+    """One row of a table: a name, and one run per seed."""
 
     name: str
     runs: Sequence[Evaluation]
 
 
 @dataclass(frozen=True)
-class Value:
-    """A mean over runs; `deviation` is that of a sample, where there are several."""
+class MeanStd:
+    """A mean over runs; `std` is the sample standard deviation, or None for a single run."""
 
     mean: float
-    deviation: float | None = None
+    std: float | None = None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Value:
-        """The mean of some."""
+    def from_values(cls, values: Sequence[float]) -> MeanStd:
+        """Compute mean and standard deviation, one value per run."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)
-class GroupScore:
-    """A system in one group of directions."""
+class DirectionGroupScore:
+    """The scores of one system in one group of directions."""
 
     num_directions: int
-    bleu: Value
-    language_accuracy: Value | None
-    win_rate: Value | None
-    """None for the reference itself."""
+    bleu: MeanStd
+    language_accuracy: MeanStd | None
+    win_rate: MeanStd | None
+    """Percentage of directions won against the reference system; None for the reference system itself."""
     significance: Significance | None = None
-    """Of the difference in mean BLEU to the reference."""
-    better: int | None = None
-    """Directions with a significantly higher BLEU than the reference."""
-    worse: int | None = None
+    """Significance of the difference in mean BLEU from the reference system; None without a bootstrap."""
+    num_significantly_better: int | None = None
+    """Number of directions with significantly higher BLEU than the reference system."""
+    num_significantly_worse: int | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All systems in all groups."""
+    """The scores of all systems in all direction groups."""
 
     reference: str | None
-    pivot: str
-    rows: Mapping[str, Mapping[DirectionGroup, GroupScore]]
-    """By system and group."""
-    num_samples: int
-    """Of the bootstrap; 0 without."""
-    directions: Mapping[str, Mapping[Direction, Significance]]
-    """By system, of each direction, where it was asked for."""
+    central_language: str
+    scores_by_system: Mapping[str, Mapping[DirectionGroup, DirectionGroupScore]]
+    """By system name and direction group."""
+    num_bootstrap_samples: int
+    """Number of bootstrap samples; 0 if significance was not tested."""
+    significance_by_system: Mapping[str, Mapping[Direction, Significance]]
+    """Significance per direction, by system name; empty if significance was not tested."""
     signatures: Sequence[str]
-    """Of BLEU."""
-    identifier: str
-    """The name of the language identifier behind LangAcc."""
+    """The distinct BLEU signatures of all directions."""
+    identifier_signature: str
+    """Signature of the language identifier that LangAcc was computed with."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values for JSON."""
         return {
             "reference": self.reference,
-            "pivot": self.pivot,
-            "num_samples": self.num_samples,
+            "central_language": self.central_language,
+            "num_bootstrap_samples": self.num_bootstrap_samples,
             "signatures": list(self.signatures),
-            "identifier": self.identifier,
-            "systems": {name: {g: asdict(score) for g, score in row.items()} for name, row in self.rows.items()},
+            "identifier_signature": self.identifier_signature,
+            "systems": {
+                name: {g: asdict(score) for g, score in row.items()} for name, row in self.scores_by_system.items()
+            },
             "significance": {
-                name: [{**direction._asdict(), **asdict(each)} for direction, each in those.items()]
-                for name, those in self.directions.items()
+                name: [
+                    {**direction._asdict(), **asdict(significance)} for direction, significance in by_direction.items()
+                ]
+                for name, by_direction in self.significance_by_system.items()
             },
         }
 
 
-def read_systems(runs: Sequence[str], reference: str | None) -> tuple[list[System], str | None]:
-    """Read runs as a user names them, `[NAME=]FOLDER[,FOLDER…]` with a folder for each seed, and find the reference.
+def load_systems(run_specs: Sequence[str], reference: str | None) -> tuple[list[System], str | None]:
+    """Load runs given as `[NAME=]FOLDER[,FOLDER…]`, one folder per seed, and return them with the reference's name.
 
-    The reference is one of them, by its name or as it was given, or else one more run, which then comes first.
+    The reference is one of the runs, given by name or as in `run_specs`, or a further run, which then comes first.
     """
-    given = list(dict.fromkeys(runs))
-    names = name_runs(given)
+    specs = list(dict.fromkeys(run_specs))
+    names = name_systems(specs)
     if reference is not None and reference not in {*names, *names.values()}:
-        if not all(folder.exists() for folder in folders_of(reference)):
-            known = suggest(reference, names.values())
-            raise SettingsError(f"--reference: '{reference}' is no folder and not the name of a run. {known}")
-        names = name_runs([reference, *given])
-    systems = [System(name, [Evaluation.load(folder) for folder in folders_of(text)]) for text, name in names.items()]
+        if not all(folder.exists() for folder in parse_run_folders(reference)):
+            suggestion = did_you_mean(reference, names.values())
+            raise SettingsError(f"--reference: '{reference}' is neither a folder nor the name of a run. {suggestion}")
+        names = name_systems([reference, *specs])
+    systems = [
+        System(name, [Evaluation.load(folder) for folder in parse_run_folders(spec)]) for spec, name in names.items()
+    ]
     return systems, None if reference is None else names.get(reference, reference)
 
 
-def name_runs(given: Sequence[str]) -> dict[str, str]:
-    """What runs are called, by what a user wrote: the name given to them, else that of the folder if it is the only."""
-    names = {text: text.partition("=")[0] for text in given if "=" in text}
-    short = {text: names.get(text) or folders_of(text)[0].resolve().name for text in given}
-    if len(set(short.values())) < len(given):
-        short = {text: names.get(text) or text for text in given}
-    if len(set(short.values())) < len(given):
-        raise ManyglotError("Two systems have the same name. Name them apart, as in a=FOLDER b=FOLDER.")
-    return short
+def name_systems(run_specs: Sequence[str]) -> dict[str, str]:
+    """Return the display name of each run specification.
+
+    This is the name it gives, else the name of its first folder. If these are not unique, runs without a given name
+    are called by their specification.
+    """
+    given_names = {spec: spec.partition("=")[0] for spec in run_specs if "=" in spec}
+    names = {spec: given_names.get(spec) or parse_run_folders(spec)[0].resolve().name for spec in run_specs}
+    if len(set(names.values())) < len(run_specs):
+        names = {spec: given_names.get(spec) or spec for spec in run_specs}
+    if len(set(names.values())) < len(run_specs):
+        raise ManyglotError("Two systems have the same name. Give each a name of its own, as in a=FOLDER b=FOLDER.")
+    return names
 
 
-def folders_of(text: str) -> list[Path]:
-    """The folders of `[NAME=]FOLDER[,FOLDER…]`, each of them once; a comma may also be in the name of one."""
-    given = text.rpartition("=")[2]
-    folders = [given] if Path(given).is_dir() else given.split(",")
+def parse_run_folders(run_spec: str) -> list[Path]:
+    """Return the distinct folders of `[NAME=]FOLDER[,FOLDER…]`; an existing folder may have a comma in its name."""
+    paths = run_spec.rpartition("=")[2]
+    folders = [paths] if Path(paths).is_dir() else paths.split(",")
     if "" in folders or len(set(folders)) < len(folders):
-        raise SettingsError(f"'{text}' should be a folder, or several that differ: NAME=FOLDER,FOLDER.")
+        raise SettingsError(f"'{run_spec}' needs one or more different folders: NAME=FOLDER,FOLDER.")
     return [Path(folder) for folder in folders]
 
 
-def compare(
-    systems: Sequence[System], reference: str | None = None, common: bool = False, num_samples: int = 0, seed: int = 1
+def compare_systems(
+    systems: Sequence[System],
+    reference: str | None = None,
+    common_test_only: bool = False,
+    num_bootstrap_samples: int = 0,
+    seed: int = 1,
 ) -> Comparison:
-    """Compare systems with a reference, one of them by name; with samples, by paired bootstrap too.
+    """Compare systems with one another and, if given, with the `reference`, the name of one of them.
 
-    Runs must have the same directions and test sets; with `common`, what all have is compared.
+    Significance is tested if `num_bootstrap_samples` is above 0. All runs must have the same directions and test sets,
+    unless `common_test_only` restricts them to the test sentences they share.
     """
-    if num_samples and (reference is None or len(systems) == 1):
-        raise SettingsError("--significance is of a difference. Give --reference, and another run than that.")
-    if 0 < num_samples < 1 / ALPHA:
-        raise SettingsError(f"--significance: {num_samples} samples cannot show that p < {ALPHA}. 1000 are usual.")
+    if num_bootstrap_samples and (reference is None or len(systems) == 1):
+        raise SettingsError("--significance needs --reference and at least one other run.")
+    if 0 < num_bootstrap_samples < 1 / SIGNIFICANCE_LEVEL:
+        raise SettingsError(
+            f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "
+            f"Use 1000, for example."
+        )
     runs = [run for system in systems for run in system.runs]
-    check_measures(runs)
-    if common:
-        shared = iter(common_part(runs))
-        systems = [replace(system, runs=[next(shared) for _ in system.runs]) for system in systems]
+    check_same_metrics(runs)
+    if common_test_only:
+        restricted = iter(restrict_to_common_sentences(runs))
+        systems = [replace(system, runs=[next(restricted) for _ in system.runs]) for system in systems]
         runs = [run for system in systems for run in system.runs]
     else:
-        check_test_sets([(system.name, run) for system in systems for run in system.runs])
-    chosen = next((system for system in systems if system.name == reference), None)
-    groups = groups_of(runs[0])
-    drawn = _resample(systems, chosen, num_samples, seed) if num_samples and chosen else {}
-    rows = {
+        check_same_test_sets([(system.name, run) for system in systems for run in system.runs])
+    reference_system = next((system for system in systems if system.name == reference), None)
+    groups = group_directions(runs[0])
+    differences = (
+        _bootstrap_systems(systems, reference_system, num_bootstrap_samples, seed)
+        if num_bootstrap_samples and reference_system
+        else {}
+    )
+    scores_by_system = {
         system.name: {
-            name: _group_score(system, chosen, members, drawn.get(system.name)) for name, members in groups.items()
+            name: _score_group(system, reference_system, members, differences.get(system.name))
+            for name, members in groups.items()
         }
         for system in systems
     }
     return Comparison(
         reference=reference,
-        pivot=runs[0].pivot or "en",
-        rows=rows,
-        num_samples=num_samples,
-        directions={name: {d: each.significance() for d, each in those.items()} for name, those in drawn.items()},
+        central_language=runs[0].central_language or "en",
+        scores_by_system=scores_by_system,
+        num_bootstrap_samples=num_bootstrap_samples,
+        significance_by_system={
+            name: {d: resampled.significance() for d, resampled in by_direction.items()}
+            for name, by_direction in differences.items()
+        },
         signatures=sorted({d.bleu_signature for d in runs[0].directions}),
-        identifier=runs[0].identifier,
+        identifier_signature=runs[0].identifier_signature,
     )
 
 
-def _resample(
-    systems: Sequence[System], reference: System, num_samples: int, seed: int
-) -> dict[str, dict[Direction, Drawn]]:
-    """Draw the sentences of every direction, for every system but the reference."""
+def _bootstrap_systems(
+    systems: Sequence[System], reference: System, num_bootstrap_samples: int, seed: int
+) -> dict[str, dict[Direction, BootstrapDifferences]]:
+    """Bootstrap the BLEU difference from the reference system, for every other system and every direction."""
     directions = [result.direction for result in reference.runs[0].directions]
     others = [system for system in systems if system is not reference]
-    drawn: dict[str, dict[Direction, Drawn]] = {system.name: {} for system in others}
-    with bar("resampling", total=len(others) * len(directions)) as progress:
+    differences: dict[str, dict[Direction, BootstrapDifferences]] = {system.name: {} for system in others}
+    with progress_bar("resampling", total=len(others) * len(directions)) as progress:
         for system in others:
             for direction in directions:
-                ours, theirs = (_counted(each, direction) for each in (system, reference))
-                keys_N = theirs.sentences_N if theirs.rows_N is None else theirs.rows_N
-                drawn[system.name][direction] = resample(ours.bleu_NS, theirs.bleu_NS, keys_N, num_samples, seed)
+                ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, reference))
+                keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
+                differences[system.name][direction] = bootstrap_bleu_difference(
+                    ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed
+                )
                 progress.advance()
-    return drawn
+    return differences
 
 
-def win_rate(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Percent of directions in which we are strictly better."""
-    return 100 * fmean(our > their for our, their in zip(ours, theirs, strict=True))
+def win_rate(system_scores: Sequence[float], reference_scores: Sequence[float]) -> float:
+    """Return the percentage of directions in which the system scores strictly higher than the reference system."""
+    return 100 * fmean(ours > theirs for ours, theirs in zip(system_scores, reference_scores, strict=True))
 
 
-def groups_of(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
-    """The directions of each group that has some; those from and into the pivot without the zero-shot ones."""
-    kinds: dict[DirectionGroup, Callable[[DirectionResult], bool]] = {
-        DirectionGroup.FROM_PIVOT: lambda d: not d.zero_shot and d.source == run.pivot,
-        DirectionGroup.INTO_PIVOT: lambda d: not d.zero_shot and d.target == run.pivot,
+def group_directions(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
+    """Return the directions of each nonempty group; the central-language groups exclude zero-shot directions."""
+    conditions: dict[DirectionGroup, Callable[[DirectionResult], bool]] = {
+        DirectionGroup.FROM_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.source == run.central_language,
+        DirectionGroup.INTO_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.target == run.central_language,
         DirectionGroup.SUPERVISED: lambda d: not d.zero_shot,
         DirectionGroup.ZERO_SHOT: lambda d: d.zero_shot,
     }
-    found = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in kinds.items()}
-    return {name: members for name, members in found.items() if members}
+    groups = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in conditions.items()}
+    return {name: members for name, members in groups.items() if members}
 
 
-def _group_score(
-    system: System, reference: System | None, members: Sequence[Direction], drawn: Mapping[Direction, Drawn] | None
-) -> GroupScore:
+def _score_group(
+    system: System,
+    reference: System | None,
+    members: Sequence[Direction],
+    differences: Mapping[Direction, BootstrapDifferences] | None,
+) -> DirectionGroupScore:
     tables = [{d.direction: d for d in run.directions} for run in system.runs]
     bleu = [[table[d].bleu for d in members] for table in tables]
-    known = [mean_of_known(table[d].language_accuracy for d in members) for table in tables]
-    rates: Value | None = None
+    language_accuracies = [mean_ignoring_none(table[d].language_accuracy for d in members) for table in tables]
+    win_rates: MeanStd | None = None
     if reference is not None and reference is not system:
-        their_tables = [{d.direction: d.bleu for d in run.directions} for run in reference.runs]
-        theirs = [fmean(table[d] for table in their_tables) for d in members]
-        rates = Value.of([win_rate(ours, theirs) for ours in bleu])
-    score = GroupScore(
+        reference_tables = [{d.direction: d.bleu for d in run.directions} for run in reference.runs]
+        reference_bleu = [fmean(table[d] for table in reference_tables) for d in members]
+        win_rates = MeanStd.from_values([win_rate(run_bleu, reference_bleu) for run_bleu in bleu])
+    score = DirectionGroupScore(
         num_directions=len(members),
-        bleu=Value.of([fmean(each) for each in bleu]),
-        language_accuracy=Value.of([each for each in known if each is not None]) if None not in known else None,
-        win_rate=rates,
+        bleu=MeanStd.from_values([fmean(run_bleu) for run_bleu in bleu]),
+        language_accuracy=MeanStd.from_values([accuracy for accuracy in language_accuracies if accuracy is not None])
+        if None not in language_accuracies
+        else None,
+        win_rate=win_rates,
     )
-    if drawn is None:
+    if differences is None:
         return score
-    differences = [drawn[d].significance() for d in members]
+    significances = [differences[d].significance() for d in members]
     return replace(
         score,
-        significance=overall([drawn[d] for d in members]),
-        better=sum(each.p_value < ALPHA and each.difference > 0 for each in differences),
-        worse=sum(each.p_value < ALPHA and each.difference < 0 for each in differences),
+        significance=significance_of_mean([differences[d] for d in members]),
+        num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference > 0 for s in significances),
+        num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference < 0 for s in significances),
     )
 
 
-def _counted(system: System, direction: Direction) -> Statistics:
-    """The sentences in an order that all runs share; the first run stands for a system of several."""
+def _statistics_in_shared_order(system: System, direction: Direction) -> SentenceStatistics:
+    """Return statistics sorted so that the sentences of all runs align; a system is represented by its first run."""
     run = system.runs[0]
     if direction not in run.statistics:
         raise ManyglotError(
-            f"{system.name} has no statistics.npz for {direction}: evaluate it again, or leave out --significance."
+            f"{system.name} has no statistics.npz for {direction}. Evaluate it again, or leave out --significance."
         )
-    found = run.statistics[direction]
-    return found.part(np.argsort(found.sentences_N, kind="stable"))
+    statistics = run.statistics[direction]
+    return statistics.select_sentences(np.argsort(statistics.fingerprints_N, kind="stable"))

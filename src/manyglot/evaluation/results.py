@@ -1,11 +1,11 @@
-"""What an evaluation finds: a record for each direction, the sentences, and what runs are compared by.
+"""Evaluation results: one record per direction, the translated sentences, and the statistics for comparing runs.
 
-A run's folder gets
+The output folder of `evaluate` holds
 
-results.json        settings, signatures, averages and a record for each direction
-results.parquet     the same records as a table (with pyarrow)
-statistics.npz      what scores are computed from, sentence by sentence, so that parts of runs can be compared
-translations.jsonl  every sentence: source, output, reference, and the language the output is in
+results.json        settings, signatures, averages, and one record per direction
+results.parquet     the same records as a table (requires pyarrow)
+statistics.npz      per-sentence counts that scores are computed from, for comparing parts of runs
+translations.jsonl  every sentence: source, output, reference, and the identified output language
 about.json          the model, its data and its training, for the report
 """
 
@@ -24,24 +24,26 @@ from pydantic import TypeAdapter
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
-from manyglot.evaluation.statistics import Statistics, read_statistics, write_statistics
-from manyglot.progress import say
+from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
+from manyglot.progress import print_status
 
-TRANSLATIONS = "translations.jsonl"
+TRANSLATIONS_FILE = "translations.jsonl"
+MAX_LISTED_DIRECTIONS = 5
+"""Directions that a message lists before it counts the rest."""
 
 
 class DirectionGroup(StrEnum):
-    """The groups of directions in the paper's tables."""
+    """The direction groups of the paper's tables."""
 
-    FROM_PIVOT = "from_pivot"
-    INTO_PIVOT = "into_pivot"
+    FROM_CENTRAL_LANGUAGE = "from_central_language"
+    INTO_CENTRAL_LANGUAGE = "into_central_language"
     SUPERVISED = "supervised"
     ZERO_SHOT = "zero_shot"
 
 
 @dataclass(frozen=True)
 class DirectionResult:
-    """How well one direction is translated."""
+    """The scores of one direction. Rates and accuracies are percentages."""
 
     source: str
     target: str
@@ -50,227 +52,242 @@ class DirectionResult:
     bleu: float
     chrf: float
     language_accuracy: float | None
-    """Percent of the translations that are in the target language; None if the identifier does not know it."""
-    reference_accuracy: float | None
-    """The same of the references: what the identifier can see at best."""
+    """LangAcc: percentage of outputs identified as the target language; None if the identifier does not know it."""
+    reference_language_accuracy: float | None
+    """LangAcc of the reference translations: the ceiling that the identifier can reach."""
     bleu_signature: str
-    open_language_accuracy: float | None = None
-    """The same of the translations when the identifier may name any language it knows."""
-    other_language: str | None = None
-    """The language that most of the other translations are in."""
-    other_share: float = 0.0
-    """Percent of the translations that are in that one."""
+    unrestricted_language_accuracy: float | None = None
+    """LangAcc when the identifier may choose any language it knows."""
+    top_off_target_language: str | None = None
+    """The most frequent language of off-target outputs."""
+    top_off_target_rate: float = 0.0
+    """Percentage of outputs in that language."""
     copy_rate: float = 0.0
-    """Percent of the translations that are the source sentence itself."""
+    """Percentage of outputs that copy the source sentence."""
     empty_rate: float = 0.0
-    """Percent of the translations that are empty."""
+    """Percentage of empty outputs."""
     length_ratio: float | None = None
-    """Words of the translations for each word of the references; None where these have none."""
-    test_set: str = ""
-    """A fingerprint of sources and references: scores of different test sets cannot be compared."""
+    """Words in the outputs per word in the references; None if the references have no words."""
+    test_set_fingerprint: str = ""
+    """Hash of sources and references. Scores are comparable only on the same test set."""
 
     @property
     def direction(self) -> Direction:
-        """Source and target."""
+        """Source and target language."""
         return Direction(self.source, self.target)
 
     @property
-    def kind(self) -> DirectionGroup:
-        """Supervised or zero-shot."""
+    def supervision(self) -> DirectionGroup:
+        """The group SUPERVISED or ZERO_SHOT."""
         return DirectionGroup.ZERO_SHOT if self.zero_shot else DirectionGroup.SUPERVISED
 
     @property
-    def relative_accuracy(self) -> float | None:
-        """Language accuracy in percent of that of the references."""
-        if self.language_accuracy is None or not self.reference_accuracy:
+    def relative_language_accuracy(self) -> float | None:
+        """LangAcc as a percentage of the references' LangAcc; None if either is unknown or the latter is 0."""
+        if self.language_accuracy is None or not self.reference_language_accuracy:
             return None
-        return 100 * self.language_accuracy / self.reference_accuracy
+        return 100 * self.language_accuracy / self.reference_language_accuracy
 
 
-_RECORDS = TypeAdapter(list[DirectionResult])
-"""Reads them, if they are what they should be."""
+_RESULTS_ADAPTER = TypeAdapter(list[DirectionResult])
+"""Validates and parses the records of results.json."""
 
 
 @dataclass(frozen=True)
-class Example:
-    """One translation, as a reader wants to see it."""
+class TranslationExample:
+    """One translated sentence."""
 
     source: str
     target: str
     zero_shot: bool
-    text: str
+    source_text: str
     output: str
     reference: str
-    identified: str
+    identified_language: str
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All directions of a run, with their averages."""
+    """The results of a run in all directions."""
 
     directions: list[DirectionResult]
-    examples: list[Example]
-    identifier: str
+    examples: list[TranslationExample]
+    identifier_signature: str
     chrf_signature: str
-    pivot: str | None
+    central_language: str | None
     settings: Mapping[str, Any]
-    """How was translated and judged."""
-    statistics: Mapping[Direction, Statistics] = field(default_factory=dict)
-    outputs_in: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    """How many outputs, by `DirectionResult.kind`, into a target language are in which language."""
+    """The decoding and evaluation settings that produced the results."""
+    statistics: Mapping[Direction, SentenceStatistics] = field(default_factory=dict)
+    output_language_counts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
 
-    def sample(self, number: int) -> list[Example]:
-        """Some examples to look at: half supervised and half zero-shot, spread over the directions, good or bad."""
-        picked = []
+    def evenly_spaced_examples(self, num_examples: int) -> list[TranslationExample]:
+        """Select examples for display: half supervised, half zero-shot, evenly spaced over directions, good or bad."""
+        selected = []
         for zero_shot in (False, True):
             group = [example for example in self.examples if example.zero_shot == zero_shot]
-            count = min(number // 2, len(group))
-            picked += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
-        return picked
+            count = min(num_examples // 2, len(group))
+            selected += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+        return selected
 
     def averages(self) -> dict[DirectionGroup, dict[str, Any]]:
-        """Plain means over directions, in the groups of the paper's tables."""
+        """Macro-average the scores of each nonempty direction group."""
         groups = {
-            DirectionGroup.FROM_PIVOT: [d for d in self.directions if d.source == self.pivot],
-            DirectionGroup.INTO_PIVOT: [d for d in self.directions if d.target == self.pivot],
+            DirectionGroup.FROM_CENTRAL_LANGUAGE: [d for d in self.directions if d.source == self.central_language],
+            DirectionGroup.INTO_CENTRAL_LANGUAGE: [d for d in self.directions if d.target == self.central_language],
             DirectionGroup.SUPERVISED: [d for d in self.directions if not d.zero_shot],
             DirectionGroup.ZERO_SHOT: [d for d in self.directions if d.zero_shot],
         }
-        return {name: average(members) for name, members in groups.items() if members}
+        return {name: macro_average(members) for name, members in groups.items() if members}
 
-    def left_out(self) -> list[str]:
-        """Target languages that the identifier does not know: they are in no mean of language accuracy."""
+    def unidentifiable_targets(self) -> list[str]:
+        """Return the target languages that the identifier does not know. Averages of LangAcc leave them out."""
         return sorted({d.target for d in self.directions if d.language_accuracy is None})
 
-    def scores(self) -> dict[str, Any]:
-        """Averages and directions as plain values, without the sentences."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return averages and directions as plain values for JSON, without the sentences."""
         return {
             "averages": self.averages(),
-            "directions": [_record(d) for d in self.directions],
-            "identifier": self.identifier,
-            "not_identified": self.left_out(),
+            "directions": [_as_record(d) for d in self.directions],
+            "identifier_signature": self.identifier_signature,
+            "unidentifiable_targets": self.unidentifiable_targets(),
             "chrf_signature": self.chrf_signature,
-            "pivot": self.pivot,
+            "central_language": self.central_language,
             "settings": dict(self.settings),
-            "outputs_in": self.outputs_in,
+            "output_language_counts": self.output_language_counts,
         }
 
     def save(self, path: Path) -> None:
-        """Write the scores as JSON and, under the same name, as Parquet; the sentences go beside them."""
+        """Write the results as JSON and Parquet under this name, with statistics and sentences beside them."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.scores(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         _write_parquet(path.with_suffix(".parquet"), self)
         if self.statistics:
             write_statistics(path.with_name("statistics.npz"), self.statistics)
-        with path.with_name(TRANSLATIONS).open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in self.examples)
+        with path.with_name(TRANSLATIONS_FILE).open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in self.examples)
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:
-        """Read a results.json, or that of a folder, with its statistics and without the sentences."""
+        """Load a results.json, or the one in a folder, with its statistics but without the sentences."""
         path = path / "results.json" if path.is_dir() else path
         try:
             values = json.loads(path.read_text("utf-8"))
-            directions = _RECORDS.validate_python(values["directions"])
+            directions = _RESULTS_ADAPTER.validate_python(values["directions"])
             if not directions:
-                raise ValueError("an evaluation has some")
-            rest = {key: values[key] for key in ("identifier", "chrf_signature", "pivot", "settings")}
-            rest["outputs_in"] = dict(values.get("outputs_in", {}))  # results of earlier releases have none
+                raise ValueError("no directions")
+            rest = {
+                key: values[key] for key in ("identifier_signature", "chrf_signature", "central_language", "settings")
+            }
+            rest["output_language_counts"] = dict(values["output_language_counts"])
         except OSError as error:
             raise FolderError(
                 f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
             ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise FolderError(f"{path} is damaged, or not a results.json of `manyglot evaluate`.") from None
-        sizes = {each.direction: each.num_sentences for each in directions}
+            raise FolderError(f"{path} is damaged, or was not written by `manyglot evaluate`.") from None
+        sizes = {result.direction: result.num_sentences for result in directions}
         return cls(directions, [], **rest, statistics=read_statistics(path.with_name("statistics.npz"), sizes))
 
 
-Places = Mapping[Direction, Collection[int]]
-"""Sentences of directions, by their places in the test set."""
+SentenceIndices = Mapping[Direction, Collection[int]]
+"""Indices of test sentences, by direction."""
 
 
-def pick_examples(examples: Iterable[Example], places: Places) -> Iterator[Example]:
-    """Some of the sentences."""
-    counted: Counter[Direction] = Counter()
+def select_examples(examples: Iterable[TranslationExample], indices: SentenceIndices) -> Iterator[TranslationExample]:
+    """Yield the examples at the given indices of their direction."""
+    num_seen: Counter[Direction] = Counter()
     for example in examples:
         direction = Direction(example.source, example.target)
-        if counted[direction] in places.get(direction, ()):
+        if num_seen[direction] in indices.get(direction, ()):
             yield example
-        counted[direction] += 1
+        num_seen[direction] += 1
 
 
-def read_examples(folder: Path, places: Places) -> Iterator[Example]:
-    """The same from the folder of a run; none where the sentences were not kept, but all that are wanted otherwise.
+def read_examples(folder: Path, indices: SentenceIndices) -> Iterator[TranslationExample]:
+    """Read the examples at the given indices from a run's folder; none if it has no translations.jsonl.
 
-    A line begins with its direction, so others are passed over without being read: there may be millions.
+    Each line starts with its direction, so other directions are skipped without parsing; there may be millions of
+    lines.
     """
-    path, names = folder / TRANSLATIONS, {each.name for each in fields(Example)}
-    wanted = {json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",": those for d, those in places.items()}
-    lengths = {len(beginning) for beginning in wanted}
-    counted: Counter[str] = Counter()
+    path, field_names = folder / TRANSLATIONS_FILE, {field.name for field in fields(TranslationExample)}
+    wanted_by_prefix = {json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",": wanted for d, wanted in indices.items()}
+    prefix_lengths = {len(prefix) for prefix in wanted_by_prefix}
+    num_seen: Counter[str] = Counter()
     if not path.exists():
         return
     try:
         with path.open(encoding="utf-8") as file:
             for line in file:
-                beginning = next((line[:length] for length in lengths if line[:length] in wanted), "")
-                if counted[beginning] in wanted.get(beginning, ()):
-                    yield Example(**{key: value for key, value in json.loads(line).items() if key in names})
-                counted[beginning] += 1
-        if any(places and max(places) >= counted[beginning] for beginning, places in wanted.items()):
-            raise ValueError("it ends too soon")
+                prefix = next((line[:length] for length in prefix_lengths if line[:length] in wanted_by_prefix), "")
+                if num_seen[prefix] in wanted_by_prefix.get(prefix, ()):
+                    yield TranslationExample(
+                        **{key: value for key, value in json.loads(line).items() if key in field_names}
+                    )
+                num_seen[prefix] += 1
+        if any(wanted and max(wanted) >= num_seen[prefix] for prefix, wanted in wanted_by_prefix.items()):
+            raise ValueError("the file is truncated")
     except (OSError, ValueError, TypeError, AttributeError):
         raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
 
 
-def count_languages(
-    results: Iterable[DirectionResult], statistics: Mapping[Direction, Statistics]
+def count_output_languages(
+    results: Iterable[DirectionResult], statistics: Mapping[Direction, SentenceStatistics]
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """How many outputs into a language are in which, without languages that the identifier does not know."""
-    found: dict[str, dict[str, Counter[str]]] = {}
+    """Count outputs by supervision, target and identified language; skip targets that the identifier does not know."""
+    counts: dict[str, dict[str, Counter[str]]] = {}
     for result in results:
-        identified_N = statistics[result.direction].identified_N
-        if result.language_accuracy is not None and identified_N is not None:
-            kind = found.setdefault(result.kind, {})
-            kind.setdefault(result.target, Counter()).update(identified_N.tolist())
-    return {kind: {code: dict(told.most_common()) for code, told in those.items()} for kind, those in found.items()}
-
-
-def _record(result: DirectionResult) -> dict[str, Any]:
-    return {**asdict(result), "relative_accuracy": result.relative_accuracy}
-
-
-def average(members: Sequence[DirectionResult]) -> dict[str, Any]:
-    """Plain means over directions."""
+        identified_languages_N = statistics[result.direction].identified_languages_N
+        if result.language_accuracy is not None:
+            by_target = counts.setdefault(result.supervision, {})
+            by_target.setdefault(result.target, Counter()).update(identified_languages_N.tolist())
     return {
-        "num_directions": len(members),
-        "bleu": fmean(d.bleu for d in members),
-        "chrf": fmean(d.chrf for d in members),
-        "language_accuracy": mean_of_known(d.language_accuracy for d in members),
-        "reference_accuracy": mean_of_known(d.reference_accuracy for d in members),
-        "relative_accuracy": mean_of_known(d.relative_accuracy for d in members),
-        "open_language_accuracy": mean_of_known(d.open_language_accuracy for d in members),
-        "copy_rate": fmean(d.copy_rate for d in members),
-        "empty_rate": fmean(d.empty_rate for d in members),
+        supervision: {target: dict(languages.most_common()) for target, languages in by_target.items()}
+        for supervision, by_target in counts.items()
     }
 
 
-def mean_of_known(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are there."""
+def _as_record(result: DirectionResult) -> dict[str, Any]:
+    return {**asdict(result), "relative_language_accuracy": result.relative_language_accuracy}
+
+
+def macro_average(results: Sequence[DirectionResult]) -> dict[str, Any]:
+    """Return unweighted means over directions. Accuracies skip directions where they are None."""
+    return {
+        "num_directions": len(results),
+        "bleu": fmean(d.bleu for d in results),
+        "chrf": fmean(d.chrf for d in results),
+        "language_accuracy": mean_ignoring_none(d.language_accuracy for d in results),
+        "reference_language_accuracy": mean_ignoring_none(d.reference_language_accuracy for d in results),
+        "relative_language_accuracy": mean_ignoring_none(d.relative_language_accuracy for d in results),
+        "unrestricted_language_accuracy": mean_ignoring_none(d.unrestricted_language_accuracy for d in results),
+        "copy_rate": fmean(d.copy_rate for d in results),
+        "empty_rate": fmean(d.empty_rate for d in results),
+    }
+
+
+def mean_ignoring_none(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None, or None if there are none."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
+def format_directions(directions: Sequence[Direction]) -> str:
+    """Join the first few directions and count the rest: "de→en, en→de and 7 more"."""
+    num_more = len(directions) - MAX_LISTED_DIRECTIONS
+    listed = ", ".join(map(str, directions[:MAX_LISTED_DIRECTIONS]))
+    return f"{listed} and {num_more:,} more" if num_more > 0 else listed
+
+
 def _write_parquet(path: Path, evaluation: Evaluation) -> None:
-    """A row for each direction; what they have in common is in the table's metadata."""
+    """Write one row per direction; the table's metadata holds what all directions share."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        say(f"{path.name} is not written. For that, pip install 'manyglot[parquet]'.")
+        print_status(f"Skipping {path.name}: pip install 'manyglot[parquet]' to write it.")
         return
-    table = pyarrow.Table.from_pylist([_record(d) for d in evaluation.directions])
-    common = {k: v for k, v in evaluation.scores().items() if k not in ("averages", "directions")}
+    table = pyarrow.Table.from_pylist([_as_record(d) for d in evaluation.directions])
+    common = {k: v for k, v in evaluation.to_dict().items() if k not in ("averages", "directions")}
     metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
     pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")

@@ -16,23 +16,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyglot.config.settings import parse
-from manyglot.corpus.languages import name_of
-from manyglot.decoding.beam import DecodingSettings
+from manyglot.config.settings import parse_settings
+from manyglot.corpus.languages import english_language_name
+from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import FILES, Manifest, TagNames, digest
-from manyglot.errors import LanguageError, SettingsError, suggest
-from manyglot.files import written_whole
+from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, Manifest, TagSymbols, checksum_exported_file
+from manyglot.errors import LanguageError, SettingsError, did_you_mean
+from manyglot.files import atomic_folder
 from manyglot.model.attention import MultiHeadAttention
-from manyglot.model.folder import TrainedModel
-from manyglot.model.folding import fold, serves_all_languages
+from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from manyglot.model.model_folder import TrainedModel
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import EOS, PAD, UNK
-from manyglot.vocabulary.vocabulary import Tags, Vocabulary
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
+from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
 
-QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
-POSITIONS = 4096
+QUANTIZATION_TYPES = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
+NUM_POSITIONS = 4096
 """Length of the table of positions. CTranslate2 counts its own from 1, so ours go with the weights."""
 
 
@@ -45,54 +45,56 @@ def export(
     Without targets all languages are meant, which only a model that serves them by tags allows.
     """
     import_ctranslate2()
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise SettingsError(f"--quantization: '{quantization}' is not known. {suggest(quantization, QUANTIZATIONS)}")
-    languages, together = trained.vocabulary.languages, serves_all_languages(trained.model)
-    if not targets and not together:
-        raise LanguageError(f"Each target language has weights of its own; say which. {suggest('', languages)}")
-    codes = list(dict.fromkeys(languages.find(name) for name in targets)) or list(languages)
-    groups = [codes] if together else [[code] for code in codes]
-    with written_whole(folder) as unfinished:
+    if quantization is not None and quantization not in QUANTIZATION_TYPES:
+        raise SettingsError(
+            f"--quantization: '{quantization}' is not known. {did_you_mean(quantization, QUANTIZATION_TYPES)}"
+        )
+    languages, one_folder_serves_all = trained.vocabulary.languages, uses_only_tags(trained.model)
+    if not targets and not one_folder_serves_all:
+        raise LanguageError(f"Each target language has weights of its own; say which. {did_you_mean('', languages)}")
+    codes = list(dict.fromkeys(languages.find_code(name) for name in targets)) or list(languages)
+    groups = [codes] if one_folder_serves_all else [[code] for code in codes]
+    with atomic_folder(folder) as unfinished:
         for group in groups:
-            inside = unfinished if len(groups) == 1 else unfinished / group[0]
-            inside.mkdir(exist_ok=True)
-            _write(trained, inside, group, quantization)
+            model_folder = unfinished if len(groups) == 1 else unfinished / group[0]
+            model_folder.mkdir(exist_ok=True)
+            _write_model(trained, model_folder, group, quantization)
     return [folder] if len(groups) == 1 else [folder / code for code in codes]
 
 
-def _write(trained: TrainedModel, folder: Path, targets: Sequence[str], quantization: str | None) -> None:
+def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], quantization: str | None) -> None:
     """Write one model for target languages that share its weights."""
     vocabulary, languages = trained.vocabulary, trained.vocabulary.languages
-    tags = {code: trained.model.guidance.tag(languages.id(code)) for code in targets}
-    names = _names(vocabulary)
-    plain = fold(trained.model, languages.id(targets[0]), tagged=True)
-    spec = _spec(plain, names)
+    tags = {code: trained.model.guidance.tags_for_language(languages.id(code)) for code in targets}
+    names = _symbol_names(vocabulary)
+    folded = fold_guidance(trained.model, languages.id(targets[0]), keep_tags=True)
+    spec = _make_spec(folded, names)
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(folder))
-    vocabulary.subwords.save(folder / "subwords.model")
+    vocabulary.subword_model.save(folder / "subwords.model")
     manifest = Manifest(
         languages=languages.codes,
-        targets={code: _tag_names(tag, names) for code, tag in tags.items()},
-        suppressed=(names[PAD], *names[len(vocabulary.subwords) :]),
-        positions=POSITIONS,
+        targets={code: _tag_symbols(tag, names) for code, tag in tags.items()},
+        suppressed_tokens=(names[PAD], *names[len(vocabulary.subword_model) :]),
+        num_positions=NUM_POSITIONS,
         quantization=quantization,
-        decoding=parse(DecodingSettings, trained.config.get("decoding", {}), where="decoding"),
-        files={name: digest(folder / name) for name in FILES},
+        decoding=parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding"),
+        files={name: checksum_exported_file(folder / name) for name in EXPORTED_FILES},
     )
     manifest.write(folder)
-    (folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
+    (folder / "README.md").write_text(_format_readme(manifest), encoding="utf-8")
 
 
-def _names(vocabulary: Vocabulary) -> list[str]:
+def _symbol_names(vocabulary: Vocabulary) -> list[str]:
     """A text for each symbol, by our numbers and no two alike."""
-    names = vocabulary.subwords.pieces()
+    names = vocabulary.subword_model.pieces()
     taken = set(names[PAD + 1 :])
-    names[PAD] = _unlike(taken, names[PAD])
-    return names + [_unlike(taken, f"<2{code}>") for code in vocabulary.languages]
+    names[PAD] = _unused_name(taken, names[PAD])
+    return names + [_unused_name(taken, f"<2{code}>") for code in vocabulary.languages]
 
 
-def _unlike(taken: set[str], name: str) -> str:
+def _unused_name(taken: set[str], name: str) -> str:
     """A name that no piece of a subword model has, and that is taken from now on."""
     while name in taken:
         name = f"<{name}>"
@@ -100,12 +102,12 @@ def _unlike(taken: set[str], name: str) -> str:
     return name
 
 
-def _tag_names(tags: Tags, names: Sequence[str]) -> TagNames:
+def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> TagSymbols:
     source, target = (tuple(names[i] for i in ids) for ids in (tags.source, tags.target))
-    return TagNames(source=source, target=target, predicted=tags.predicted)
+    return TagSymbols(source=source, target=target, target_predicted=tags.target_predicted)
 
 
-def _spec(model: Transformer, names: list[str]) -> Any:
+def _make_spec(model: Transformer, names: list[str]) -> Any:
     """A plain model as CTranslate2 describes it."""
     specs, settings = import_ctranslate2().specs, model.settings
     spec = specs.TransformerSpec.from_config(
@@ -115,8 +117,8 @@ def _spec(model: Transformer, names: list[str]) -> Any:
         activation=specs.Activation.RELU,
         layernorm_embedding=True,
     )
-    embedding_VD = _array(model.embedding.weight)
-    positions_PD = _array(model.positions(POSITIONS)[:POSITIONS])
+    embedding_VD = _to_numpy(model.embedding.weight)
+    positions_PD = _to_numpy(model.position_table(NUM_POSITIONS)[:NUM_POSITIONS])
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = spec.decoder.projection.weight = embedding_VD
     for stack in (spec.encoder, spec.decoder):
         stack.position_encodings.encodings = positions_PD
@@ -127,10 +129,10 @@ def _spec(model: Transformer, names: list[str]) -> Any:
         _set_norm(stack.layernorm_embedding, first)
         if settings.norm == "pre":
             _set_norm(stack.layer_norm, last)
-    for part, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
-        _set_encoder_layer(part, encoder_layer)
-    for part, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
-        _set_decoder_layer(part, decoder_layer)
+    for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        _set_encoder_layer(layer_spec, encoder_layer)
+    for layer_spec, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        _set_decoder_layer(layer_spec, decoder_layer)
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
     spec.config.unk_token, spec.config.eos_token = names[UNK], names[EOS]
@@ -171,27 +173,27 @@ def _set_feed_forward(spec: Any, ffn: FeedForward) -> None:
     _set_linear(spec.linear_1, [ffn.outer])
 
 
-def _set_linear(spec: Any, parts: Iterable[nn.Linear]) -> None:
+def _set_linear(spec: Any, linears: Iterable[nn.Linear]) -> None:
     """One product for several projections of the same states."""
-    spec.weight = _array(torch.cat([part.weight for part in parts]))
-    spec.bias = _array(torch.cat([part.bias for part in parts]))
+    spec.weight = _to_numpy(torch.cat([linear.weight for linear in linears]))
+    spec.bias = _to_numpy(torch.cat([linear.bias for linear in linears]))
 
 
 def _set_norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+    spec.gamma, spec.beta = _to_numpy(norm.weight), _to_numpy(norm.bias)
 
 
-def _array(tensor: Tensor) -> Any:
+def _to_numpy(tensor: Tensor) -> Any:
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
-def _readme(manifest: Manifest) -> str:
+def _format_readme(manifest: Manifest) -> str:
     """How to use the folder with CTranslate2 alone, by the example of its first target language."""
     tags = next(iter(manifest.targets.values()))
     words = 'subwords.encode("Tuesday, March 5, 2024", out_type=str)'
     source = f"source = [{', '.join(map(repr, tags.source))}, *{words}]" if tags.source else f"source = {words}"
-    names = [name_of(code) for code in manifest.targets]
+    names = [english_language_name(code) for code in manifest.targets]
     return (
         Path(__file__)
         .with_suffix(".md")
@@ -202,7 +204,7 @@ def _readme(manifest: Manifest) -> str:
             version=manifest.manyglot,
             source=source,
             prefix=f"    target_prefix=[{list(tags.target)!r}],\n" if tags.target else "",
-            beam=manifest.decoding.beam,
+            beam_size=manifest.decoding.beam_size,
             length_penalty=manifest.decoding.length_penalty,
             max_length=manifest.decoding.max_length,
             skipped=f"[{len(tags.target)} :]" if tags.target else "",

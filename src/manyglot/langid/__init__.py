@@ -1,1 +1,1 @@
-"""Language identification: cleaning, decoding and evaluation all ask here which language a text is in."""
+"""Language identification for cleaning, decoding and evaluation."""

@@ -1,9 +1,9 @@
-"""The language of a sentence: the `Identifier` protocol, and what cleaning, decoding and evaluation ask of it.
+"""The `LanguageIdentifier` protocol and the functions that cleaning, decoding and evaluation call.
 
-`tools.py` wraps general tools. They know many languages, but err on short text ("90 liter" is German, Swedish,
-Indonesian …) and know no synthetic or rare language. `profile.py` learns character n-grams from the training text, so
-it fits the corpus and knows only its languages. No identifier is perfect: its accuracy on the references is reported
-beside its accuracy on the translations, and is their ceiling.
+`external_identifiers.py` wraps third-party packages. They know many languages, but err on short text ("90 liter" is
+German, Swedish, Indonesian …) and know no synthetic or rare languages. `ngram_profile.py` learns character n-grams from
+the training text, so it fits the corpus and knows only its languages. No identifier is perfect: its accuracy on the
+references is the ceiling of its accuracy on the translations, and both are reported.
 """
 
 from __future__ import annotations
@@ -11,88 +11,91 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from manyglot.corpus.scripts import script_of
+from manyglot.corpus.scripts import language_script
 
-Identify = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
-"""Identifies texts, given their target languages: returns the target code where a text is in it, another code where it
-is not, and the empty string where the text is too short to tell."""
+OffTargetDetector = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
+"""Called with texts and their target languages. Returns the target's code for each text in the target language, another
+label for a text in another language, and "" for a text too short to identify."""
 
-_DENSE = {"Hans", "Hant", "Jpan", "Kore"}
-"""Scripts in which a letter is a syllable or a word."""
+_DENSE_SCRIPTS = {"Hans", "Hant", "Jpan", "Kore"}
+"""Scripts in which a character is a syllable or a word."""
 
 
-RESTRICTED, OPEN, VARIANTS_APART = "restricted", "open", "variants_apart"
-"""The parts of an identifier's name that say which of its answers count."""
-_LABELS = {
+RESTRICTED, UNRESTRICTED, SEPARATE_VARIANTS = "restricted", "unrestricted", "separate_variants"
+"""Parts of a signature: the languages to choose from, and whether near-identical languages are separate."""
+_SIGNATURE_DESCRIPTIONS = {
     "profile": "character n-gram profiles of the training text",
     RESTRICTED: "restricted to the languages of the data",
-    VARIANTS_APART: "variants told apart",
+    SEPARATE_VARIANTS: "language variants separate",
 }
-"""The parts of an identifier's name in words; other parts stand for themselves."""
+"""Parts of a signature in words; other parts are shown as they are."""
 
 
-def describe_identifier(name: str) -> str:
-    """The `name` of an identifier in words."""
-    return ", ".join(_LABELS.get(part, part) for part in name.split(":"))
+def describe_identifier(signature: str) -> str:
+    """Describe the `signature` of an identifier for people."""
+    return ", ".join(_SIGNATURE_DESCRIPTIONS.get(part, part) for part in signature.split(":"))
 
 
-class Told(NamedTuple):
-    """The labels of some texts; empty for a text in no language, as an empty one is."""
+class LanguagePredictions(NamedTuple):
+    """The labels of some texts; "" for a text in no language, such as an empty one."""
 
     restricted: list[str]
-    """Among the languages of the data."""
-    open: list[str]
-    """Among all that the identifier knows."""
+    """The most likely of the languages of the data."""
+    unrestricted: list[str]
+    """The most likely of all languages that the identifier knows."""
 
 
-class Identifier(Protocol):
-    """Tells the language of a sentence."""
+class LanguageIdentifier(Protocol):
+    """Identifies the language of texts."""
 
-    name: str
-    """The tool and how it is used, such as `py3langid:restricted`; `describe_identifier` says it in words."""
-    restrict: bool
-    """Whether what counts is its answer among the languages of the data, or the one among all that it knows."""
-    fewest_letters: int
-    """Letters of a text from which on it can be trusted with a single one."""
+    signature: str
+    """The package and its options, such as `py3langid:restricted`. Only runs with equal signatures are comparable."""
+    is_restricted: bool
+    """Whether the restricted prediction counts, or else the unrestricted one."""
+    min_letters: int
+    """Number of letters from which on a single prediction is reliable."""
 
-    def label(self, code: str) -> str | None:
-        """What this identifier calls a language; None if it cannot tell it, and then its accuracy is not measured."""
+    def label_for(self, code: str) -> str | None:
+        """Return the label that predictions use for a language; None if it cannot be identified."""
 
     def identify(self, text: str) -> str:
-        """The label of the likeliest language; empty for text that is in none, as empty text is."""
+        """Return the label of the most likely language; "" for text in no language, such as empty text."""
 
-    def identify_all(self, texts: Sequence[str]) -> Told:
-        """The labels of many texts."""
+    def identify_batch(self, texts: Sequence[str]) -> LanguagePredictions:
+        """Return the labels of many texts."""
 
 
-def accuracy(identified: Sequence[str], label: str | None) -> float | None:
-    """The share of sentences, in percent, that are in a language; None if the identifier cannot tell it."""
-    if label is None or not identified:
+def language_accuracy(predicted_labels: Sequence[str], label: str | None) -> float | None:
+    """Return the percentage of texts with a label; None if the label is None or there are no texts."""
+    if label is None or not predicted_labels:
         return None
-    return 100 * sum(each == label for each in identified) / len(identified)
+    return 100 * sum(predicted == label for predicted in predicted_labels) / len(predicted_labels)
 
 
-def labels_of(identifier: Identifier, texts: Sequence[str]) -> list[str]:
-    """The labels of many texts by the answer that counts."""
-    told = identifier.identify_all(texts)
-    return told.restricted if identifier.restrict else told.open
+def predict_labels(identifier: LanguageIdentifier, texts: Sequence[str]) -> list[str]:
+    """Return the labels of many texts by the prediction that counts."""
+    predictions = identifier.identify_batch(texts)
+    return predictions.restricted if identifier.is_restricted else predictions.unrestricted
 
 
-def identify_with(identifier: Identifier) -> Identify:
-    """What the language check asks: codes instead of labels, and nothing where a text is too short to tell."""
+def make_off_target_detector(identifier: LanguageIdentifier) -> OffTargetDetector:
+    """Return the function by which `OffTargetFilter` identifies outputs."""
 
-    def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
-        clear = [_is_clear(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
-        labels = labels_of(identifier, [text if is_clear else "" for text, is_clear in zip(texts, clear, strict=True)])
+    def detect(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
+        can_identify = [_can_identify(identifier, text, target) for text, target in zip(texts, targets, strict=True)]
+        labels = predict_labels(
+            identifier,
+            [text if is_long_enough else "" for text, is_long_enough in zip(texts, can_identify, strict=True)],
+        )
         return [
-            "" if not is_clear else target if label == identifier.label(target) else label
-            for label, target, is_clear in zip(labels, targets, clear, strict=True)
+            "" if not is_long_enough else target if label == identifier.label_for(target) else label
+            for label, target, is_long_enough in zip(labels, targets, can_identify, strict=True)
         ]
 
-    return identify
+    return detect
 
 
-def _is_clear(identifier: Identifier, text: str, target: str) -> bool:
-    """Whether the target is known and a text long enough to tell whether it is in it."""
-    fewest = identifier.fewest_letters // (3 if script_of(target) in _DENSE else 1)
-    return identifier.label(target) is not None and sum(map(str.isalpha, text)) >= fewest
+def _can_identify(identifier: LanguageIdentifier, text: str, target: str) -> bool:
+    """Whether the identifier knows the target language and the text is long enough to be identified."""
+    min_letters = identifier.min_letters // (3 if language_script(target) in _DENSE_SCRIPTS else 1)
+    return identifier.label_for(target) is not None and sum(map(str.isalpha, text)) >= min_letters

@@ -1,4 +1,4 @@
-"""Loading an identifier by its name in the settings."""
+"""Loads a language identifier by its name in the settings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Literal
 
 from manyglot.corpus.languages import Languages
-from manyglot.langid.identifier import Identifier
-from manyglot.langid.profile import Profile
-from manyglot.langid.tools import TOOLS
+from manyglot.langid.external_identifiers import EXTERNAL_IDENTIFIERS
+from manyglot.langid.identifier import LanguageIdentifier
+from manyglot.langid.ngram_profile import NgramProfileIdentifier
 
 IdentifierName = Literal["py3langid", "langid", "langdetect", "pycld2", "profile"]
-PROFILE_SENTENCES = 2000
-"""Training sentences of a language that are enough for its profile."""
+MAX_PROFILE_SENTENCES = 2000
+"""A profile learns from at most this many training sentences per language."""
 
 
 def load_identifier(
@@ -21,15 +21,18 @@ def load_identifier(
     languages: Languages,
     training_text: Callable[[str], Iterable[str]] | None = None,
     *,
-    restrict: bool = True,
-    merge_variants: bool = True,
-) -> Identifier:
-    """Load the identifier of some languages.
+    restrict_to_data_languages: bool = True,
+    merge_language_variants: bool = True,
+) -> LanguageIdentifier:
+    """Load an identifier for some languages.
 
-    A profile learns from `training_text`, which returns the sentences of a language. A general tool answers among these
-    languages alone with `restrict`, and counts near variants as one language with `merge_variants`.
+    `profile` learns from `training_text`, which returns the sentences of a language. The other identifiers choose among
+    these languages only if `restrict_to_data_languages` is set, and treat near-identical languages as one if
+    `merge_language_variants` is set.
     """
     if name != "profile":
-        return TOOLS[name](languages, restrict, merge_variants)
-    assert training_text is not None, "a profile learns from training text"
-    return Profile({code: list(islice(training_text(code), PROFILE_SENTENCES)) for code in languages})
+        return EXTERNAL_IDENTIFIERS[name](languages, restrict_to_data_languages, merge_language_variants)
+    assert training_text is not None, "a profile needs training text"
+    return NgramProfileIdentifier(
+        {code: list(islice(training_text(code), MAX_PROFILE_SENTENCES)) for code in languages}
+    )

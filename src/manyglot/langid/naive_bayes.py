@@ -1,8 +1,8 @@
-"""The identifiers langid and py3langid, for many sentences at once.
+"""Batched versions of langid and py3langid.
 
-Both walk an automaton over the bytes of a text, byte by byte in Python, count the features they meet and let Naive
-Bayes decide. Here all texts of a batch take their steps together, and the features of all are added up in one
-operation. The models are those of the packages; tests hold that the answers are theirs.
+Both packages run an automaton over the bytes of a text in Python, count the features it emits, and classify with Naive
+Bayes. Here all texts of a batch advance together, and one operation sums the weights of their features. The models are
+those of the packages, and tests verify that the predictions are equal.
 """
 
 from __future__ import annotations
@@ -20,103 +20,121 @@ import torch
 from manyglot.langid.py3langid import load_py3langid
 
 Ints = npt.NDArray[np.int64]
-TEXTS_AT_ONCE = 4096
+TEXTS_PER_BATCH = 4096
 
 
 @dataclass(frozen=True)
 class NaiveBayes:
-    """A model: S states, F features, L labels."""
+    """A Naive Bayes model with S states, F features and L labels."""
 
     labels: tuple[str, ...]
-    next_S: npt.NDArray[np.int32]
-    """The state that follows a state and a byte, 256 of them for each state."""
-    features: npt.NDArray[np.int32]
-    """The features of all states, one state after the other."""
-    ends: Ints
-    """Where the features of each state end; one more than states, and the first is 0."""
+    state_transitions: npt.NDArray[np.int32]
+    """The next state by state and byte: 256 entries per state, flattened."""
+    state_features: npt.NDArray[np.int32]
+    """The features that each state emits, concatenated over states."""
+    feature_offsets: Ints
+    """Offsets of each state's features, S + 1 entries."""
     weights_FL: torch.Tensor
     prior_L: torch.Tensor
-    sublinear: bool
-    """Whether a feature counts by the logarithm of how often it is there."""
-    normalize: bool
-    """Whether text is first brought into Unicode's composed form, and capitals alone into small letters."""
+    sublinear_tf: bool
+    """Whether a feature counts as log(1 + frequency)."""
+    normalize_unicode: bool
+    """Whether to normalize text to NFC, and to lowercase text in capitals."""
 
-    def scores(self, texts: Sequence[str]) -> tuple[torch.Tensor, list[bool]]:
-        """How likely each label is for each text, [texts, labels], and whether a text has anything to tell it by."""
-        parts = [self._scores(texts[i : i + TEXTS_AT_ONCE]) for i in range(0, len(texts), TEXTS_AT_ONCE)]
-        if not parts:
+    def score_labels(self, texts: Sequence[str]) -> tuple[torch.Tensor, list[bool]]:
+        """Return log scores [texts, labels], and whether each text has any feature to be identified by."""
+        batches = [self._score_batch(texts[i : i + TEXTS_PER_BATCH]) for i in range(0, len(texts), TEXTS_PER_BATCH)]
+        if not batches:
             return self.prior_L.new_zeros(0, len(self.labels)), []
-        return torch.cat([scores for scores, _ in parts]), [known for _, is_known in parts for known in is_known]
+        return torch.cat([scores for scores, _ in batches]), [
+            known for _, batch_known in batches for known in batch_known
+        ]
 
-    def _scores(self, texts: Sequence[str]) -> tuple[torch.Tensor, list[bool]]:
-        rows, features = self._features([_bytes(text, self.normalize) for text in texts])
+    def _score_batch(self, texts: Sequence[str]) -> tuple[torch.Tensor, list[bool]]:
+        rows, features = self._extract_features([_encode_text(text, self.normalize_unicode) for text in texts])
         keys, counts = np.unique((rows << 32) | features, return_counts=True)
         starts = np.searchsorted(keys, np.arange(len(texts), dtype=np.int64) << 32)
-        per_feature = np.log1p(counts.astype(np.float32)) if self.sublinear else counts
+        feature_weights = np.log1p(counts.astype(np.float32)) if self.sublinear_tf else counts
         sums = torch.nn.functional.embedding_bag(
             torch.from_numpy(keys & 0xFFFFFFFF),
             self.weights_FL,
             torch.from_numpy(starts),
             mode="sum",
-            per_sample_weights=torch.from_numpy(per_feature).to(self.weights_FL.dtype),
+            per_sample_weights=torch.from_numpy(feature_weights).to(self.weights_FL.dtype),
         )
-        is_known = np.diff(starts, append=len(keys)) > 0
-        return self.prior_L + sums, is_known.tolist()
+        has_features = np.diff(starts, append=len(keys)) > 0
+        return self.prior_L + sums, has_features.tolist()
 
-    def _features(self, texts: Sequence[bytes]) -> tuple[Ints, Ints]:
-        """Every feature that is met, with the number of its text."""
+    def _extract_features(self, texts: Sequence[bytes]) -> tuple[Ints, Ints]:
+        """Return all features that the texts emit, with the index of the text of each."""
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         order = np.argsort(-lengths, kind="stable")
         starts = (np.cumsum(lengths) - lengths)[order]
-        letters = np.frombuffer(b"".join(texts), dtype=np.uint8)
-        at_least = len(texts) - np.searchsorted(np.sort(lengths), np.arange(int(lengths.max(initial=0))), side="right")
+        text_bytes = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        num_texts_longer_than = len(texts) - np.searchsorted(
+            np.sort(lengths), np.arange(int(lengths.max(initial=0))), side="right"
+        )
         state = np.zeros(len(texts), dtype=np.int32)
-        visited, by = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
-        for step, num_longer in enumerate(at_least.tolist()):
-            state = self.next_S[(state[:num_longer] << 8) + letters[starts[:num_longer] + step]]
-            visited.append(state)
-            by.append(order[:num_longer])
-        states, rows = np.concatenate(visited), np.concatenate(by)
-        sizes = self.ends[states + 1] - self.ends[states]
-        met = np.repeat(self.ends[states] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-        return np.repeat(rows, sizes), self.features[met].astype(np.int64)
+        visited_states, text_indices = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
+        for position, num_longer in enumerate(num_texts_longer_than.tolist()):
+            state = self.state_transitions[(state[:num_longer] << 8) + text_bytes[starts[:num_longer] + position]]
+            visited_states.append(state)
+            text_indices.append(order[:num_longer])
+        states, rows = np.concatenate(visited_states), np.concatenate(text_indices)
+        sizes = self.feature_offsets[states + 1] - self.feature_offsets[states]
+        feature_positions = np.repeat(self.feature_offsets[states] - (np.cumsum(sizes) - sizes), sizes) + np.arange(
+            int(sizes.sum())
+        )
+        return np.repeat(rows, sizes), self.state_features[feature_positions].astype(np.int64)
 
 
 @cache
-def py3langid_model() -> NaiveBayes:
-    """The model of py3langid; a language with two columns, as Serbian in two scripts, keeps both."""
-    tool = load_py3langid()
-    rows = np.asarray(tool.tk_row, dtype=np.int64)
-    outputs = np.asarray(tool.tk_output, dtype=np.int64)
-    moves = np.asarray(tool.tk_nextmove, dtype=np.int32).reshape(-1, 256)[rows]
-    return _model(tool, moves, [[each] if each >= 0 else [] for each in outputs.tolist()], sublinear=True)
-
-
-@cache
-def langid_model() -> NaiveBayes:
-    """The model of langid."""
-    from langid.langid import LanguageIdentifier, model
-
-    tool = LanguageIdentifier.from_modelstring(model)
-    moves = np.asarray(tool.tk_nextmove, dtype=np.int32).reshape(-1, 256)
-    return _model(tool, moves, [list(tool.tk_output.get(state, ())) for state in range(len(moves))], sublinear=False)
-
-
-def _model(tool: Any, moves: npt.NDArray[np.int32], outputs: list[list[int]], sublinear: bool) -> NaiveBayes:
-    kind = torch.float32 if sublinear else torch.float64  # as each tool computes
-    return NaiveBayes(
-        labels=tuple(map(str, tool.nb_classes)),
-        next_S=moves.reshape(-1),
-        features=np.array([feature for each in outputs for feature in each], dtype=np.int32),
-        ends=np.cumsum([0, *map(len, outputs)]),
-        weights_FL=torch.from_numpy(np.asarray(tool.nb_ptc)).to(kind).contiguous(),
-        prior_L=torch.from_numpy(np.asarray(tool.nb_pc)).to(kind),
-        sublinear=sublinear,
-        normalize=sublinear,
+def load_py3langid_model() -> NaiveBayes:
+    """Load the model of py3langid. A language with two columns, such as Serbian in two scripts, keeps both."""
+    identifier = load_py3langid()
+    rows = np.asarray(identifier.tk_row, dtype=np.int64)
+    features_by_state = np.asarray(identifier.tk_output, dtype=np.int64)
+    transitions = np.asarray(identifier.tk_nextmove, dtype=np.int32).reshape(-1, 256)[rows]
+    return _build_model(
+        identifier,
+        transitions,
+        [[feature] if feature >= 0 else [] for feature in features_by_state.tolist()],
+        sublinear_tf=True,
     )
 
 
-def _bytes(text: str, normalize: bool) -> bytes:
+@cache
+def load_langid_model() -> NaiveBayes:
+    """Load the model of langid; raises ImportError if it is not installed."""
+    from langid.langid import LanguageIdentifier, model
+
+    identifier = LanguageIdentifier.from_modelstring(model)
+    transitions = np.asarray(identifier.tk_nextmove, dtype=np.int32).reshape(-1, 256)
+    return _build_model(
+        identifier,
+        transitions,
+        [list(identifier.tk_output.get(state, ())) for state in range(len(transitions))],
+        sublinear_tf=False,
+    )
+
+
+def _build_model(
+    identifier: Any, transitions: npt.NDArray[np.int32], features_by_state: list[list[int]], sublinear_tf: bool
+) -> NaiveBayes:
+    dtype = torch.float32 if sublinear_tf else torch.float64  # the precision of each package
+    return NaiveBayes(
+        labels=tuple(map(str, identifier.nb_classes)),
+        state_transitions=transitions.reshape(-1),
+        state_features=np.array([feature for features in features_by_state for feature in features], dtype=np.int32),
+        feature_offsets=np.cumsum([0, *map(len, features_by_state)]),
+        weights_FL=torch.from_numpy(np.asarray(identifier.nb_ptc)).to(dtype).contiguous(),
+        prior_L=torch.from_numpy(np.asarray(identifier.nb_pc)).to(dtype),
+        sublinear_tf=sublinear_tf,
+        normalize_unicode=sublinear_tf,
+    )
+
+
+def _encode_text(text: str, normalize: bool) -> bytes:
     if normalize:
         text = unicodedata.normalize("NFC", text.lower() if text.isupper() else text)
     return text.encode("utf-8", "surrogatepass")

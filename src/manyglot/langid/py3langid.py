@@ -1,4 +1,4 @@
-"""The py3langid package, whose model is loaded once per process. This module does not import torch."""
+"""Loads the py3langid model once per process. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @cache
 def load_py3langid() -> Any:
-    """The LanguageIdentifier of py3langid."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # imported on first use: loading takes a moment
+    """Return py3langid's own LanguageIdentifier."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # imported on first use because loading is slow
 
     return LanguageIdentifier.from_model_file(MODEL_FILE)

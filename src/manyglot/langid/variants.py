@@ -1,44 +1,48 @@
-"""Which codes count as one language when an output is judged: the one table of it.
+"""Which language codes count as the same language when outputs are identified.
 
-Regions and scripts are left out (zh-cn, zh-tw and zh-Hant are Chinese, pt-br is Portuguese, fr-ca is French), since no
-identifier tells them apart in all cases, and old codes have their present names (iw is he, cmn is zh) by Unicode CLDR.
-What is left are languages with codes of their own that identifiers confuse because they are nearly the same.
+Regions and scripts are ignored, because no identifier separates them reliably: zh-cn, zh-tw and zh-Hant are Chinese,
+pt-br is Portuguese, fr-ca is French. Deprecated codes are replaced according to Unicode CLDR (iw by he, cmn by zh). The
+table below merges languages that have codes of their own but are too similar for identifiers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from manyglot.corpus.lookup import read_code
-from manyglot.corpus.scripts import script_of
+from manyglot.corpus.language_lookup import parse_language_code
+from manyglot.corpus.scripts import language_script
 
-VARIANTS = {
-    "bs": "sh",  # Bosnian, Croatian, Montenegrin and Serbian: one language with four names
+MERGED_LABELS = {
+    "bs": "sh",  # Bosnian, Croatian, Montenegrin and Serbian
     "cnr": "sh",
     "hr": "sh",
     "sh": "sh",
     "sr": "sh",
-    "nb": "no",  # Bokmål and Nynorsk, and Norwegian where nobody says which
+    "nb": "no",  # Bokmål, Nynorsk, and Norwegian without distinction
     "nn": "no",
     "no": "no",
 }
-"""What is counted as what, unless `evaluation.merge_variants` is false."""
+"""The common label of near-identical languages, unless `evaluation.merge_language_variants` is false."""
 
 
-def label_of(code: str, merge: bool) -> str:
-    """What a language is called when outputs are judged, whoever gave the code."""
-    known = VARIANTS.get(code) if merge else None
-    language = read_code(code).language
-    return known or (VARIANTS.get(language, language) if merge else language)
+def language_label(code: str, merge_language_variants: bool) -> str:
+    """Return the label by which a language code is compared; region and script are dropped."""
+    merged = MERGED_LABELS.get(code) if merge_language_variants else None
+    language = parse_language_code(code).language
+    return merged or (MERGED_LABELS.get(language, language) if merge_language_variants else language)
 
 
-def is_known(code: str, known: Iterable[str], merge: bool) -> bool:
-    """Whether an identifier that knows some languages can tell this one, itself or by a variant in the same script.
+def is_identifiable(code: str, identifier_codes: Iterable[str], merge_language_variants: bool) -> bool:
+    """Whether an identifier with these codes can identify a language, directly or as a variant in the same script.
 
-    Serbian in Cyrillic letters, say, is never told by one that knows only Croatian.
+    For example, an identifier that knows only Croatian cannot identify Serbian in Cyrillic script.
     """
     return any(
-        label_of(each, False) == label_of(code, False)
-        or (merge and label_of(each, True) == label_of(code, True) and script_of(each) == script_of(code))
-        for each in known
+        language_label(known, False) == language_label(code, False)
+        or (
+            merge_language_variants
+            and language_label(known, True) == language_label(code, True)
+            and language_script(known) == language_script(code)
+        )
+        for known in identifier_codes
     )

@@ -1,4 +1,4 @@
-"""Multi-head attention, with the guidance hooks `project` and `merge` inside.
+"""Multi-head attention, with the guidance hooks `projection_term` and `output_term` inside.
 
 Shape letters: B rows, T positions, D model width.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from torch import nn
 
 from manyglot.model.executor import Executor
-from manyglot.model.guidance.base import Point
+from manyglot.model.guidance.base import HookPoint
 from manyglot.model.sublayer import SublayerInput, SublayerOutput
 
 
 class MultiHeadAttention(nn.Module):
     """The four projections of an attention. Heads are blocks of neighbouring columns."""
 
-    def __init__(self, point: Point, width: int, num_heads: int) -> None:
+    def __init__(self, point: HookPoint, width: int, num_heads: int) -> None:
         super().__init__()
         self.point, self.num_heads = point, num_heads
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
@@ -31,7 +31,7 @@ class SelfAttention(MultiHeadAttention):
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerOutput:
         """softmax(q k^T / sqrt(K)) v W^O, where guidance adds a term to q, k and v and one to the output."""
-        term_BTD = executor.guidance.project(self.point, x.guided, executor.target)
+        term_BTD = executor.guidance.projection_term(self.point, x.guidance_input, executor.target_languages)
         return executor.project_output(self, executor.attend_self(self, x.states, term_BTD))
 
 
@@ -40,5 +40,5 @@ class CrossAttention(MultiHeadAttention):
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerOutput:
         """softmax(q k^T / sqrt(K)) v W^O, where guidance adds a term to q and one to the output."""
-        term_BTD = executor.guidance.project(self.point, x.guided, executor.target)
+        term_BTD = executor.guidance.projection_term(self.point, x.guidance_input, executor.target_languages)
         return executor.project_output(self, executor.attend_cross(self, x.states, term_BTD))

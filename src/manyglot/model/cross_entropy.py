@@ -1,7 +1,7 @@
 """The output layer and label-smoothed cross-entropy in one operation, chunk by chunk.
 
 The logits of a chunk of tokens become their gradients in place and are multiplied at once, so that only one chunk of
-logits exists at a time. A GPU in half precision uses `kernels/loss.py` instead of the plain PyTorch below.
+logits exists at a time. On a GPU in half precision, `kernels/linear_cross_entropy.py` replaces the plain PyTorch below.
 
 Shape letters: N tokens, n of a chunk, D model width, V vocabulary.
 """
@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from manyglot.model import kernels
-from manyglot.model.guidance.products import product_dtype
-from manyglot.vocabulary.subwords import PAD
+from manyglot.model.guidance.language_matmul import matmul_dtype
+from manyglot.vocabulary.subword_model import PAD
 
-CHUNK = 512
+LOGITS_CHUNK_TOKENS = 512
 
 
-def cross_entropy(
+def linear_cross_entropy_sum(
     hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """The label-smoothed loss of an output layer, summed over tokens, and the negative log-likelihood of each token.
@@ -30,42 +30,42 @@ def cross_entropy(
     dtype, constants = kernels.kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
     weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # or its gradient is computed in vain
     if dtype is not None:
-        from manyglot.model.kernels.loss import LinearCrossEntropy
+        from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy
 
-        smoothed, nll_N = LinearCrossEntropy.apply(hidden_ND.to(dtype), weight_VD, *constants)  # type: ignore[no-untyped-call]
+        smoothed, nll_N = FusedLinearCrossEntropy.apply(hidden_ND.to(dtype), weight_VD, *constants)  # type: ignore[no-untyped-call]
     else:
-        dtype = product_dtype(hidden_ND)
+        dtype = matmul_dtype(hidden_ND)
         inputs = hidden_ND.to(dtype), weight_VD.to(dtype)
-        smoothed, nll_N = ChunkedCrossEntropy.apply(*inputs, *constants)  # type: ignore[no-untyped-call]
+        smoothed, nll_N = ChunkedLinearCrossEntropy.apply(*inputs, *constants)  # type: ignore[no-untyped-call]
     return smoothed, nll_N
 
 
-class ChunkedCrossEntropy(torch.autograd.Function):
+class ChunkedLinearCrossEntropy(torch.autograd.Function):
     """The sum of the smoothed loss over the tokens that have a label, and each one's negative log-likelihood."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignored: int
+        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignore_index: int
     ) -> tuple[Tensor, Tensor]:
         """The gradients are computed here too; softmax and sums are float32 at least."""
         dtype = torch.promote_types(hidden_ND.dtype, torch.float32)
         smoothed, nll_N = hidden_ND.new_zeros((), dtype=dtype), hidden_ND.new_empty(len(hidden_ND), dtype=dtype)
-        needed = any(ctx.needs_input_grad)
-        gradients = (torch.empty_like(hidden_ND), torch.zeros_like(weight_VD, dtype=dtype)) if needed else None
-        logits_nV = hidden_ND.new_empty((min(CHUNK, len(hidden_ND)), len(weight_VD)))
-        for start in range(0, len(hidden_ND), CHUNK):
-            rows = slice(start, start + CHUNK)
+        needs_gradients = any(ctx.needs_input_grad)
+        gradients = (torch.empty_like(hidden_ND), torch.zeros_like(weight_VD, dtype=dtype)) if needs_gradients else None
+        logits_nV = hidden_ND.new_empty((min(LOGITS_CHUNK_TOKENS, len(hidden_ND)), len(weight_VD)))
+        for start in range(0, len(hidden_ND), LOGITS_CHUNK_TOKENS):
+            rows = slice(start, start + LOGITS_CHUNK_TOKENS)
             hidden_nD, label_n1 = hidden_ND[rows], label_N[rows, None].long()
             logits_nV = torch.mm(hidden_nD, weight_VD.T, out=logits_nV[: len(hidden_nD)])
             loss_n1, nll_n1, softmax_nV = _losses(logits_nV.to(dtype), label_n1, smoothing)
-            real_n1 = label_n1 != ignored
-            smoothed += torch.where(real_n1, loss_n1, 0.0).sum()
-            nll_N[rows] = torch.where(real_n1, nll_n1, 0.0)[:, 0]
+            has_label_n1 = label_n1 != ignore_index
+            smoothed += torch.where(has_label_n1, loss_n1, 0.0).sum()
+            nll_N[rows] = torch.where(has_label_n1, nll_n1, 0.0)[:, 0]
             if gradients is None:
                 continue
             ones_n1 = torch.full_like(loss_n1, smoothing - 1)
             dlogits_nV = softmax_nV.sub_(smoothing / len(weight_VD)).scatter_add_(1, label_n1, ones_n1)
-            dlogits_nV = dlogits_nV.mul_(real_n1).to(hidden_ND.dtype)
+            dlogits_nV = dlogits_nV.mul_(has_label_n1).to(hidden_ND.dtype)
             torch.mm(dlogits_nV, weight_VD, out=gradients[0][rows])
             if dlogits_nV.dtype == dtype:
                 torch.addmm(gradients[1], dlogits_nV.T, hidden_nD, out=gradients[1])
@@ -73,7 +73,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 gradients[1].add_(dlogits_nV.T @ hidden_nD)
         if gradients is not None:
             ctx.save_for_backward(*gradients)
-            ctx.weight_type = weight_VD.dtype
+            ctx.weight_dtype = weight_VD.dtype
         ctx.mark_non_differentiable(nll_N)
         return smoothed, nll_N
 
@@ -81,16 +81,16 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
         """Scale what was computed before."""
         dhidden_ND, dweight_VD = ctx.saved_tensors
-        dweight_VD = (dweight_VD * grad).to(ctx.weight_type)
+        dweight_VD = (dweight_VD * grad).to(ctx.weight_dtype)
         return (dhidden_ND * grad).to(dhidden_ND.dtype), dweight_VD, None, None, None
 
 
 def _losses(logits_nV: Tensor, label_n1: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
     """Smoothed loss, negative log-likelihood and softmax of each row, which takes the place of the logits."""
-    of_label_n1, mean_n1 = logits_nV.gather(1, label_n1), logits_nV.mean(dim=1, keepdim=True)
-    most_n1 = logits_nV.amax(dim=1, keepdim=True)
-    softmax_nV = logits_nV.sub_(most_n1).exp_()
-    total_n1 = softmax_nV.sum(dim=1, keepdim=True)
-    log_total_n1 = most_n1 + total_n1.log()
-    nll_n1 = log_total_n1 - of_label_n1
-    return (1 - smoothing) * nll_n1 + smoothing * (log_total_n1 - mean_n1), nll_n1, softmax_nV.div_(total_n1)
+    label_logit_n1, mean_n1 = logits_nV.gather(1, label_n1), logits_nV.mean(dim=1, keepdim=True)
+    max_n1 = logits_nV.amax(dim=1, keepdim=True)
+    softmax_nV = logits_nV.sub_(max_n1).exp_()
+    exp_sum_n1 = softmax_nV.sum(dim=1, keepdim=True)
+    logsumexp_n1 = max_n1 + exp_sum_n1.log()
+    nll_n1 = logsumexp_n1 - label_logit_n1
+    return (1 - smoothing) * nll_n1 + smoothing * (logsumexp_n1 - mean_n1), nll_n1, softmax_nV.div_(exp_sum_n1)

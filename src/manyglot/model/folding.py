@@ -1,18 +1,18 @@
 """Folding: a guided model and one target language become a plain Transformer with the same outputs and no guidance.
 
-For one language every hook of a method is an affine function of a token's states, x A + b. `fold` asks each hook for
-its A and b by showing it zeros and the unit vectors, and moves them into weights that are there already. So a method
-needs no folding of its own. In the end the folded model is compared with the guided one. Where they go:
+For one language every hook of a method is an affine function of a token's states, x A + b. `fold_guidance` measures A
+and b by passing zeros and unit vectors to each hook, and adds them to existing weights. A method therefore needs no
+folding code of its own. Finally the folded model is compared with the guided one. The weights that absorb each hook:
 
 | hook | plain weights |
 |---|---|
-| enter, leave | post-norm: gain and bias of the norm before, for a diagonal A; pre-norm: the bias before, for A = 1 |
-| enter at memory | keys and values of every cross-attention, any A |
-| project, project_memory, merge | query, key, value and output projections, any A |
-| norm | gain and bias |
+| pre_sublayer, post_sublayer | post-norm: the preceding norm, for diagonal A; pre-norm: the preceding bias, for A = 1 |
+| pre_sublayer at memory | keys and values of every cross-attention, any A |
+| projection_term, memory_term, output_term | query, key, value and output projections, any A |
+| norm_terms | gain and bias of the norm |
 
-Symbols in the sequences cannot be folded, nor random choices, nor what does not fit into the table. Where the sequences
-go on carrying their tags, all the rest is folded (`tagged`).
+Language tags and random languages cannot be folded, and neither can a hook that the table does not cover. With
+`keep_tags` the sequences still carry their tags, and everything else is folded.
 
 Shape letters: D model width.
 """
@@ -29,64 +29,64 @@ from torch import Tensor, nn
 
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.model.attention import MultiHeadAttention
-from manyglot.model.guidance.base import Guidance, Point, Site, Target
+from manyglot.model.guidance.base import Guidance, HookPoint, Site, TargetLanguages
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class FoldingError(ManyglotError):
     """The guidance of a model cannot be folded into plain weights."""
 
 
-HOOKS = ("enter", "project", "project_memory", "merge", "norm", "leave")
+WEIGHT_HOOKS = ("pre_sublayer", "projection_term", "memory_term", "output_term", "norm_terms", "post_sublayer")
 """What a method can do to a model, beside the tags that it puts into the sequences."""
 
 
-def serves_all_languages(model: Transformer) -> bool:
+def uses_only_tags(model: Transformer) -> bool:
     """Whether the methods put tags into the sequences and do no more: then all languages have the same weights."""
-    kinds = [type(method) for _, method in model.guidance.items()]
-    return not any(getattr(kind, hook) is not getattr(Guidance, hook) for kind in kinds for hook in HOOKS)
+    classes = [type(method) for _, method in model.guidance.items()]
+    return not any(getattr(cls, hook) is not getattr(Guidance, hook) for cls in classes for hook in WEIGHT_HOOKS)
 
 
 @torch.no_grad()
-def fold(model: Transformer, language: int, *, tagged: bool = False) -> Transformer:
+def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False) -> Transformer:
     """A plain Transformer that translates as the model does into one target language, given by its id.
 
-    Methods that put tags into the sequences are refused, unless the plain model will be given them too (`tagged`).
+    Methods that put tags into the sequences are refused, unless the plain model will be given them too (`keep_tags`).
     """
     if language not in range(model.num_languages):
         raise LanguageError(
             f"fold takes the id of one of the model's {model.num_languages} languages, such as "
             f"translator.languages.id('de'); got {language!r}."
         )
-    _check_foldable(model, language, tagged)
-    exact = copy.deepcopy(model).double().eval()  # sums and products of weights, rounded once in the end
+    _check_foldable(model, language, keep_tags)
+    guided = copy.deepcopy(model).double().eval()  # sums and products of weights, rounded once in the end
     with torch.device("meta"):
-        plain = Transformer(model.settings, (), model.dimensions.first_tag, model.num_languages).eval()
-    weights = {name: value.clone() for name, value in exact.state_dict().items() if not name.startswith("guidance.")}
+        plain = Transformer(model.settings, (), model.dimensions.first_tag_id, model.num_languages).eval()
+    weights = {name: value.clone() for name, value in guided.state_dict().items() if not name.startswith("guidance.")}
     plain.load_state_dict(weights, assign=True)
     with torch.autocast(model.embedding.weight.device.type, enabled=False):
-        _Folding(_Probe(exact, language), plain).run()
-        _compare(exact, plain, language)
+        _FoldingPass(_HookProbe(guided, language), plain).run()
+        _check_same_outputs(guided, plain, language)
     return plain.to(model.embedding.weight.dtype).train(model.training)
 
 
-def fold_if_possible(model: Transformer, language: int) -> Transformer | None:
+def try_fold_guidance(model: Transformer, language: int) -> Transformer | None:
     """Fold the guidance of one target language where that saves work; else None. Sequences keep their tags."""
-    if serves_all_languages(model):
+    if uses_only_tags(model):
         return None
     try:
-        return fold(model, language, tagged=True)
+        return fold_guidance(model, language, keep_tags=True)
     except FoldingError:
         return None
 
 
-def _check_foldable(model: Transformer, language: int, tagged: bool) -> None:
+def _check_foldable(model: Transformer, language: int, keep_tags: bool) -> None:
     for name, method in model.guidance.items():
-        if method.tag(language) != Tags() and not tagged:
+        if method.tags_for_language(language) != LanguageTags() and not keep_tags:
             raise FoldingError(f"{name} cannot be folded: its tag is a symbol in the sequence, not a weight.")
-        if method.draws:
+        if method.uses_random_language:
             raise FoldingError(f"{name} cannot be folded: it chooses at random for each sentence.")
 
 
@@ -101,16 +101,16 @@ class _Affine:
         """This map, followed by another."""
         return _Affine(self.a_DD @ other.a_DD, self.b_D @ other.a_DD + other.b_D)
 
-    def multiplies(self, but_diagonal: bool = False) -> bool:
+    def has_matrix(self, ignore_diagonal: bool = False) -> bool:
         """Whether A is more than 1, or more than a diagonal."""
-        rest_DD = self.a_DD - torch.diag(self.a_DD.diagonal() if but_diagonal else torch.ones_like(self.b_D))
-        return bool(rest_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # measured with rounding
+        off_DD = self.a_DD - torch.diag(self.a_DD.diagonal() if ignore_diagonal else torch.ones_like(self.b_D))
+        return bool(off_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # measured with rounding
 
 
-def _compare(guided: Transformer, plain: Transformer, language: int) -> None:
+def _check_same_outputs(guided: Transformer, plain: Transformer, language: int) -> None:
     """Refuse a folded model that does not do what the guided one does, as with hooks that mix positions."""
     rng = torch.Generator().manual_seed(0)
-    source_BS, input_BT = (torch.randint(1, guided.dimensions.first_tag, (4, 6), generator=rng) for _ in range(2))
+    source_BS, input_BT = (torch.randint(1, guided.dimensions.first_tag_id, (4, 6), generator=rng) for _ in range(2))
     device = guided.embedding.weight.device
     batch = source_BS.to(device), input_BT.to(device), torch.full((4,), language, device=device)
     expected, got = guided(*batch).decoder, plain(*batch).decoder
@@ -119,125 +119,129 @@ def _compare(guided: Transformer, plain: Transformer, language: int) -> None:
         raise FoldingError(f"{names} cannot be folded: the hooks are not functions of one token's states alone.")
 
 
-class _Probe:
+class _HookProbe:
     """Asks the hooks of a model's methods what they do for one language."""
 
     def __init__(self, model: Transformer, language: int) -> None:
         self.methods, self.language = dict(model.guidance.items()), language
         device = model.embedding.weight.device
         width = model.settings.width
-        self.target: Target = model.target(torch.tensor([language], device=device))
+        self.target_languages: TargetLanguages = model.target_languages(torch.tensor([language], device=device))
         self.identity = _Affine(
             torch.eye(width, dtype=torch.float64, device=device),
             torch.zeros(width, dtype=torch.float64, device=device),
         )
 
-    def change(self, hook: str, point: Point) -> tuple[str, _Affine]:
-        """What `enter` or `leave` does at a point, by all methods in their order, with the names of those that act."""
+    def measure_change(self, hook: str, point: HookPoint) -> tuple[str, _Affine]:
+        """The affine map of `pre_sublayer` or `post_sublayer` by all methods, and the names of those that act."""
         names, total = [], self.identity
         for name, method in self.methods.items():
-            each = self._measure(name, partial(getattr(method, hook), point))
-            assert each is not None, "a change is never nothing"
-            if each.multiplies() or each.b_D.any():
+            measured = self._measure_hook(name, partial(getattr(method, hook), point))
+            assert measured is not None, "a change is never nothing"
+            if measured.has_matrix() or measured.b_D.any():
                 names.append(name)
-                total = total.then(each)
+                total = total.then(measured)
         return " and ".join(names), total
 
-    def term(self, hook: str, *point: Point) -> _Affine | None:
+    def measure_term(self, hook: str, *point: HookPoint) -> _Affine | None:
         """The sum of the terms that the methods add."""
         total = None
         for name, method in self.methods.items():
-            each = self._measure(name, partial(getattr(method, hook), *point))
-            if each is not None:
-                total = each if total is None else _Affine(total.a_DD + each.a_DD, total.b_D + each.b_D)
+            measured = self._measure_hook(name, partial(getattr(method, hook), *point))
+            if measured is not None:
+                total = measured if total is None else _Affine(total.a_DD + measured.a_DD, total.b_D + measured.b_D)
         return total
 
-    def _measure(self, name: str, hook: Callable[[Tensor, Target], Tensor | None]) -> _Affine | None:
+    def _measure_hook(self, name: str, hook: Callable[[Tensor, TargetLanguages], Tensor | None]) -> _Affine | None:
         """A and b of x A + b, from zeros and unit vectors; two more rows show whether it is affine at all."""
         eye_DD = self.identity.a_DD
-        line_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
-        more_2D = torch.stack([line_D, -100 * line_D])
-        x_1TD = torch.cat([torch.zeros_like(eye_DD[:1]), eye_DD, more_2D])[None]
-        y_1TD = hook(x_1TD, self.target)
+        ramp_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
+        check_2D = torch.stack([ramp_D, -100 * ramp_D])
+        x_1TD = torch.cat([torch.zeros_like(eye_DD[:1]), eye_DD, check_2D])[None]
+        y_1TD = hook(x_1TD, self.target_languages)
         if y_1TD is None:
             return None
         y_TD = y_1TD[0]
         b_D, a_DD = y_TD[0], y_TD[1:-2] - y_TD[0]
-        if not torch.allclose(more_2D @ a_DD + b_D, y_TD[-2:], rtol=1e-9, atol=1e-9 * float(y_TD.abs().max())):
+        if not torch.allclose(check_2D @ a_DD + b_D, y_TD[-2:], rtol=1e-9, atol=1e-9 * float(y_TD.abs().max())):
             raise FoldingError(f"{name} cannot be folded: it is not an affine function of the states.")
         return _Affine(a_DD, b_D)
 
 
-class _Folding:
+class _FoldingPass:
     """Moves what the probe finds into the weights of a plain model."""
 
-    def __init__(self, probe: _Probe, plain: Transformer) -> None:
+    def __init__(self, probe: _HookProbe, plain: Transformer) -> None:
         self.probe, self.plain = probe, plain
         self.post_norm = plain.settings.norm == "post"
 
     def run(self) -> None:
         """Walk both stacks in the order of the forward pass."""
-        before: nn.Module = self.plain.encoder_norm
+        producer: nn.Module = self.plain.encoder_norm
         for layer in self.plain.encoder:
             assert isinstance(layer, EncoderLayer)
-            self._attention(layer.attention)
-            before = self._sublayer(layer.attention_sublayer, layer.attention, before)
-            before = self._sublayer(layer.ffn_sublayer, layer.ffn, before)
-        before = self.plain.decoder_norm
+            self._fold_attention(layer.attention)
+            producer = self._fold_sublayer(layer.attention_sublayer, layer.attention, producer)
+            producer = self._fold_sublayer(layer.ffn_sublayer, layer.ffn, producer)
+        producer = self.plain.decoder_norm
         for layer in self.plain.decoder:
             assert isinstance(layer, DecoderLayer)
-            self._attention(layer.self_attention)
-            self._attention(layer.cross_attention)
-            self._memory(layer.cross_attention)
-            before = self._sublayer(layer.self_sublayer, layer.self_attention, before)
-            before = self._sublayer(layer.cross_sublayer, layer.cross_attention, before)
-            before = self._sublayer(layer.ffn_sublayer, layer.ffn, before)
+            self._fold_attention(layer.self_attention)
+            self._fold_attention(layer.cross_attention)
+            self._fold_memory(layer.cross_attention)
+            producer = self._fold_sublayer(layer.self_sublayer, layer.self_attention, producer)
+            producer = self._fold_sublayer(layer.cross_sublayer, layer.cross_attention, producer)
+            producer = self._fold_sublayer(layer.ffn_sublayer, layer.ffn, producer)
 
-    def _sublayer(self, part: SubLayer, function: MultiHeadAttention | FeedForward, before: nn.Module) -> nn.Module:
+    def _fold_sublayer(
+        self, sublayer: SubLayer, function: MultiHeadAttention | FeedForward, producer: nn.Module
+    ) -> nn.Module:
         """Fold what surrounds a sub-layer, and return the module whose output the next one takes."""
-        self._states(before, "enter", part.point)
+        self._fold_state_change(producer, "pre_sublayer", sublayer.point)
         for method in self.probe.methods.values():
-            terms = method.norm(part.point)
+            terms = method.norm_terms(sublayer.point)
             if terms is not None:
-                part.norm.weight.add_(terms.gain_LD[self.probe.language])
-                part.norm.bias.add_(terms.bias_LD[self.probe.language])
-        last = function.output if isinstance(function, MultiHeadAttention) else function.outer
-        after = part.norm if self.post_norm else last
-        self._states(after, "leave", part.point)
-        return after
+                sublayer.norm.weight.add_(terms.gain_LD[self.probe.language])
+                sublayer.norm.bias.add_(terms.bias_LD[self.probe.language])
+        projection = function.output if isinstance(function, MultiHeadAttention) else function.outer
+        output_module = sublayer.norm if self.post_norm else projection
+        self._fold_state_change(output_module, "post_sublayer", sublayer.point)
+        return output_module
 
-    def _states(self, before: nn.Module, hook: str, point: Point) -> None:
+    def _fold_state_change(self, producer: nn.Module, hook: str, point: HookPoint) -> None:
         """Let the module that made the states make them already changed."""
-        names, change = self.probe.change(hook, point)
-        assert isinstance(before, nn.LayerNorm | nn.Linear)
-        alone = isinstance(before, nn.LayerNorm) and self.post_norm  # no residual goes around it
-        if change.multiplies(but_diagonal=alone):
+        names, change = self.probe.measure_change(hook, point)
+        assert isinstance(producer, nn.LayerNorm | nn.Linear)
+        has_own_scale = isinstance(producer, nn.LayerNorm) and self.post_norm  # no residual goes around it
+        if change.has_matrix(ignore_diagonal=has_own_scale):
             raise FoldingError(
                 f"{names} cannot be folded at {point.site}: it multiplies the states between two sub-layers, where a "
                 f"plain {'post' if self.post_norm else 'pre'}-norm Transformer has no weights that could."
             )
-        if alone:
-            before.weight.mul_(change.a_DD.diagonal())
-            before.bias.mul_(change.a_DD.diagonal())
-        before.bias.add_(change.b_D)
+        if has_own_scale:
+            producer.weight.mul_(change.a_DD.diagonal())
+            producer.bias.mul_(change.a_DD.diagonal())
+        producer.bias.add_(change.b_D)
 
-    def _attention(self, part: MultiHeadAttention) -> None:
+    def _fold_attention(self, attention: MultiHeadAttention) -> None:
         """Add the terms of the projections and of the output to the weights."""
-        inside = self.probe.term("project", part.point)
-        own = [part.query] if part.point.site == Site.DEC_CROSS else [part.query, part.key, part.value]
-        _add(own, inside)
-        _add([part.output], self.probe.term("merge", part.point))
+        term = self.probe.measure_term("projection_term", attention.point)
+        from_memory = attention.point.site == Site.DEC_CROSS  # keys and values are then folded by `_fold_memory`
+        _add_to_projections(
+            [attention.query] if from_memory else [attention.query, attention.key, attention.value], term
+        )
+        _add_to_projections([attention.output], self.probe.measure_term("output_term", attention.point))
 
-    def _memory(self, part: MultiHeadAttention) -> None:
+    def _fold_memory(self, attention: MultiHeadAttention) -> None:
         """What guidance does to the encoder's output, taken up by the keys and values that are made of it."""
-        _add([part.key, part.value], self.probe.term("project_memory"))
-        _, change = self.probe.change("enter", Point(Site.MEMORY, 0))
-        for linear in (part.key, part.value):
+        _add_to_projections([attention.key, attention.value], self.probe.measure_term("memory_term"))
+        _, change = self.probe.measure_change("pre_sublayer", HookPoint(Site.MEMORY, 0))
+        for linear in (attention.key, attention.value):
             linear.bias.add_(linear.weight @ change.b_D)
             linear.weight.copy_(linear.weight @ change.a_DD.T)
 
 
-def _add(linears: Iterable[nn.Linear], term: _Affine | None) -> None:
+def _add_to_projections(linears: Iterable[nn.Linear], term: _Affine | None) -> None:
     if term is not None:
         for linear in linears:
             linear.weight.add_(term.a_DD.T)

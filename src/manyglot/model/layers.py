@@ -8,7 +8,7 @@ from torch import nn
 
 from manyglot.model.attention import CrossAttention, SelfAttention
 from manyglot.model.executor import Executor
-from manyglot.model.guidance.base import Point, Site
+from manyglot.model.guidance.base import HookPoint, Site
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
 
@@ -19,24 +19,24 @@ SublayerFunction = Callable[[SublayerInput, Executor], SublayerOutput]
 class SubLayer(nn.Module):
     """Residual connection and layer norm: LN(x + f(x)) in a post-norm model, x + f(LN(x)) in a pre-norm one."""
 
-    def __init__(self, point: Point, settings: ModelSettings) -> None:
+    def __init__(self, point: HookPoint, settings: ModelSettings) -> None:
         super().__init__()
         self.point, self.post_norm = point, settings.norm == "post"
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, x: SublayerInput, function: SublayerFunction, executor: Executor) -> SublayerInput:
-        """Apply the function between the guidance hooks `enter` and `leave`."""
-        guidance, target = executor.guidance, executor.target
-        x = x.replaced(guidance.enter(self.point, x.residual, target))
-        norm = GuidedNorm(self.norm, guidance.norm(self.point), target)
+        """Apply the function between the guidance hooks `pre_sublayer` and `post_sublayer`."""
+        guidance, target_languages = executor.guidance, executor.target_languages
+        x = x.with_states(guidance.pre_sublayer(self.point, x.residual, target_languages))
+        norm = GuidedNorm(self.norm, guidance.norm_terms(self.point), target_languages)
         if self.post_norm:
             x = executor.add_norm(x.residual, function(x, executor), norm, self.dropout)
         else:
-            normed = executor.as_states(norm(x.states), x.states)
+            normed = executor.cast_to_states_dtype(norm(x.states), x.states)
             output = function(SublayerInput.from_states(normed), executor)
             x = SublayerInput.from_states(x.residual + self.dropout(output.total()))
-        return x.replaced(guidance.leave(self.point, x.residual, target))
+        return x.with_states(guidance.post_sublayer(self.point, x.residual, target_languages))
 
 
 class FeedForward(nn.Module):
@@ -60,10 +60,10 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.attention = SelfAttention(Point(Site.ENC_SELF, layer), settings.width, settings.num_heads)
-        self.attention_sublayer = SubLayer(Point(Site.ENC_SELF, layer), settings)
+        self.attention = SelfAttention(HookPoint(Site.ENC_SELF, layer), settings.width, settings.num_heads)
+        self.attention_sublayer = SubLayer(HookPoint(Site.ENC_SELF, layer), settings)
         self.ffn = FeedForward(settings)
-        self.ffn_sublayer = SubLayer(Point(Site.ENC_FFN, layer), settings)
+        self.ffn_sublayer = SubLayer(HookPoint(Site.ENC_FFN, layer), settings)
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerInput:
         """Apply the two sub-layers."""
@@ -77,12 +77,12 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(Point(Site.DEC_SELF, layer), settings.width, settings.num_heads)
-        self.self_sublayer = SubLayer(Point(Site.DEC_SELF, layer), settings)
-        self.cross_attention = CrossAttention(Point(Site.DEC_CROSS, layer), settings.width, settings.num_heads)
-        self.cross_sublayer = SubLayer(Point(Site.DEC_CROSS, layer), settings)
+        self.self_attention = SelfAttention(HookPoint(Site.DEC_SELF, layer), settings.width, settings.num_heads)
+        self.self_sublayer = SubLayer(HookPoint(Site.DEC_SELF, layer), settings)
+        self.cross_attention = CrossAttention(HookPoint(Site.DEC_CROSS, layer), settings.width, settings.num_heads)
+        self.cross_sublayer = SubLayer(HookPoint(Site.DEC_CROSS, layer), settings)
         self.ffn = FeedForward(settings)
-        self.ffn_sublayer = SubLayer(Point(Site.DEC_FFN, layer), settings)
+        self.ffn_sublayer = SubLayer(HookPoint(Site.DEC_FFN, layer), settings)
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerInput:
         """Apply the three sub-layers."""

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.model.kernels import HALF_PRECISION, have_kernels
+from manyglot.model.kernels import HALF_PRECISION_DTYPES, has_triton
 from manyglot.model.sublayer import GuidedNorm, SublayerOutput
 
 
@@ -14,7 +14,7 @@ def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:
     """Whether kernels without gradients apply: x and the weights are in half precision, as in beam search."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    return x.is_cuda and x.dtype in HALF_PRECISION and weight.dtype == x.dtype and have_kernels()
+    return x.is_cuda and x.dtype in HALF_PRECISION_DTYPES and weight.dtype == x.dtype and has_triton()
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
@@ -31,8 +31,8 @@ def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
 def add_norm(residual: Tensor, output: SublayerOutput, norm: GuidedNorm, dropout: nn.Dropout) -> Tensor:
     """LN(x + dropout(y)), in the data type of x."""
     if _uses_inference_kernels(residual, norm.shared.weight) and not dropout.training:
-        from manyglot.model.kernels.norm import sum_norm
+        from manyglot.model.kernels.add_norm import add_norm_inference
 
-        language_B = None if norm.groups is None else norm.groups.index_B
-        return sum_norm(residual, output, *norm.gain_and_bias(), norm.shared.eps, language_B)
+        language_B = None if norm.language_groups is None else norm.language_groups.lang_B
+        return add_norm_inference(residual, output, *norm.gain_and_bias(), norm.shared.eps, language_B)
     return norm(residual + dropout(output.total())).to(residual.dtype)

@@ -1,7 +1,7 @@
 """Packing: whole sentences one after the other without padding, and the tile groups that attention kernels need.
 
 All numbers of a packed batch lie in one buffer, so that one copy moves it to a device. CUDA graphs replay one shape
-only; `pack` can pad a batch to a multiple, with dummy sentences that have no labels, so that few shapes occur.
+only; `pack_batch` can pad a batch to a multiple, with dummy sentences that have no labels, so that few shapes occur.
 
 For the alignment loss the encoder also reads some target sentences. They follow the sources as sentences of their own.
 
@@ -18,19 +18,19 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.batches.store import AnyInts, IntArray
+from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.batches.unpadded import AlignedTargets, UnpaddedBatch
 from manyglot.model.kernels.tiles import (
     LONG_TILE,
     SHORT_TILE,
     GroupSpan,
     TileGroups,
+    empty_groups,
     fits_tile,
     group_into_tiles,
-    no_groups,
     pad_groups,
 )
-from manyglot.vocabulary.subwords import PAD
+from manyglot.vocabulary.subword_model import PAD
 
 Segment = TypeVar("Segment")
 
@@ -38,8 +38,8 @@ Segment = TypeVar("Segment")
 class Segments(NamedTuple, Generic[Segment]):
     """The segments of a packed batch's buffer, in the order in which they are stored.
 
-    This is the only description of the layout. Its fields are arrays in `pack`, lengths in a `PackedShape` and views of
-    the buffer in a `PackedBatch`.
+    This is the only description of the layout. Its fields are arrays in `pack_batch`, lengths in a `PackedShape` and
+    views of the buffer in a `PackedBatch`.
     """
 
     encoded_ids_M: Segment
@@ -86,11 +86,11 @@ class PackedShape(NamedTuple):
 
     def is_within(self, other: PackedShape, factor: float) -> bool:
         """Whether all that activation memory grows with is at most `factor` times as large as in the other shape."""
-        mine, theirs = self.lengths, other.lengths
+        own, reference = self.lengths, other.lengths
         return (
-            mine.encoded_ids_M <= factor * theirs.encoded_ids_M
-            and mine.input_ids_N <= factor * theirs.input_ids_N
-            and mine.aligned_source_K <= factor * theirs.aligned_source_K
+            own.encoded_ids_M <= factor * reference.encoded_ids_M
+            and own.input_ids_N <= factor * reference.input_ids_N
+            and own.aligned_source_K <= factor * reference.aligned_source_K
         )
 
 
@@ -149,36 +149,36 @@ class _AttentionGroups(NamedTuple):
     cross: TileGroups[IntArray]
 
 
-def pack(batch: Batch, multiple: int = 1, aligned: AlignedTargets | None = None) -> PackedBatch:
+def pack_batch(batch: Batch, multiple: int = 1, aligned_targets: AlignedTargets | None = None) -> PackedBatch:
     """Remove the padding of a batch, and append the aligned targets to its sources.
 
     A multiple above 1 pads the batch with dummy sentences and empty groups, so that few shapes occur. A batch with a
     sentence that does not fit the kernels is neither grouped nor padded.
     """
     tokens = UnpaddedBatch.from_batch(batch)
-    if aligned is not None:
-        tokens = tokens.with_aligned_targets(aligned)
+    if aligned_targets is not None:
+        tokens = tokens.with_aligned_targets(aligned_targets)
     max_lengths = tokens.max_lengths
-    fits = fits_tile(max(max_lengths))
-    is_padded = multiple > 1 and fits
+    all_fit = fits_tile(max(max_lengths))
+    is_padded = multiple > 1 and all_fit
     if is_padded:
         tokens, max_lengths = tokens.padded_to_multiple(multiple, SHORT_TILE), (LONG_TILE, LONG_TILE, LONG_TILE)
-    groups = _group(tokens) if fits else _AttentionGroups(no_groups(), no_groups(), no_groups())
+    groups = _group_attentions(tokens) if all_fit else _AttentionGroups(empty_groups(), empty_groups(), empty_groups())
     if is_padded:
         groups = _AttentionGroups(*map(pad_groups, groups))
-    segments = _lay_out(tokens, groups)
+    segments = _make_segments(tokens, groups)
     lengths = Segments(*map(len, segments))
-    shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, fits)
+    shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, all_fit)
     return PackedBatch(torch.from_numpy(np.concatenate(segments).astype(np.int32)), shape)
 
 
-def split_by_length(batch: Batch) -> list[Batch]:
+def split_by_tile_fit(batch: Batch) -> list[Batch]:
     """Separate the sentences that fit the kernels from those that are too long; a part may be missing."""
     if fits_tile(max(batch.source_BS.shape[1], batch.input_BT.shape[1])):
         return [batch]
     length_B = torch.maximum(*((side != PAD).sum(dim=1) for side in (batch.source_BS, batch.input_BT)))
     is_long_B = length_B > LONG_TILE
-    return [batch.select(rows_B) for rows_B in (~is_long_B, is_long_B) if bool(rows_B.any())]
+    return [batch.select_sentences(rows_B) for rows_B in (~is_long_B, is_long_B) if bool(rows_B.any())]
 
 
 def _as_tables(short: Tensor, long: Tensor) -> TileGroups[Tensor]:
@@ -186,7 +186,7 @@ def _as_tables(short: Tensor, long: Tensor) -> TileGroups[Tensor]:
     return TileGroups(short.view(-1, num_columns), long.view(-1, num_columns))
 
 
-def _group(tokens: UnpaddedBatch) -> _AttentionGroups:
+def _group_attentions(tokens: UnpaddedBatch) -> _AttentionGroups:
     encoded_B, source_B, input_B = tokens.encoded_length_B, tokens.source_length_B, tokens.input_length_B
     return _AttentionGroups(
         encoder=group_into_tiles(encoded_B, encoded_B),
@@ -195,7 +195,7 @@ def _group(tokens: UnpaddedBatch) -> _AttentionGroups:
     )
 
 
-def _lay_out(tokens: UnpaddedBatch, groups: _AttentionGroups) -> Segments[AnyInts]:
+def _make_segments(tokens: UnpaddedBatch, groups: _AttentionGroups) -> Segments[AnyInts]:
     """Fill the segments. Aligned targets are numbered after all sentences, dummies included."""
     source_sentence_S, source_position_S = _sentence_and_position(tokens.source_length_B)
     aligned_sentence_A, aligned_position_A = _sentence_and_position(tokens.aligned_length_K)

@@ -18,11 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot.model.executor import AttentionWeights, Executor, Memory
-from manyglot.model.guidance.base import Guidance, Target
-from manyglot.model.kernels import have_kernels
+from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
+from manyglot.model.guidance.base import Guidance, TargetLanguages
+from manyglot.model.kernels import has_triton
 from manyglot.model.layers import DecoderLayer
-from manyglot.model.padded import add_term
+from manyglot.model.padded_executor import add_term
 from manyglot.model.transformer import Transformer
 
 
@@ -35,7 +35,7 @@ class Slots:
     """Decoded positions of each slot."""
     ancestor_BKT: Tensor
     """For each beam and position, the beam of the slot that decoded it."""
-    order_B: Tensor
+    slot_order_B: Tensor
     """The order in which a step processes the slots."""
 
     @classmethod
@@ -70,7 +70,7 @@ class StaticSelfKV:
     key_BKTD: Tensor
     value_BKTD: Tensor
 
-    def project(self, x_ND: Tensor) -> Tensor:
+    def project_qkv(self, x_ND: Tensor) -> Tensor:
         """Query, key and value side by side."""
         return F.linear(x_ND, self.weight_CD, self.bias_C)
 
@@ -79,22 +79,24 @@ class StaticSelfKV:
 
         The term of guidance is added to query, key and value.
         """
-        slots, both = self.slots, (self.key_BKTD, self.value_BKTD)
-        if qkv_NC.is_cuda and have_kernels():
-            from manyglot.model.kernels.slots import attend_past
+        slots, key_and_value = self.slots, (self.key_BKTD, self.value_BKTD)
+        if qkv_NC.is_cuda and has_triton():
+            from manyglot.model.kernels.static_kv_attention import append_and_self_attend
 
-            return attend_past(qkv_NC, term_ND, both, slots.ancestor_BKT, slots.num_decoded_B, slots.order_B, num_heads)
+            return append_and_self_attend(
+                qkv_NC, term_ND, key_and_value, slots.ancestor_BKT, slots.num_decoded_B, slots.slot_order_B, num_heads
+            )
         q_BKD, k_BKD, v_BKD = (
             add_term(x, term_ND).view(len(slots.num_decoded_B), slots.beam_size, -1) for x in qkv_NC.chunk(3, dim=1)
         )
-        slot_B, now_B11 = slots.order_B, slots.num_decoded_B[slots.order_B][:, None, None]
-        for all_BKTD, new_BKD in zip(both, (k_BKD, v_BKD), strict=True):
-            all_BKTD[slot_B, :, slots.num_decoded_B[slot_B]] = new_BKD
+        slot_B, num_decoded_B11 = slots.slot_order_B, slots.num_decoded_B[slots.slot_order_B][:, None, None]
+        for cache_BKTD, new_BKD in zip(key_and_value, (k_BKD, v_BKD), strict=True):
+            cache_BKTD[slot_B, :, slots.num_decoded_B[slot_B]] = new_BKD
         position_T = torch.arange(slots.ancestor_BKT.shape[2], device=qkv_NC.device)
         beam_K1 = torch.arange(slots.beam_size, device=qkv_NC.device)[:, None]
-        beam_BKT = torch.where(position_T == now_B11, beam_K1, slots.ancestor_BKT[slot_B].long())
-        k_BKTD, v_BKTD = (each[slot_B[:, None, None], beam_BKT, position_T] for each in both)
-        return _attend(q_BKD, k_BKTD, v_BKTD, position_T <= now_B11, num_heads)
+        beam_BKT = torch.where(position_T == num_decoded_B11, beam_K1, slots.ancestor_BKT[slot_B].long())
+        k_BKTD, v_BKTD = (cache_BKTD[slot_B[:, None, None], beam_BKT, position_T] for cache_BKTD in key_and_value)
+        return _attend(q_BKD, k_BKTD, v_BKTD, position_T <= num_decoded_B11, num_heads)
 
 
 @dataclass
@@ -108,13 +110,13 @@ class StaticCrossKV:
 
     def attend(self, q_ND: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
         """Attend to the source of each slot's sentence; the term of guidance is added to the query."""
-        slots, sources, both = self.slots, self.sources, (self.key_MD, self.value_MD)
-        if q_ND.is_cuda and have_kernels():
-            from manyglot.model.kernels.slots import attend_sources
+        slots, sources, key_and_value = self.slots, self.sources, (self.key_MD, self.value_MD)
+        if q_ND.is_cuda and has_triton():
+            from manyglot.model.kernels.static_kv_attention import cross_attend_sources
 
-            where = slots.sentence_B, sources.start_S, sources.length_S, slots.order_B
-            return attend_sources(q_ND, term_ND, both, *where, num_heads)
-        sentence_B = slots.sentence_B[slots.order_B]
+            spans = slots.sentence_B, sources.start_S, sources.length_S, slots.slot_order_B
+            return cross_attend_sources(q_ND, term_ND, key_and_value, *spans, num_heads)
+        sentence_B = slots.sentence_B[slots.slot_order_B]
         start_B, length_B = sources.start_S[sentence_B], sources.length_S[sentence_B]
         position_T = torch.arange(int(length_B.max()), device=q_ND.device)
         mask_B1T = position_T < length_B[:, None, None]
@@ -144,31 +146,31 @@ class StaticKVCache:
     def allocate(cls, model: Transformer, slots: Slots, sources: SourceSpans, num_source_tokens: int) -> StaticKVCache:
         """An empty cache for these slots."""
         weight, width = model.embedding.weight, model.settings.width
-        past, self_attention, cross_attention = slots.ancestor_BKT.shape, [], []
+        shape_BKT, self_attention, cross_attention = slots.ancestor_BKT.shape, [], []
         for layer in _decoder_layers(model):
             projections = layer.self_attention.query, layer.self_attention.key, layer.self_attention.value
             weight_CD, bias_C = torch.cat([p.weight for p in projections]), torch.cat([p.bias for p in projections])
-            both = [weight.new_zeros(*past, width) for _ in range(2)]
-            self_attention.append(StaticSelfKV(slots, weight_CD, bias_C, *both))
-            both = [weight.new_zeros(num_source_tokens, width) for _ in range(2)]
-            cross_attention.append(StaticCrossKV(slots, sources, *both))
+            key_and_value = [weight.new_zeros(*shape_BKT, width) for _ in range(2)]
+            self_attention.append(StaticSelfKV(slots, weight_CD, bias_C, *key_and_value))
+            key_and_value = [weight.new_zeros(num_source_tokens, width) for _ in range(2)]
+            cross_attention.append(StaticCrossKV(slots, sources, *key_and_value))
         return cls(slots, self_attention, cross_attention)
 
-    def write_sources(self, model: Transformer, memory: Memory, start: int) -> int:
+    def write_sources(self, model: Transformer, memory: EncoderMemory, start: int) -> int:
         """Write the keys and values of encoded sources without padding, from token `start`; return where they end."""
         assert memory.mask_B11S is not None
         token_n = memory.mask_B11S.flatten().nonzero()[:, 0]
         end = start + len(token_n)
         for layer, cache in zip(_decoder_layers(model), self.cross_attention, strict=True):
             attention = layer.cross_attention
-            for projection, all_MD in ((attention.key, cache.key_MD), (attention.value, cache.value_MD)):
+            for projection, cache_MD in ((attention.key, cache.key_MD), (attention.value, cache.value_MD)):
                 new_BSD = add_term(projection(memory.states_BSD), memory.term_BSD)
-                all_MD[start:end] = new_BSD.flatten(0, 1)[token_n]
+                cache_MD[start:end] = new_BSD.flatten(0, 1)[token_n]
         return end
 
-    def rows_decoded(self) -> Tensor:
+    def num_decoded_per_row(self) -> Tensor:
         """The number of decoded positions of each row."""
-        return self.slots.num_decoded_B[self.slots.order_B].repeat_interleave(self.slots.beam_size)
+        return self.slots.num_decoded_B[self.slots.slot_order_B].repeat_interleave(self.slots.beam_size)
 
 
 def _decoder_layers(model: Transformer) -> list[DecoderLayer]:
@@ -178,25 +180,25 @@ def _decoder_layers(model: Transformer) -> list[DecoderLayer]:
 class StaticCacheDecoder(Executor):
     """The decoder of continuous batching: each row is the next token of one beam of one slot."""
 
-    def __init__(self, guidance: Guidance, target: Target, cache: StaticKVCache) -> None:
-        super().__init__(guidance, target)
+    def __init__(self, guidance: Guidance, target_languages: TargetLanguages, cache: StaticKVCache) -> None:
+        super().__init__(guidance, target_languages)
         self.cache = cache
 
-    def positions(self, ids_N1: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+    def position_embeddings(self, ids_N1: Tensor, table: Callable[[int], Tensor]) -> Tensor:
         """Each row is at the position of its slot."""
-        return table(self.cache.slots.ancestor_BKT.shape[2])[self.cache.rows_decoded()][:, None]
+        return table(self.cache.slots.ancestor_BKT.shape[2])[self.cache.num_decoded_per_row()][:, None]
 
     def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the earlier positions of the beam."""
         cache = self.cache.self_attention[attention.point.layer]
-        qkv_NC = cache.project(x_N1D.flatten(0, 1))
-        return cache.attend(qkv_NC, _flatten(term_N1D), attention.num_heads)[:, None]
+        qkv_NC = cache.project_qkv(x_N1D.flatten(0, 1))
+        return cache.attend(qkv_NC, _flatten_rows(term_N1D), attention.num_heads)[:, None]
 
     def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the source of the slot's sentence."""
         cache = self.cache.cross_attention[attention.point.layer]
-        return cache.attend(attention.query(x_N1D.flatten(0, 1)), _flatten(term_N1D), attention.num_heads)[:, None]
+        return cache.attend(attention.query(x_N1D.flatten(0, 1)), _flatten_rows(term_N1D), attention.num_heads)[:, None]
 
 
-def _flatten(x_N1D: Tensor | None) -> Tensor | None:
+def _flatten_rows(x_N1D: Tensor | None) -> Tensor | None:
     return None if x_N1D is None else x_N1D.flatten(0, 1)

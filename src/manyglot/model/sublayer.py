@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import NormTerms, Target
-from manyglot.model.guidance.products import Choice
+from manyglot.model.guidance.base import NormTerms, TargetLanguages
+from manyglot.model.guidance.language_matmul import LanguageGroups
 
 
 class SublayerInput(NamedTuple):
@@ -23,7 +23,7 @@ class SublayerInput(NamedTuple):
     """For the residual connection around the sub-layer."""
     states: Tensor
     """For attention or feed-forward."""
-    guided: Tensor
+    guidance_input: Tensor
     """For the terms that guidance computes inside attention."""
 
     @classmethod
@@ -31,7 +31,7 @@ class SublayerInput(NamedTuple):
         """The same tensor for every use."""
         return cls(x, x, x)
 
-    def replaced(self, x: Tensor) -> SublayerInput:
+    def with_states(self, x: Tensor) -> SublayerInput:
         """The states after a guidance hook, in their old data type: kernels accept no other."""
         return self if x is self.residual else SublayerInput.from_states(x.to(self.residual.dtype))
 
@@ -54,7 +54,7 @@ class GuidedNorm(NamedTuple):
 
     shared: nn.LayerNorm
     terms: NormTerms | None
-    target: Target
+    target_languages: TargetLanguages
 
     def __call__(self, x_BTD: Tensor) -> Tensor:
         """LN(x)."""
@@ -64,7 +64,10 @@ class GuidedNorm(NamedTuple):
             return y_BTD
         gain_LD, bias_LD = self.gain_and_bias()
         y_BTD = F.layer_norm(x_BTD, self.shared.normalized_shape, eps=self.shared.eps)
-        return y_BTD * self.target.take(gain_LD)[:, None] + self.target.take(bias_LD)[:, None]
+        return (
+            y_BTD * self.target_languages.gather_rows(gain_LD)[:, None]
+            + self.target_languages.gather_rows(bias_LD)[:, None]
+        )
 
     def gain_and_bias(self) -> tuple[Tensor, Tensor]:
         """Gain and bias: vectors, or contiguous tables with a row per language if guidance adds to them."""
@@ -74,6 +77,6 @@ class GuidedNorm(NamedTuple):
         return (gain + self.terms.gain_LD).contiguous(), (bias + self.terms.bias_LD).contiguous()
 
     @property
-    def groups(self) -> Choice | None:
+    def language_groups(self) -> LanguageGroups | None:
         """The languages by which rows select their gain and bias, if these differ."""
-        return None if self.terms is None else self.target.language
+        return None if self.terms is None else self.target_languages.groups

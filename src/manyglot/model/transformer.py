@@ -19,16 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.model.executor import Embeddings, Executor, Layout, Memory
+from manyglot.model.executor import BatchLayout, EncoderMemory, Executor, InputEmbedding
 from manyglot.model.guidance import build_guidance
-from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
-from manyglot.model.guidance.products import Choice
+from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensions, Site, TargetLanguages
+from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.layers import DecoderLayer, EncoderLayer
-from manyglot.model.padded import PaddedLayout
+from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer import SublayerInput
-from manyglot.vocabulary.subwords import PAD
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.vocabulary.subword_model import PAD
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class HiddenStates(NamedTuple):
@@ -46,13 +46,13 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.settings, self.methods, self.num_languages = settings, tuple(guidance), num_languages
-        self.dimensions = Dimensions(
+        self.dimensions = ModelDimensions(
             width=settings.width,
             num_heads=settings.num_heads,
             num_encoder_layers=settings.num_encoder_layers,
             num_decoder_layers=settings.num_decoder_layers,
             num_languages=num_languages,
-            first_tag=num_subwords,
+            first_tag_id=num_subwords,
         )
         self.embedding = nn.Embedding(num_subwords + num_languages, settings.width, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=settings.width**-0.5)
@@ -74,7 +74,7 @@ class Transformer(nn.Module):
         source: Tensor,
         decoder_input: Tensor,
         lang_B: Tensor,
-        layout: Layout | None = None,
+        layout: BatchLayout | None = None,
         random_lang_B: Tensor | None = None,
     ) -> HiddenStates:
         """From token ids to hidden states, for all positions at once; `logits` turns these into scores.
@@ -83,28 +83,30 @@ class Transformer(nn.Module):
         layout says otherwise.
         """
         layout = PaddedLayout(source) if layout is None else layout
-        target = self.target(lang_B, random_lang_B, in_order=layout.sorted_by_language)
-        encoder = layout.encoder(self.guidance, target)
+        target_languages = self.target_languages(lang_B, random_lang_B, is_sorted=layout.sorted_by_language)
+        encoder = layout.encoder(self.guidance, target_languages)
         encoded = self.encode(source, encoder)
-        memory = self.memory(layout.select_sources(encoded), encoder.target, layout.source_mask)
-        decoded = self.decode(decoder_input, layout.decoder(self.guidance, target, memory))
+        memory = self.build_memory(layout.select_sources(encoded), encoder.target_languages, layout.source_mask)
+        decoded = self.decode(decoder_input, layout.decoder(self.guidance, target_languages, memory))
         return HiddenStates(encoded, decoded)
 
     def encode(self, source: Tensor, executor: Executor) -> Tensor:
         """The encoder's output."""
-        x = SublayerInput.from_states(executor.embed(source, self._embeddings(self.encoder_norm)))
+        x = SublayerInput.from_states(executor.embed(source, self._input_embedding(self.encoder_norm)))
         for layer in self.encoder:
             x = layer(x, executor)
-        return executor.as_states(self.encoder_final_norm(x.residual), x.residual)
+        return executor.cast_to_states_dtype(self.encoder_final_norm(x.residual), x.residual)
 
-    def memory(self, encoded_BSD: Tensor, target: Target, mask_B11S: Tensor | None = None) -> Memory:
+    def build_memory(
+        self, encoded_BSD: Tensor, target_languages: TargetLanguages, mask_B11S: Tensor | None = None
+    ) -> EncoderMemory:
         """The encoder's output as the decoder sees it, after the guidance hooks at the site `memory`."""
-        states_BSD = self.guidance.enter(Point(Site.MEMORY, 0), encoded_BSD, target)
-        return Memory(states_BSD, self.guidance.project_memory(states_BSD, target), mask_B11S)
+        states_BSD = self.guidance.pre_sublayer(HookPoint(Site.MEMORY, 0), encoded_BSD, target_languages)
+        return EncoderMemory(states_BSD, self.guidance.memory_term(states_BSD, target_languages), mask_B11S)
 
     def decode(self, decoder_input: Tensor, executor: Executor) -> Tensor:
         """The decoder's last hidden states; the executor knows what the positions attend to."""
-        x = SublayerInput.from_states(executor.embed(decoder_input, self._embeddings(self.decoder_norm)))
+        x = SublayerInput.from_states(executor.embed(decoder_input, self._input_embedding(self.decoder_norm)))
         for layer in self.decoder:
             x = layer(x, executor)
         hidden: Tensor = self.decoder_final_norm(x.residual)
@@ -119,48 +121,55 @@ class Transformer(nn.Module):
         logits = self.logits(hidden)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
-    def target(self, lang_B: Tensor, random_lang_B: Tensor | None = None, *, in_order: bool = False) -> Target:
+    def target_languages(
+        self, lang_B: Tensor, random_lang_B: Tensor | None = None, *, is_sorted: bool = False
+    ) -> TargetLanguages:
         """The target languages as the guidance hooks take them.
 
         Say so if the sentences are sorted by language. Guidance may need a random language for each sentence; it is
         sampled here unless it is given.
         """
-        if not self.guidance.draws:
-            drawn = None
-        else:
+        groups = LanguageGroups.from_languages(lang_B, self.num_languages, is_sorted=is_sorted)
+        random_groups = None
+        if self.guidance.uses_random_language:
             if random_lang_B is None:
                 random_lang_B = torch.randint_like(lang_B, self.num_languages)
-            drawn = Choice.of(random_lang_B, self.num_languages)
-        tag_BD = self.embedding(self.dimensions.first_tag + lang_B)
-        return Target(Choice.of(lang_B, self.num_languages, in_order=in_order), tag_BD, drawn)
+            random_groups = LanguageGroups.from_languages(random_lang_B, self.num_languages)
+        return TargetLanguages(groups, self.embedding(self.dimensions.first_tag_id + lang_B), random_groups)
 
-    def tags(self) -> list[Tags]:
+    def tags_by_language(self) -> list[LanguageTags]:
         """The language tags to put into the sequences, by target language id."""
-        tags = [self.guidance.tag(language) for language in range(self.num_languages)]
-        assert len({(len(tag.source), len(tag.target), tag.predicted) for tag in tags}) == 1, "tags must be uniform"
+        tags = [self.guidance.tags_for_language(language) for language in range(self.num_languages)]
+        kinds = {(len(tag.source), len(tag.target), tag.target_predicted) for tag in tags}
+        assert len(kinds) == 1, "all languages must have the same number of tags"
         return tags
 
-    def positions(self, length: int) -> Tensor:
+    def position_table(self, length: int) -> Tensor:
         """A table of sinusoidal position embeddings with at least `length` rows."""
-        make = _positions.__wrapped__ if torch.compiler.is_compiling() else _positions  # a graph has no such cache
-        weight = self.embedding.weight
-        table_PD: Tensor = make(_round_up(length), self.settings.width, weight.device, weight.dtype)
+        weight, cached = self.embedding.weight, _sinusoidal_positions
+        compute = (
+            cached.__wrapped__ if torch.compiler.is_compiling() else cached
+        )  # a compiled graph cannot use the cache
+        table_PD: Tensor = compute(_round_up(length), self.settings.width, weight.device, weight.dtype)
         return table_PD
 
-    def _embeddings(self, norm: nn.LayerNorm) -> Embeddings:
-        return Embeddings(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, self.positions)
+    def _input_embedding(self, norm: nn.LayerNorm) -> InputEmbedding:
+        return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, self.position_table)
 
     def without_weights(self) -> Transformer:
         """A model of the same shape on the meta device."""
         with torch.device("meta"):
-            return Transformer(self.settings, self.methods, self.dimensions.first_tag, self.num_languages)
+            return Transformer(self.settings, self.methods, self.dimensions.first_tag_id, self.num_languages)
 
-    def representations(self) -> dict[str, Tensor]:
+    def language_representations(self) -> dict[str, Tensor]:
         """What the guidance has learnt about each language, by method; row i belongs to language i."""
-        tag_LD = self.embedding.weight[self.dimensions.first_tag :]
-        return {name: value.detach().clone() for name, value in self.guidance.representations(tag_LD).items()}
+        tag_embedding_LD = self.embedding.weight[self.dimensions.first_tag_id :]
+        return {
+            name: value.detach().clone()
+            for name, value in self.guidance.language_representations(tag_embedding_LD).items()
+        }
 
-    def num_parameters(self) -> dict[str, int]:
+    def num_parameters_by_part(self) -> dict[str, int]:
         """Trainable parameters by part."""
         parts = dict(self.named_children())
         del parts["guidance"]
@@ -175,7 +184,7 @@ def _round_up(length: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+def _sinusoidal_positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Sinusoidal positions: sines in the first half of the columns, cosines in the second."""
     with torch.inference_mode(False):  # a table first made in inference mode serves training too
         half = width // 2

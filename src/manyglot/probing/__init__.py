@@ -1,1 +1,1 @@
-"""What a model has learnt about its languages, told from what it keeps of each of them."""
+"""Probes of what a model has learned about its languages: typology, language map, missing features."""

@@ -1,7 +1,7 @@
-"""URIEL, the database of typological features, from the files of the package lang2vec.
+"""URIEL, the database of typological features, read from the data files of the lang2vec package.
 
-Only its arrays are read, with numpy: the package itself is not imported, for it does not start with current setuptools.
-The data has the licence CC BY-SA 4.0 (Littell et al. 2017).
+NumPy reads the arrays directly. lang2vec itself is never imported, because it fails with current setuptools. The data
+is licensed under CC BY-SA 4.0 (Littell et al. 2017).
 
 Shape letters: L languages, F features.
 """
@@ -22,43 +22,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manyglot.corpus.languages import primary
-from manyglot.corpus.lookup import read_code
+from manyglot.corpus.language_lookup import parse_language_code
+from manyglot.corpus.languages import primary_subtag
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 
-VARIABLE = "MANYGLOT_URIEL"
-"""The environment variable that names another folder of data."""
-PHOIBLE = tuple(f"PHOIBLE_{part}" for part in ("AA", "GM", "SPA", "PH", "RA", "UPSID"))
-GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
+URIEL_FOLDER_VARIABLE = "MANYGLOT_URIEL"
+"""Environment variable with the path of the URIEL data folder."""
+PHOIBLE_SOURCES = tuple(f"PHOIBLE_{part}" for part in ("AA", "GM", "SPA", "PH", "RA", "UPSID"))
+FEATURE_GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "syntax": ("S_", ("WALS", "SSWL", "ETHNO")),
     "phonology": ("P_", ("WALS", "ETHNO")),
-    "inventory": ("INV_", PHOIBLE),
+    "inventory": ("INV_", PHOIBLE_SOURCES),
 }
-"""The groups of features: how their names begin, and the sources whose values are a set each."""
-UNKNOWN = -1
-"""The value of a feature that a source does not have."""
+"""Name prefix and sources of each feature group; each source gives one feature set."""
+UNKNOWN_VALUE = -1
+"""Marks a feature for which a source has no value."""
 
-Values = NDArray[np.int8]
+FeatureValues = NDArray[np.int8]
 Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """The features of a group in one source: 0, 1, or -1 where it has no value."""
+    """The features of one group in one source: 0, 1, or `UNKNOWN_VALUE`."""
 
     group: str
     source: str
-    features: tuple[str, ...]
-    value_LF: Values
+    feature_names: tuple[str, ...]
+    value_LF: FeatureValues
 
     @property
-    def num_languages(self) -> int:
-        """How many languages have the feature that most of them have."""
-        return int((self.value_LF != UNKNOWN).sum(axis=0).max(initial=0))
+    def max_languages_per_feature(self) -> int:
+        """The number of languages that have a value for the most widely known feature."""
+        return int((self.value_LF != UNKNOWN_VALUE).sum(axis=0).max(initial=0))
 
 
 class ExclusionReason(StrEnum):
-    """Why a language of a model is not probed."""
+    """Why a language of a model is excluded from probing."""
 
     NOT_IN_URIEL = "not_in_uriel"
     NO_FEATURES = "no_features"
@@ -67,11 +67,11 @@ class ExclusionReason(StrEnum):
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A language that is not probed."""
+    """Why one language is excluded, and in favour of which."""
 
     reason: ExclusionReason
     duplicate_of: str | None = None
-    """The language that stands for it, where URIEL has one entry for both."""
+    """The language that is probed instead, where both share one URIEL entry."""
 
     def __str__(self) -> str:
         match self.reason:
@@ -82,145 +82,152 @@ class Exclusion:
             case ExclusionReason.DUPLICATE:
                 return f"the same as {self.duplicate_of} in URIEL"
 
-    def as_json(self) -> dict[str, str]:
-        """For `--json`."""
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values for `--json`."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def exclusions_as_json(left_out: Mapping[str, Exclusion]) -> dict[str, dict[str, str]]:
-    """The excluded languages for `--json`."""
-    return {code: exclusion.as_json() for code, exclusion in left_out.items()}
+def exclusions_to_dict(exclusions: Mapping[str, Exclusion]) -> dict[str, dict[str, str]]:
+    """Return the excluded languages as plain values for `--json`."""
+    return {code: exclusion.to_dict() for code, exclusion in exclusions.items()}
 
 
 @dataclass(frozen=True)
-class Located:
-    """The languages of a model that URIEL has, by the model's codes, and why the others are left out."""
+class UrielLanguages:
+    """The languages of a model that match a URIEL entry with features, and the excluded ones."""
 
-    iso_of: Mapping[str, str]
-    left_out: Mapping[str, Exclusion]
+    iso_by_code: Mapping[str, str]
+    exclusions: Mapping[str, Exclusion]
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Those that are probed, in the model's order."""
-        return tuple(self.iso_of)
+        """The matched languages, in the model's order."""
+        return tuple(self.iso_by_code)
 
 
-class Uriel:
-    """The database, by ISO 639-3 codes."""
+class UrielDatabase:
+    """The URIEL database, indexed by ISO 639-3 codes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[str, dict[str, NDArray[Any]]] = {}
+        self._arrays_by_file: dict[str, dict[str, NDArray[Any]]] = {}
         arrays = _read_arrays(folder / "features.npz")
-        self.features = [str(name) for name in arrays["feats"]]
-        self.sources = [str(name) for name in arrays["sources"]]
+        self.feature_names = [str(name) for name in arrays["feats"]]
+        self.source_names = [str(name) for name in arrays["sources"]]
         self._row = {str(code): i for i, code in enumerate(arrays["langs"])}
         self._values = arrays["data"].astype(np.int8)
-        if self._values.shape != (len(self._row), len(self.features), len(self.sources)):
-            raise FolderError(f"{folder / 'features.npz'} is damaged: its arrays do not fit each other.")
+        if self._values.shape != (len(self._row), len(self.feature_names), len(self.source_names)):
+            raise FolderError(f"{folder / 'features.npz'} is damaged: the shapes of its arrays do not agree.")
 
     @cached_property
-    def _iso_of_letters(self) -> dict[str, str]:
-        """The table of ISO 639-1: de is deu, ar is ara."""
+    def _iso_by_two_letters(self) -> dict[str, str]:
+        """ISO 639-1 codes with their ISO 639-3 codes: de is deu, ar is ara."""
         path = self.folder / "letter_codes.json"
         try:
             return {str(two): str(three) for two, three in json.loads(path.read_text("utf-8")).items()}
         except (OSError, ValueError, AttributeError) as error:
             raise FolderError(f"Cannot read {path}: {error}.") from None
 
-    def iso(self, code: str) -> str | None:
-        """The ISO 639-3 code under which URIEL has a language, or nothing.
+    def find_iso(self, code: str) -> str | None:
+        """Return the ISO 639-3 code of a language's URIEL entry, or None.
 
-        Two letters go by the table of ISO 639-1, whose codes of macro-languages (ara, zho) have the most data. Three
-        letters are taken as they are, unless only the language's usual code has features: lvs is lav.
+        Two-letter codes are mapped by the ISO 639-1 table, whose macro-language codes (ara, zho) have the most data.
+        Three-letter codes are used as they are, unless only the language's canonical code has features: lvs is lav.
         """
-        first, usual = primary(code).lower(), read_code(code).language
-        letters = self._iso_of_letters
+        first, usual = primary_subtag(code).lower(), parse_language_code(code).language
+        letters = self._iso_by_two_letters
         known = [iso for iso in (letters.get(first), first, letters.get(usual), usual) if iso in self._row]
         return next((iso for iso in known if self.has_features(iso)), known[0] if known else None)
 
     def has_features(self, iso: str | None) -> bool:
-        """Whether any source has any feature of a language."""
-        return iso in self._row and bool((self._values[self._row[iso]] != UNKNOWN).any())
+        """Return whether any source has a feature of the language."""
+        return iso in self._row and bool((self._values[self._row[iso]] != UNKNOWN_VALUE).any())
 
-    def locate(self, codes: Iterable[str]) -> Located:
-        """Find languages. Of several that are one in URIEL (pt, pt-br) the plain code stays, or else the first."""
-        isos: dict[str, str | None] = {code: self.iso(code) for code in codes}
-        left_out: dict[str, Exclusion] = {}
-        chosen: dict[str, str] = {}
-        for code, iso in sorted(isos.items(), key=lambda pair: (pair[0] != primary(pair[0]), pair[0])):
+    def match_languages(self, codes: Iterable[str]) -> UrielLanguages:
+        """Match language codes with URIEL entries.
+
+        Of codes that share an entry (pt, pt-br), the one without subtags is matched, or else the first in code order.
+        """
+        isos: dict[str, str | None] = {code: self.find_iso(code) for code in codes}
+        exclusions: dict[str, Exclusion] = {}
+        code_by_iso: dict[str, str] = {}
+        for code, iso in sorted(isos.items(), key=lambda pair: (pair[0] != primary_subtag(pair[0]), pair[0])):
             if iso is None:
-                left_out[code] = Exclusion(ExclusionReason.NOT_IN_URIEL)
+                exclusions[code] = Exclusion(ExclusionReason.NOT_IN_URIEL)
             elif not self.has_features(iso):
-                left_out[code] = Exclusion(ExclusionReason.NO_FEATURES)
-            elif iso in chosen:
-                left_out[code] = Exclusion(ExclusionReason.DUPLICATE, chosen[iso])
+                exclusions[code] = Exclusion(ExclusionReason.NO_FEATURES)
+            elif iso in code_by_iso:
+                exclusions[code] = Exclusion(ExclusionReason.DUPLICATE, code_by_iso[iso])
             else:
-                chosen[iso] = code
-        kept = {code: iso for code, iso in isos.items() if iso is not None and code not in left_out}
-        return Located(kept, dict(sorted(left_out.items())))
+                code_by_iso[iso] = code
+        matched = {code: iso for code, iso in isos.items() if iso is not None and code not in exclusions}
+        return UrielLanguages(matched, dict(sorted(exclusions.items())))
 
     def feature_sets(self, isos: Sequence[str], group: str) -> list[FeatureSet]:
-        """The sets of a group for some languages; one in which no two have a common feature says nothing."""
-        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
-        names = tuple(self.features[i] for i in columns)
+        """Return the feature sets of a group, one per source, without those where no two languages share a feature."""
+        columns = self._columns(group)
+        names = tuple(self.feature_names[i] for i in columns)
         rows = [self._row[iso] for iso in isos]
         values = self._values[np.ix_(rows, columns)]
-        found = [FeatureSet(group, source, names, values[:, :, self.sources.index(source)]) for source in there]
-        return [each for each in found if each.num_languages > 1]
+        sets = [FeatureSet(group, self.source_names[i], names, values[:, :, i]) for i in self._source_indices(group)]
+        return [feature_set for feature_set in sets if feature_set.max_languages_per_feature > 1]
 
-    def missing(self, iso: str | None, group: str) -> NDArray[np.intp]:
-        """The places of a group's features that none of its sources has of a language."""
-        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
+    def missing_feature_indices(self, iso: str | None, group: str) -> NDArray[np.intp]:
+        """Return the indices, within the group, of the features that no source has for a language."""
+        columns = self._columns(group)
         if iso is None:
             return np.arange(len(columns))
-        values = self._values[np.ix_([self._row[iso]], columns, [self.sources.index(source) for source in there])]
-        return np.flatnonzero((values[0] == UNKNOWN).all(axis=1))
+        values = self._values[np.ix_([self._row[iso]], columns, self._source_indices(group))]
+        return np.flatnonzero((values[0] == UNKNOWN_VALUE).all(axis=1))
 
     def _columns(self, group: str) -> list[int]:
-        return [i for i, name in enumerate(self.features) if name.startswith(GROUPS[group][0])]
+        return [i for i, name in enumerate(self.feature_names) if name.startswith(FEATURE_GROUPS[group][0])]
 
-    def family_and_geography(self, isos: Sequence[str], among: Sequence[str] | None = None) -> Vectors:
-        """Vectors of what is known of languages without any model: their families, and where they are spoken.
+    def _source_indices(self, group: str) -> list[int]:
+        sources = FEATURE_GROUPS[group][1]
+        return [self.source_names.index(source) for source in sources if source in self.source_names]
 
-        Both halves have the length 1. Vectors of geography are distances to points all over the earth and much alike,
-        so what all languages `among` which these are have in common is taken off.
+    def family_and_geography_vectors(self, isos: Sequence[str], centre_on: Sequence[str] | None = None) -> Vectors:
+        """Return family and geography vectors of languages, concatenated: what is known without any model.
+
+        Each half has unit length. Geography vectors are distances to points all over the earth and resemble each other,
+        so the mean over the languages `centre_on` (default: `isos`) is subtracted first.
         """
-        place_LD, common_D = self.places(isos), self.places(isos if among is None else among).mean(axis=0)
-        return np.concatenate([unit(self.families(isos)), unit(place_LD - common_D)], axis=1)
+        mean_D = self.geography_vectors(isos if centre_on is None else centre_on).mean(axis=0)
+        geography_LD = to_unit_length(self.geography_vectors(isos) - mean_D)
+        return np.concatenate([to_unit_length(self.family_vectors(isos)), geography_LD], axis=1)
 
-    def families(self, isos: Sequence[str]) -> Vectors:
-        """The families of languages, large and small: 1 for each that a language belongs to."""
+    def family_vectors(self, isos: Sequence[str]) -> Vectors:
+        """Return the families of languages, from large to small, as indicators: 1 for each family of a language."""
         return self._rows_of("family_features.npz", isos)
 
-    def places(self, isos: Sequence[str]) -> Vectors:
-        """Where languages are spoken, as distances to points all over the earth."""
+    def geography_vectors(self, isos: Sequence[str]) -> Vectors:
+        """Return where languages are spoken, as distances to points all over the earth."""
         return self._rows_of("geocoord_features.npz", isos)
 
-    def largest_family(self, isos: Sequence[str]) -> list[str]:
-        """The family of each language that has the most languages in the world, or nothing."""
+    def largest_family_names(self, isos: Sequence[str]) -> list[str]:
+        """Return the largest family that each language belongs to, or an empty string."""
         arrays = self._arrays("family_features.npz")
         names = [str(name).removeprefix("F_") for name in arrays["feats"]]
         size_F = arrays["data"][:, :, 0].sum(axis=0)
-        belongs_LF = self.families(isos) > 0
+        belongs_LF = self.family_vectors(isos) > 0
         largest_L = np.argmax(belongs_LF * size_F, axis=1)
-        return [names[place] if has_F.any() else "" for place, has_F in zip(largest_L, belongs_LF, strict=True)]
+        return [names[index] if has_F.any() else "" for index, has_F in zip(largest_L, belongs_LF, strict=True)]
 
-    def together(self, isos: Sequence[str], group: str) -> Values:
-        """What the sources of a group say together: the value that more of them have, none where it is a draw."""
-        columns, there = self._columns(group), [s for s in GROUPS[group][1] if s in self.sources]
-        rows, layers = [self._row[iso] for iso in isos], [self.sources.index(source) for source in there]
-        values = self._values[np.ix_(rows, columns, layers)]
+    def majority_values(self, isos: Sequence[str], group: str) -> FeatureValues:
+        """Return the majority of the group's sources for each feature; `UNKNOWN_VALUE` where they tie."""
+        rows = [self._row[iso] for iso in isos]
+        values = self._values[np.ix_(rows, self._columns(group), self._source_indices(group))]
         ones_LF, zeros_LF = (values == 1).sum(axis=2), (values == 0).sum(axis=2)
-        return np.where(ones_LF == zeros_LF, UNKNOWN, ones_LF > zeros_LF).astype(np.int8)
+        return np.where(ones_LF == zeros_LF, UNKNOWN_VALUE, ones_LF > zeros_LF).astype(np.int8)
 
     def _arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        if name not in self._read:
-            self._read[name] = _read_arrays(self.folder / name)
-        return self._read[name]
+        if name not in self._arrays_by_file:
+            self._arrays_by_file[name] = _read_arrays(self.folder / name)
+        return self._arrays_by_file[name]
 
     def _rows_of(self, name: str, isos: Sequence[str]) -> Vectors:
-        """The vectors of languages in a file; of one that it does not have, zeros."""
+        """Return the vectors of languages in a file; zeros for a language that is not in it."""
         arrays = self._arrays(name)
         row = {str(code): i for i, code in enumerate(arrays["langs"])}
         table = arrays["data"][:, :, 0]
@@ -228,45 +235,45 @@ class Uriel:
         return np.stack([table[row[iso]] if iso in row else empty for iso in isos]).astype(np.float64)
 
 
-def unit(vector_LD: Vectors) -> Vectors:
-    """Vectors of length 1 in the same directions; zeros stay zeros."""
+def to_unit_length(vector_LD: Vectors) -> Vectors:
+    """Scale vectors to length 1; zero vectors stay zero."""
     length_L1 = np.linalg.norm(vector_LD, axis=-1, keepdims=True)
     return np.asarray(vector_LD / np.where(length_L1 > 0, length_L1, 1))
 
 
-def find_data(folder: Path | None = None) -> Path:
-    """The folder of URIEL's files: the one given, that of the environment, or the installed package's."""
-    if folder is None and os.environ.get(VARIABLE):
-        folder = Path(os.environ[VARIABLE])
+def find_uriel_folder(folder: Path | None = None) -> Path:
+    """Return the URIEL data folder: the given one, that of the environment variable, or the installed package's."""
+    if folder is None and os.environ.get(URIEL_FOLDER_VARIABLE):
+        folder = Path(os.environ[URIEL_FOLDER_VARIABLE])
     if folder is not None:
         if not (folder / "features.npz").is_file():
-            raise FolderError(f"{folder} has no features.npz. Give the folder `data` of the package lang2vec.")
+            raise FolderError(f"{folder} has no features.npz. Give the `data` folder of the lang2vec package.")
         return folder
-    package = importlib.util.find_spec("lang2vec")  # finds it without running any of it
-    for place in (package.submodule_search_locations or ()) if package else ():
-        if (Path(place) / "data" / "features.npz").is_file():
-            return Path(place) / "data"
+    package = importlib.util.find_spec("lang2vec")  # locates the package without importing it
+    for location in (package.submodule_search_locations or ()) if package else ():
+        if (Path(location) / "data" / "features.npz").is_file():
+            return Path(location) / "data"
     raise ManyglotError(
-        "The typological features of URIEL are in the package lang2vec, which is not installed: "
-        f"pip install 'manyglot[typology]', or name the folder of its data in {VARIABLE}."
+        "URIEL needs the lang2vec package, which is not installed. Run pip install 'manyglot[typology]', "
+        f"or set {URIEL_FOLDER_VARIABLE} to the path of its data folder."
     )
 
 
-def read_uriel(folder: Path | None = None) -> Uriel:
-    """Read the database from a folder, or from where it is installed."""
-    return Uriel(find_data(folder))
+def load_uriel(folder: Path | None = None) -> UrielDatabase:
+    """Load URIEL from a folder, or from where `find_uriel_folder` finds it."""
+    return UrielDatabase(find_uriel_folder(folder))
 
 
-def require(located: Located) -> Located:
-    """Refuse languages of which nothing is known."""
-    if len(located.codes) < 2:
-        reasons = ", ".join(f"{code} ({why})" for code, why in located.left_out.items())
-        raise LanguageError(f"At least two languages need features in URIEL. Left out: {reasons}.")
-    return located
+def require_two_languages(matched: UrielLanguages) -> UrielLanguages:
+    """Return the matched languages; raise if there are fewer than two."""
+    if len(matched.codes) < 2:
+        reasons = ", ".join(f"{code} ({exclusion})" for code, exclusion in matched.exclusions.items())
+        raise LanguageError(f"Probing needs at least two languages with features in URIEL. Excluded: {reasons}.")
+    return matched
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file; nothing in it can execute."""
+    """Load the arrays of a file; pickled objects are refused, so no code can run."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in ("data", "feats", "langs", "sources")}

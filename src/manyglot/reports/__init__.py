@@ -1,1 +1,1 @@
-"""What people look at: tables in the terminal, the matrix of directions as a picture, the report as a page."""
+"""Reports for people: terminal tables, plots and the HTML report."""

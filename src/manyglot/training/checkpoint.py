@@ -14,15 +14,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from manyglot.batches.loader import Place
+from manyglot.batches.loader import DataPosition
 from manyglot.errors import FolderError
-from manyglot.files import checksum, written_whole
-from manyglot.progress import say
-from manyglot.training.best import Best, Score
-from manyglot.training.loss import Sums
-from manyglot.training.sharding import part_of
+from manyglot.files import atomic_folder, file_checksum
+from manyglot.progress import print_status
+from manyglot.training.best_steps import BestSteps, StepScore
+from manyglot.training.fsdp import shard_like
+from manyglot.training.loss import LossTotals
 
-DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
+DAMAGED_CHECKPOINT_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """What reading a damaged checkpoint may raise."""
 
 
@@ -31,135 +31,137 @@ class RunState:
     """How far a run is. Random numbers are a function of seed and step, so no generator needs restoring."""
 
     step: int = 0
-    place: Place = field(default_factory=Place)
-    unlogged: Sums = field(default_factory=Sums)
+    data_position: DataPosition = field(default_factory=DataPosition)
+    unlogged_losses: LossTotals = field(default_factory=LossTotals)
     """The losses since the last line of the log."""
-    best: Best = field(default_factory=Best)
+    best_steps: BestSteps = field(default_factory=BestSteps)
     """What has been measured so far, as far as it decides what is kept and when to stop."""
 
 
 def save_checkpoint(
-    folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep: int
+    folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep_last: int
 ) -> None:
-    """Write the checkpoint of a step and remove all but the last `keep` and the best."""
-    place = _place(folder, state.step)
-    if place.exists():  # a damaged one, or we would have gone on from it
-        shutil.rmtree(place)
+    """Write the checkpoint of a step and remove all but the last `keep_last` and the best."""
+    path = _checkpoint_folder(folder, state.step)
+    if path.exists():  # a damaged one, or we would have gone on from it
+        shutil.rmtree(path)
     try:
-        with written_whole(place) as unfinished:
+        with atomic_folder(path) as unfinished:
             save_file(_contiguous(weights), unfinished / "model.safetensors")
             save_file(_contiguous(moments), unfinished / "optimizer.safetensors")
             (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
-            (unfinished / "checksums.json").write_text(json.dumps(_checksums(unfinished)) + "\n", encoding="utf-8")
+            (unfinished / "checksums.json").write_text(
+                json.dumps(_compute_checksums(unfinished)) + "\n", encoding="utf-8"
+            )
     except SafetensorError as error:  # as it calls what the system says
-        raise FolderError(f"Cannot write the checkpoint {place}: {error}. The earlier ones are as they were.") from None
-    _prune(folder, state, keep)
+        raise FolderError(f"Cannot write the checkpoint {path}: {error}. The earlier ones are as they were.") from None
+    _prune_checkpoints(folder, state, keep_last)
 
 
-def _prune(folder: Path, state: RunState, keep: int) -> None:
+def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
     """Remove what is neither among the last nor among the best; killed amid this, we leave nothing that looks whole.
 
     Checkpoints of later steps are damaged, or the run would have gone on from them.
     """
-    for half_removed in folder.glob("*.unfinished"):
-        shutil.rmtree(half_removed)
-    last = [path for path in _checkpoints(folder) if path <= _place(folder, state.step)][-keep:]
-    kept = {*last, *(_place(folder, step) for step in state.best.steps)}
-    for old in _checkpoints(folder):
-        if old not in kept:
+    for unfinished in folder.glob("*.unfinished"):
+        shutil.rmtree(unfinished)
+    last = [path for path in _list_checkpoints(folder) if path <= _checkpoint_folder(folder, state.step)][-keep_last:]
+    to_keep = {*last, *(_checkpoint_folder(folder, step) for step in state.best_steps.steps)}
+    for old in _list_checkpoints(folder):
+        if old not in to_keep:
             shutil.rmtree(old.rename(old.with_suffix(".unfinished")))
 
 
-def load_latest(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+def load_latest_intact_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore the newest checkpoint that is whole, or return the beginning when there is none."""
-    found = _checkpoints(folder)
-    for path in reversed(found):
+    paths = _list_checkpoints(folder)
+    for path in reversed(paths):
         try:
-            return _load(path, model, optimizer)
-        except DAMAGE as error:
-            _complain(path, error)
-    if found:
+            return _load_checkpoint(path, model, optimizer)
+        except DAMAGED_CHECKPOINT_ERRORS as error:
+            _warn_damaged(path, error)
+    if paths:
         raise FolderError(f"All checkpoints in {folder} are damaged. Delete them to begin again.")
     return RunState()
 
 
-def load_best(folder: Path, model: nn.Module, best: Best) -> Score | None:
+def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> StepScore | None:
     """Restore the weights of the best step whose checkpoint is whole; where there is none, leave them as they are."""
-    for score in best.scores:
-        path = _place(folder, score.step)
+    for score in best_steps.scores:
+        path = _checkpoint_folder(folder, score.step)
         try:
-            _check(path)
+            _verify_checksums(path)
             model.load_state_dict(load_file(path / "model.safetensors"))
-        except DAMAGE as error:
-            _complain(path, error)
+        except DAMAGED_CHECKPOINT_ERRORS as error:
+            _warn_damaged(path, error)
         else:
             return score
     return None
 
 
-def saved_steps(folder: Path) -> dict[int, Path]:
+def checkpoint_folders_by_step(folder: Path) -> dict[int, Path]:
     """The steps that have a checkpoint, the earliest first, with its folder."""
-    return {int(path.name.removeprefix("step-")): path for path in _checkpoints(folder)}
+    return {int(path.name.removeprefix("step-")): path for path in _list_checkpoints(folder)}
 
 
-def read_weights(path: Path) -> dict[str, Tensor] | None:
+def read_checkpoint_weights(path: Path) -> dict[str, Tensor] | None:
     """The weights of a checkpoint, or nothing, and a line that says so, if it is damaged."""
     try:
-        _check(path)
+        _verify_checksums(path)
         return load_file(path / "model.safetensors")
-    except DAMAGE as error:
-        _complain(path, error)
+    except DAMAGED_CHECKPOINT_ERRORS as error:
+        _warn_damaged(path, error)
         return None
 
 
-def _complain(path: Path, error: Exception) -> None:
-    say(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
+def _warn_damaged(path: Path, error: Exception) -> None:
+    print_status(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
 
 
-def _load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
+def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore a checkpoint, if its files are those that were written."""
-    _check(path)
+    _verify_checksums(path)
     values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
-    now = model.state_dict()
+    current = model.state_dict()
     weights = load_file(path / "model.safetensors")
-    model.load_state_dict({name: part_of(weight, now[name]) for name, weight in weights.items()})
+    model.load_state_dict({name: shard_like(weight, current[name]) for name, weight in weights.items()})
     _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
-    best = Best.from_json(values["best"])
-    return RunState(values["step"], Place(**values["place"]), Sums(**values["unlogged"]), best)
+    data_position, unlogged_losses = DataPosition(**values["data_position"]), LossTotals(**values["unlogged_losses"])
+    return RunState(values["step"], data_position, unlogged_losses, BestSteps.from_dict(values["best_steps"]))
 
 
-def _check(path: Path) -> None:
+def _verify_checksums(path: Path) -> None:
     for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
-        if checksum(path / name) != expected:
+        if file_checksum(path / name) != expected:
             raise ValueError(f"{name} was changed or cut short")
 
 
-def _checksums(folder: Path) -> dict[str, str]:
-    return {path.name: checksum(path) for path in sorted(folder.iterdir())}
+def _compute_checksums(folder: Path) -> dict[str, str]:
+    return {path.name: file_checksum(path) for path in sorted(folder.iterdir())}
 
 
-def _place(folder: Path, step: int) -> Path:
+def _checkpoint_folder(folder: Path, step: int) -> Path:
     return folder / f"step-{step:08d}"
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def _list_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.suffix != ".unfinished")
 
 
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def flatten_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state under the names of its parameters: `exp_avg/encoder.0.…`."""
     return {
-        f"{part}/{name}": value
+        f"{key}/{name}": value
         for name, parameter in model.named_parameters()
-        for part, value in optimizer.state[parameter].items()
+        for key, value in optimizer.state[parameter].items()
     }
 
 
 def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
-    for key, value in tensors.items():
-        part, _, name = key.partition("/")
-        optimizer.state[parameters[name]][part] = part_of(value, parameters[name])  # the step too: Adam is fused
+    for path, value in tensors.items():
+        key, _, name = path.partition("/")
+        optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])  # the step too: Adam is fused
 
 
 def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

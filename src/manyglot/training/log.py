@@ -12,13 +12,13 @@ from typing import Any
 from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError
 from manyglot.training.checkpoint import RunState
-from manyglot.training.loss import Sums
-from manyglot.training.speed import Speed
-from manyglot.training.trackers import Tracker, flat
-from manyglot.training.validation import note_of
+from manyglot.training.loss import LossTotals
+from manyglot.training.throughput import ThroughputMeter
+from manyglot.training.trackers import Tracker, flatten_metrics
+from manyglot.training.validation import format_validation_note
 
 
-class Log:
+class TrainingLog:
     """One JSON line for each measurement; lines after the step a run resumes from are forgotten.
 
     `seconds` counts from the beginning of the run, without the time between its processes.
@@ -29,68 +29,70 @@ class Log:
         path: Path,
         state: RunState,
         languages: Languages,
-        speed: Speed,
+        throughput: ThroughputMeter,
         trackers: Sequence[Tracker] = (),
-        writes: bool = True,
+        enabled: bool = True,
     ) -> None:
-        self.path, self.languages, self.writes = path, languages, writes
-        self.speed, self.trackers, self.began = speed, trackers, time.monotonic()
-        self.learnt, self.measured = "", note_of({}, state.best)
-        if not writes:
+        self.path, self.languages, self.enabled = path, languages, enabled
+        self.throughput, self.trackers, self.start_time = throughput, trackers, time.monotonic()
+        self.training_note, self.validation_note = "", format_validation_note({}, state.best_steps)
+        if not enabled:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [line for line in read_log(path) if line["step"] <= state.step]
-        self.began -= kept[-1].get("seconds", 0.0) if kept else 0.0
-        new = path.with_suffix(".unfinished")
-        new.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        new.replace(path)
+        earlier_lines = [line for line in read_log(path) if line["step"] <= state.step]
+        self.start_time -= earlier_lines[-1].get("seconds", 0.0) if earlier_lines else 0.0
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text("".join(json.dumps(line) + "\n" for line in earlier_lines), encoding="utf-8")
+        unfinished.replace(path)
 
-    def training(self, state: RunState, sums: Sums, learning_rate: float) -> None:
+    def log_training(self, state: RunState, totals: LossTotals, learning_rate: float) -> None:
         """Write the mean loss since the last line, and keep it for the progress bar."""
-        tokens, speed = sum(sums.tokens), self.speed.lap(sums)
+        num_tokens, speed = sum(totals.target_tokens_by_language), self.throughput.measure_and_restart(totals)
         mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
-        aligned = {} if sums.alignment is None else {"alignment": sums.alignment / tokens}
-        too = "".join(f", {name} {value:.3f}" for name, value in aligned.items())
-        self.learnt = f"loss {sums.loss / tokens:.3f}{too}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}"
-        self.learnt += f", lr {learning_rate:.2g}"
-        by_language = zip(self.languages, sums.nll, sums.tokens, strict=True)
-        self.write(
+        alignment = (
+            {} if totals.contrastive_alignment is None else {"alignment": totals.contrastive_alignment / num_tokens}
+        )
+        alignment_note = "".join(f", {name} {value:.3f}" for name, value in alignment.items())
+        loss = f"loss {totals.label_smoothed / num_tokens:.3f}{alignment_note}"
+        self.training_note = f"{loss}, {speed['tokens_per_second']:,.0f} tokens/s{mfu}, lr {learning_rate:.2g}"
+        by_language = zip(self.languages, totals.nll_by_language, totals.target_tokens_by_language, strict=True)
+        self.write_line(
             {
                 "step": state.step,
-                "epoch": state.place.epoch,
-                "batch": state.place.batch,
-                "loss": sums.loss / tokens,
-                "nll": sum(sums.nll) / tokens,
-                **aligned,
+                "epoch": state.data_position.epoch,
+                "batch": state.data_position.next_batch,
+                "loss": totals.label_smoothed / num_tokens,
+                "nll": sum(totals.nll_by_language) / num_tokens,
+                **alignment,
                 "learning_rate": learning_rate,
                 **speed,
-                "into": {code: {"nll": nll / number, "tokens": number} for code, nll, number in by_language if number},
+                "into": {code: {"nll": nll / num, "tokens": num} for code, nll, num in by_language if num},
             }
         )
 
-    def validation(self, state: RunState, measured: Mapping[str, Any]) -> None:
+    def log_validation(self, state: RunState, scores: Mapping[str, Any]) -> None:
         """Write what was measured, and keep it for the progress bar."""
-        self.measured = note_of(measured, state.best)
-        self.write({"step": state.step, **measured})
+        self.validation_note = format_validation_note(scores, state.best_steps)
+        self.write_line({"step": state.step, **scores})
 
     @property
-    def note(self) -> str:
+    def progress_note(self) -> str:
         """The latest figures for the progress bar: a line for training, and one for validation."""
-        return "\n".join(filter(None, (self.learnt, self.measured)))
+        return "\n".join(filter(None, (self.training_note, self.validation_note)))
 
-    def paused(self) -> AbstractContextManager[None]:
+    def pause_throughput(self) -> AbstractContextManager[None]:
         """Leave out of the speed what is not training."""
-        return self.speed.paused()
+        return self.throughput.pause()
 
-    def write(self, line: Mapping[str, Any]) -> None:
+    def write_line(self, line: Mapping[str, Any]) -> None:
         """Append a line, with the time, and show it to the trackers."""
-        if not self.writes:
+        if not self.enabled:
             return
-        line = {**line, "seconds": round(time.monotonic() - self.began, 2)}
+        line = {**line, "seconds": round(time.monotonic() - self.start_time, 2)}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         for tracker in self.trackers:
-            tracker.show(line["step"], flat(line))
+            tracker.log_metrics(line["step"], flatten_metrics(line))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

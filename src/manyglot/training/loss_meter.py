@@ -12,53 +12,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.batches.loader import Planned
+from manyglot.batches.loader import PlannedBatch
 from manyglot.errors import ManyglotError
-from manyglot.training.loss import LossParts, Sums
+from manyglot.training.loss import LossParts, LossTotals
 
 
 class LossMeter:
     """Sums the losses of updates. Losses of a GPU are read one update later, so that the GPU never waits."""
 
-    def __init__(self, run: Path, sums: Sums | None = None) -> None:
-        self.run, self.sums = run, sums or Sums()
-        self._waiting: list[tuple[int, Sequence[Planned], Tensor, torch.cuda.Event | None]] = []
+    def __init__(self, run: Path, totals: LossTotals | None = None) -> None:
+        self.run, self.totals = run, totals or LossTotals()
+        self._pending: list[tuple[int, Sequence[PlannedBatch], Tensor, torch.cuda.Event | None]] = []
 
-    def add(self, step: int, batches: Sequence[Planned], losses: Tensor) -> None:
+    def add_update(self, step: int, batches: Sequence[PlannedBatch], loss_vector: Tensor) -> None:
         """Add the loss vector of an update."""
         ready = None
-        if losses.is_cuda:  # to ask for the value now, or for an older one later, would wait for all that is queued
-            fetched = torch.empty_like(losses, device="cpu", pin_memory=True)
-            losses, ready = fetched.copy_(losses, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
+        if (
+            loss_vector.is_cuda
+        ):  # to ask for the value now, or for an older one later, would wait for all that is queued
+            on_cpu = torch.empty_like(loss_vector, device="cpu", pin_memory=True)
+            loss_vector, ready = on_cpu.copy_(loss_vector, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
             ready.record()
-        self._waiting.append((step, batches, losses, ready))
-        self._look(later=0 if ready is None else 1)
+        self._pending.append((step, batches, loss_vector, ready))
+        self._collect(num_left=0 if ready is None else 1)
 
-    def settle(self) -> Sums:
+    def wait_for_totals(self) -> LossTotals:
         """The sums of all updates."""
-        self._look(later=0)
-        return self.sums
+        self._collect(num_left=0)
+        return self.totals
 
-    def _look(self, later: int) -> None:
-        while len(self._waiting) > later:
-            step, batches, vector, ready = self._waiting.pop(0)
+    def _collect(self, num_left: int) -> None:
+        while len(self._pending) > num_left:
+            step, batches, loss_vector, ready = self._pending.pop(0)
             if ready is not None:
                 ready.synchronize()
-            tokens_L = np.sum([batch.tokens_by_language() for batch in batches], axis=0)
-            loss = LossParts.from_vector(vector, num_languages=len(tokens_L))
-            if not (math.isfinite(loss.smoothed) and math.isfinite(loss.alignment or 0.0)):
-                raise ManyglotError(self._complaint(step, batches))
-            source_tokens = sum(batch.num_source_tokens() for batch in batches)
-            self.sums += Sums(loss.smoothed, loss.nll, tokens_L.tolist(), source_tokens, loss.alignment)
+            tokens_L = np.sum([batch.num_target_tokens_by_language() for batch in batches], axis=0)
+            loss = LossParts.from_vector(loss_vector, num_languages=len(tokens_L))
+            if not (math.isfinite(loss.label_smoothed) and math.isfinite(loss.contrastive_alignment or 0.0)):
+                raise ManyglotError(self._dump_non_finite_update(step, batches))
+            num_source_tokens = sum(batch.num_source_tokens() for batch in batches)
+            self.totals += LossTotals(
+                loss.label_smoothed,
+                loss.nll_by_language,
+                tokens_L.tolist(),
+                num_source_tokens,
+                loss.contrastive_alignment,
+            )
 
-    def _complaint(self, step: int, batches: Sequence[Planned]) -> str:
+    def _dump_non_finite_update(self, step: int, batches: Sequence[PlannedBatch]) -> str:
         """Say what was in the update, and write all of it to a file."""
-        lines = [line for batch in batches for line in batch.lines()]
+        lines = [line for batch in batches for line in batch.text_locations()]
         path = self.run / f"not-a-number-{step}.json"
         path.write_text(json.dumps({"step": step, "pairs": lines}) + "\n", encoding="utf-8")
-        most = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
+        frequent = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
         return (
             f"The loss is not a number at step {step} ({len(lines):,} sentence pairs, most of them "
-            f"{', '.join(name for name, _ in most)}; their lines are in {path}). "
-            f"Lower training.learning_rate, or set training.clip_norm."
+            f"{', '.join(name for name, _ in frequent)}; their lines are in {path}). "
+            f"Lower training.learning_rate, or set training.max_grad_norm."
         )

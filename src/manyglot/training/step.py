@@ -16,40 +16,40 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.devices import Precision, autocast, in_half, must_fit
-from manyglot.model.kernels import have_kernels
-from manyglot.model.packed import PackedLayout
-from manyglot.model.packing import PackedBatch, PackedShape, pack, split_by_length
+from manyglot.devices import Precision, autocast, report_out_of_memory, uses_bfloat16
+from manyglot.model.kernels import has_triton
+from manyglot.model.packed_executor import PackedLayout
+from manyglot.model.packing import PackedBatch, PackedShape, pack_batch, split_by_tile_fit
 from manyglot.model.transformer import Transformer
-from manyglot.training.alignment import AlignmentSettings, aligned_targets
-from manyglot.training.loss import batch_loss
-from manyglot.training.sharding import is_sharded
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_targets
+from manyglot.training.fsdp import is_sharded
+from manyglot.training.loss import summed_batch_loss
 
-MULTIPLE = 1024
+TOKEN_MULTIPLE = 1024
 """Batches are padded to a multiple of this many tokens before a graph is captured: about 1% of a large batch."""
-MAX_GRAPHS = 256
+MAX_CUDA_GRAPHS = 256
 """Captured graphs to keep."""
-HEADROOM = 1.04
+MEMORY_HEADROOM = 1.04
 """A graph may be this many times as large as the batch whose memory was measured."""
 
 
-class Step(Protocol):
+class TrainingStep(Protocol):
     """Computes the loss of a batch and adds its gradients, times a factor, to the parameters' gradients."""
 
-    keeps_gradients: bool
+    keeps_gradient_buffers: bool
     """Whether gradients must stay allocated, to be zeroed in place rather than set to None."""
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
         """Pack a batch, in one part or several."""
 
-    def __call__(self, batch: PackedBatch, factor: float) -> Tensor:
-        """Run forward and backward; return the loss vector (`Loss.to_vector`), summed over tokens."""
+    def __call__(self, batch: PackedBatch, loss_factor: float) -> Tensor:
+        """Run forward and backward; return the loss vector (`BatchLoss.to_vector`), summed over tokens."""
 
 
 class EagerStep:
     """Forward and backward, kernel by kernel."""
 
-    keeps_gradients = False
+    keeps_gradient_buffers = False
 
     def __init__(
         self,
@@ -57,24 +57,24 @@ class EagerStep:
         label_smoothing: float,
         device: torch.device,
         precision: Precision,
-        alignment: AlignmentSettings | None = None,
+        alignment: ContrastiveAlignmentSettings | None = None,
     ) -> None:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
-        self.aligned_targets = None if alignment is None else aligned_targets(model, alignment)
+        self.aligned_targets = None if alignment is None else make_aligned_targets(model, alignment)
         self.device, self.precision = device, precision
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
         """Pack all sentences together."""
-        return [pack(batch, aligned=self.aligned_targets)]
+        return [pack_batch(batch, aligned_targets=self.aligned_targets)]
 
-    def __call__(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
+    def __call__(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
         """Run forward and backward; return the loss vector."""
-        batch, factor = batch.to(self.device), torch.as_tensor(factor, dtype=torch.float32).to(self.device)
+        batch, loss_factor = batch.to(self.device), torch.as_tensor(loss_factor, dtype=torch.float32).to(self.device)
         with autocast(self.device, self.precision):
             layout = PackedLayout(self.model, batch)
             hidden = self.model(batch.encoded.ids_N, batch.input.ids_N, batch.lang_B, layout)
-            loss = batch_loss(self.model, batch, hidden, self.label_smoothing, self.alignment)
-        self._add_gradients(loss.total * factor)
+            loss = summed_batch_loss(self.model, batch, hidden, self.label_smoothing, self.alignment)
+        self._add_gradients(loss.objective * loss_factor)
         return loss.to_vector()
 
     def _add_gradients(self, loss: Tensor) -> None:
@@ -82,18 +82,18 @@ class EagerStep:
 
 
 @dataclass
-class _Graph:
+class _CapturedGraph:
     graph: torch.cuda.CUDAGraph
     batch: PackedBatch
     """The batch that the graph reads; another one is copied over it."""
-    factor: Tensor
+    loss_factor: Tensor
     loss_vector: Tensor
 
 
 class CudaGraphStep(EagerStep):
     """Forward and backward replayed from CUDA graphs, one for each batch size."""
 
-    keeps_gradients = True
+    keeps_gradient_buffers = True
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class CudaGraphStep(EagerStep):
         label_smoothing: float,
         device: torch.device,
         precision: Precision,
-        alignment: AlignmentSettings | None = None,
+        alignment: ContrastiveAlignmentSettings | None = None,
     ) -> None:
         super().__init__(model, label_smoothing, device, precision, alignment)
-        self.graphs: OrderedDict[PackedShape, _Graph] = OrderedDict()
-        self.arena: torch.cuda.CUDAGraph | None = None
+        self.graphs: OrderedDict[PackedShape, _CapturedGraph] = OrderedDict()
+        self.memory_reservation: torch.cuda.CUDAGraph | None = None
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -115,57 +115,60 @@ class CudaGraphStep(EagerStep):
 
         That part is not aligned: it has too few sentences to contrast.
         """
-        fitting, *long = split_by_length(batch)
-        return [pack(fitting, MULTIPLE, self.aligned_targets), *(pack(part, MULTIPLE) for part in long)]
+        fitting, *long = split_by_tile_fit(batch)
+        return [
+            pack_batch(fitting, TOKEN_MULTIPLE, self.aligned_targets),
+            *(pack_batch(part, TOKEN_MULTIPLE) for part in long),
+        ]
 
-    def __call__(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
+    def __call__(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
         """Replay the graph of the batch's size; the first batch runs eagerly, which also compiles the kernels."""
         if not batch.shape.fits_tile:
-            return super().__call__(batch, factor)
-        if self.arena is None or not self._fits_arena(batch.shape):
-            return self._measure(batch, factor)
+            return super().__call__(batch, loss_factor)
+        if self.memory_reservation is None or not self._fits_reservation(batch.shape):
+            return self._run_eagerly_and_reserve(batch, loss_factor)
         if batch.shape not in self.graphs:
-            if len(self.graphs) == MAX_GRAPHS:
+            if len(self.graphs) == MAX_CUDA_GRAPHS:
                 self.graphs.popitem(last=False)
             self.graphs[batch.shape] = self._capture(batch)
         self.graphs.move_to_end(batch.shape)
         graph = self.graphs[batch.shape]
         graph.batch.buffer.copy_(batch.pinned_buffer(self.device), non_blocking=True)
-        graph.factor.fill_(factor)
+        graph.loss_factor.fill_(loss_factor)
         graph.graph.replay()
         return graph.loss_vector.clone()
 
     def _add_gradients(self, loss: Tensor) -> None:
         """Add the gradients of all parameters in one operation: there are hundreds."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        new = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
-        pairs = [(p.grad, gradient) for p, gradient in new if p.grad is not None and gradient is not None]
+        gradients = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
+        pairs = [(p.grad, gradient) for p, gradient in gradients if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _measure(self, batch: PackedBatch, factor: float | Tensor) -> Tensor:
+    def _run_eagerly_and_reserve(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
         """Run eagerly, measure the peak memory, and reserve as much for graphs.
 
         Graphs of smaller batches are captured again: there would be no memory beside them.
         """
         self.graphs.clear()
-        self.arena, self.pool, self.measured = None, torch.cuda.graph_pool_handle(), batch.shape
+        self.memory_reservation, self.pool, self.measured_shape = None, torch.cuda.graph_pool_handle(), batch.shape
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
-        with _side_stream():
-            loss_vector = super().__call__(batch, factor)
+        with _on_side_stream():
+            loss_vector = super().__call__(batch, loss_factor)
         needed = torch.cuda.max_memory_allocated(self.device) - before
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
-        self.arena = self._reserve(int(HEADROOM * needed))
+        self.memory_reservation = self._reserve_memory(int(MEMORY_HEADROOM * needed))
         return loss_vector
 
-    def _fits_arena(self, shape: PackedShape) -> bool:
+    def _fits_reservation(self, shape: PackedShape) -> bool:
         """Whether a batch needs no more memory than is reserved."""
-        return shape.is_within(self.measured, HEADROOM)
+        return shape.is_within(self.measured_shape, MEMORY_HEADROOM)
 
-    def _reserve(self, size: int) -> torch.cuda.CUDAGraph:
+    def _reserve_memory(self, size: int) -> torch.cuda.CUDAGraph:
         """Reserve one block of memory that all graphs share.
 
         Without it, each graph would reserve many blocks of its own sizes, which no other graph could use, and together
@@ -176,16 +179,16 @@ class CudaGraphStep(EagerStep):
             torch.empty(size, dtype=torch.uint8, device=self.device)[:1].zero_()
         return graph
 
-    def _capture(self, batch: PackedBatch) -> _Graph:
-        copy, factor = batch.to(self.device), torch.zeros((), device=self.device)
+    def _capture(self, batch: PackedBatch) -> _CapturedGraph:
+        static_batch, loss_factor = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
-            loss_vector = super().__call__(copy, factor)
-        return _Graph(graph, copy, factor, loss_vector)
+            loss_vector = super().__call__(static_batch, loss_factor)
+        return _CapturedGraph(graph, static_batch, loss_factor, loss_vector)
 
 
 @contextmanager
-def _side_stream() -> Iterator[None]:
+def _on_side_stream() -> Iterator[None]:
     """A stream of its own, as graph capture uses: what is set up there does not depend on the main stream."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(main)
@@ -194,19 +197,21 @@ def _side_stream() -> Iterator[None]:
     main.wait_stream(side)
 
 
-def must_fit_step(device: torch.device) -> AbstractContextManager[None]:
+def report_step_out_of_memory(device: torch.device) -> AbstractContextManager[None]:
     """Report in one line that a training step does not fit into memory."""
-    instead = "Lower batches.max_tokens and raise training.accumulation by as much, or share the model out"
-    return must_fit(device, "A step", f"{instead} (training.shard)")
+    advice = "Lower batches.max_tokens and raise training.gradient_accumulation by as much, or share the model out"
+    return report_out_of_memory(device, "A step", f"{advice} (training.fsdp)")
 
 
-def make_step(
+def make_training_step(
     model: Transformer,
     label_smoothing: float,
     device: torch.device,
     precision: Precision,
-    alignment: AlignmentSettings | None = None,
-) -> Step:
+    alignment: ContrastiveAlignmentSettings | None = None,
+) -> TrainingStep:
     """CUDA graphs where kernels apply and the model is not sharded, eager execution elsewhere."""
-    captured = device.type == "cuda" and have_kernels() and in_half(device, precision) and not is_sharded(model)
-    return (CudaGraphStep if captured else EagerStep)(model, label_smoothing, device, precision, alignment)
+    use_cuda_graphs = (
+        device.type == "cuda" and has_triton() and uses_bfloat16(device, precision) and not is_sharded(model)
+    )
+    return (CudaGraphStep if use_cuda_graphs else EagerStep)(model, label_smoothing, device, precision, alignment)

@@ -19,20 +19,20 @@ import yaml
 from manyglot.errors import ManyglotError, SettingsError
 
 TrackerName = Literal["tensorboard", "wandb"]
-PLACE = ("step", "epoch", "batch", "seconds")
+NON_METRIC_KEYS = ("step", "epoch", "batch", "seconds")
 
 
 class Tracker(Protocol):
     """Shows the numbers of a run."""
 
-    def show(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
         """Take the numbers of a step."""
 
     def close(self) -> None:
         """Hand over what is still to be written."""
 
 
-class TensorBoard:
+class TensorBoardTracker:
     """Event files in the run's folder `tensorboard`; see them with `tensorboard --logdir runs`."""
 
     def __init__(self, run: Path, step: int) -> None:
@@ -40,10 +40,10 @@ class TensorBoard:
 
         self.writer: Any = SummaryWriter(run / "tensorboard", purge_step=step + 1)
 
-    def show(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a point to each curve."""
-        for name, number in numbers.items():
-            self.writer.add_scalar(name, number, step)
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, step)
         self.writer.flush()
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class TensorBoard:
         self.writer.close()
 
 
-class WandB:
+class WandBTracker:
     """A run in the project that WANDB_PROJECT names, or in `manyglot`; `wandb.json` keeps its id for going on.
 
     W&B forgets no step. What was shown before an interruption stays, and a dev score that its last step still lacked
@@ -78,17 +78,17 @@ class WandB:
                 f"Weights & Biases: {str(error).rstrip('.')}. Or take wandb out of training.trackers."
             ) from None
 
-    def show(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a point to each curve, unless the step was shown before the run was interrupted."""
         if step >= self.run.step:
-            self.run.log(dict(numbers), step=step)
+            self.run.log(dict(metrics), step=step)
 
     def close(self) -> None:
         """Wait until all is sent."""
         self.run.finish()
 
 
-def check_trackers(names: Sequence[TrackerName]) -> None:
+def check_trackers_installed(names: Sequence[TrackerName]) -> None:
     """Refuse a tracker that is not installed."""
     for name in names:
         try:
@@ -100,24 +100,24 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
 
 
 @contextmanager
-def opened(names: Sequence[TrackerName], run: Path, step: int) -> Iterator[list[Tracker]]:
+def open_trackers(names: Sequence[TrackerName], run: Path, step: int) -> Iterator[list[Tracker]]:
     """Trackers of a run that goes on after a step."""
     trackers: list[Tracker] = []
     try:
         for name in dict.fromkeys(names):
-            trackers.append(TensorBoard(run, step) if name == "tensorboard" else WandB(run, step))
+            trackers.append(TensorBoardTracker(run, step) if name == "tensorboard" else WandBTracker(run, step))
         yield trackers
     finally:
         for tracker in trackers:
             tracker.close()
 
 
-def flat(line: Mapping[str, Any], before: str = "") -> dict[str, float]:
+def flatten_metrics(line: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     """The numbers of a line of the log under names such as `into/de/nll`, but for those that only say where it is."""
-    numbers: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for key, value in line.items():
         if isinstance(value, Mapping):
-            numbers |= flat(value, f"{before}{key}/")
-        elif isinstance(value, int | float) and f"{before}{key}" not in PLACE:
-            numbers[before + key] = value
-    return numbers
+            metrics |= flatten_metrics(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and f"{prefix}{key}" not in NON_METRIC_KEYS:
+            metrics[prefix + key] = value
+    return metrics

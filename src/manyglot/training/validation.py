@@ -14,19 +14,19 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from manyglot.batches.loader import Loader, Place, Planned
-from manyglot.batches.store import IntArray
+from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
+from manyglot.batches.token_store import IntArray
 from manyglot.corpus.languages import Direction
 from manyglot.devices import Precision, autocast
-from manyglot.model.packing import pack
+from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
-from manyglot.progress import say
-from manyglot.training.best import Best, BestBy, Criterion, Sample, metric_to_choose_by
-from manyglot.training.loss import sentence_losses
+from manyglot.progress import print_status
+from manyglot.training.best_steps import BestMetric, BestStepCriterion, BestSteps, SampleId, resolve_best_metric
+from manyglot.training.loss import sentence_nll_and_token_counts
 
-MOST = 0.1
+MAX_TIME_SHARE = 0.1
 """Share of a run's time above which validation is said to be dear."""
-SHORT_NAMES = {
+PROGRESS_LABELS = {
     "dev_nll": "dev",
     "dev_bleu": "BLEU",
     "dev_chrf": "chrF++",
@@ -36,14 +36,14 @@ SHORT_NAMES = {
 """For the progress bar."""
 
 
-class Measure(Protocol):
+class DevEvaluator(Protocol):
     """Measures a model on some sentences, the same each time."""
 
-    names: Sequence[str]
+    metric_names: Sequence[str]
     """What it measures."""
-    sample: Sample
+    sample_id: SampleId
     """On what: stored in checkpoints and compared when a run resumes."""
-    setting: str
+    cost_setting: str
     """The setting that makes it cheaper."""
 
     def describe_sample(self) -> str:
@@ -53,137 +53,146 @@ class Measure(Protocol):
         """What was measured by name, and the same or more of each direction."""
 
 
-class Validation:
+class Validator:
     """Measures a model now and then, says by what its best steps are told, and keeps account of the time."""
 
-    def __init__(self, measures: Sequence[Measure], best_by: BestBy | None, patience: int | None) -> None:
-        self.measures = measures
-        self.metric = metric_to_choose_by(best_by, [name for each in measures for name in each.names], patience)
+    def __init__(
+        self, evaluators: Sequence[DevEvaluator], best_metric: BestMetric | None, patience: int | None
+    ) -> None:
+        self.evaluators = evaluators
+        available_metrics = [name for evaluator in evaluators for name in evaluator.metric_names]
+        self.best_metric = resolve_best_metric(best_metric, available_metrics, patience)
         """What tells the best step."""
-        self.criterion = _criterion(self.metric, measures)
+        self.criterion = _make_criterion(self.best_metric, evaluators)
         """The same and the sample it is measured on."""
-        self.start, self.number, self.is_dear = time.monotonic(), 0, False
-        self.seconds = [0.0 for _ in measures]
+        self.start_time, self.num_validations, self.has_warned_of_cost = time.monotonic(), 0, False
+        self.seconds_by_evaluator = [0.0 for _ in evaluators]
 
     @property
-    def share(self) -> float:
+    def time_share(self) -> float:
         """Its part of the time since the start."""
-        return sum(self.seconds) / (time.monotonic() - self.start)
+        return sum(self.seconds_by_evaluator) / (time.monotonic() - self.start_time)
 
-    def in_words(self) -> str:
+    def describe_metrics(self) -> str:
         """What is measured on what, and what tells the best step."""
-        parts = [f"{', '.join(each.names)} of {each.describe_sample()}" for each in self.measures]
-        chosen = f"Best by {self.metric}" if self.metric else "The last step becomes the model"
-        return f"{'; '.join(parts) or 'nothing'}. {chosen}."
+        parts = [f"{', '.join(e.metric_names)} of {e.describe_sample()}" for e in self.evaluators]
+        selection = f"Best by {self.best_metric}" if self.best_metric else "The last step becomes the model"
+        return f"{'; '.join(parts) or 'nothing'}. {selection}."
 
-    def plan(self, every: int) -> dict[str, Any]:
+    def to_dict(self, validate_every: int) -> dict[str, Any]:
         """The same as plain values; only `description` is for people."""
-        measures = [
-            {"metrics": list(each.names), "sample": dict(each.sample), "description": each.describe_sample()}
-            for each in self.measures
+        evaluators = [
+            {"metrics": list(e.metric_names), "sample": dict(e.sample_id), "description": e.describe_sample()}
+            for e in self.evaluators
         ]
-        return {"every": every, "best_metric": self.metric, "measures": measures}
+        return {"validate_every": validate_every, "best_metric": self.best_metric, "evaluators": evaluators}
 
-    def begin(self, best: Best, every: int) -> Best:
+    def resume_best_steps(self, best_steps: BestSteps, validate_every: int) -> BestSteps:
         """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
-        if self.measures:
-            say(f"Validation every {every:,} steps: {self.in_words()}")
-        self.start = time.monotonic()
-        if best.criterion == self.criterion:
-            return best
-        if best.criterion is not None:
-            was = f"{best.criterion.metric} on {_describe(best.criterion.sample)}"
-            say(f"The validation metric or its sample changed (was {was}); best-step tracking restarts.")
-        return Best(self.criterion)
+        if self.evaluators:
+            print_status(f"Validation every {validate_every:,} steps: {self.describe_metrics()}")
+        self.start_time = time.monotonic()
+        if best_steps.criterion == self.criterion:
+            return best_steps
+        if best_steps.criterion is not None:
+            was = f"{best_steps.criterion.metric} on {_format_sample_id(best_steps.criterion.sample_id)}"
+            print_status(f"The validation metric or its sample changed (was {was}); best-step tracking restarts.")
+        return BestSteps(self.criterion)
 
     def __call__(self, model: Transformer) -> dict[str, Any]:
         """All measurements, the time they took and its share of the run, and what is known of each direction."""
         scores: dict[str, float] = {}
         directions: dict[str, dict[str, float]] = defaultdict(dict)
-        before = sum(self.seconds)
+        seconds_before = sum(self.seconds_by_evaluator)
         torch.manual_seed(0)  # for what guidance draws at random; each batch of the training has a seed of its own
         model.eval()
         with torch.inference_mode():
-            for number, measure in enumerate(self.measures):
+            for index, evaluator in enumerate(self.evaluators):
                 start = time.monotonic()
-                found, by_direction = measure(model)
-                self.seconds[number] += time.monotonic() - start
-                scores.update(found)
+                means, by_direction = evaluator(model)
+                self.seconds_by_evaluator[index] += time.monotonic() - start
+                scores.update(means)
                 for direction, values in by_direction.items():
                     directions[direction.as_setting()].update(values)
         model.train()
-        self.number += 1
-        if self.share > MOST and self.number > 1 and not self.is_dear:  # the first is dearer: nothing is learnt yet
-            self.is_dear = True
-            say(f"Validation takes {self.share:.0%} of the time. {self._advice()}")
-        cost = {"seconds": sum(self.seconds) - before, "share": self.share}
+        self.num_validations += 1
+        if (
+            self.time_share > MAX_TIME_SHARE and self.num_validations > 1 and not self.has_warned_of_cost
+        ):  # the first is dearer: nothing is learnt yet
+            self.has_warned_of_cost = True
+            print_status(f"Validation takes {self.time_share:.0%} of the time. {self._cost_advice()}")
+        cost = {"seconds": sum(self.seconds_by_evaluator) - seconds_before, "share": self.time_share}
         return {**scores, "validation": cost, "directions": directions}
 
-    def value(self, measured: Mapping[str, Any]) -> float:
+    def best_metric_value(self, scores: Mapping[str, Any]) -> float:
         """The one that tells the best step; not a number where none does."""
-        return float(measured.get(self.metric or "", math.nan))
+        return float(scores.get(self.best_metric or "", math.nan))
 
-    def end(self) -> None:
+    def report_time(self) -> None:
         """Say what it cost."""
-        if self.number:
-            advice = f" {self._advice()}" if self.share > MOST and not self.is_dear else ""  # or it was given before
-            say(f"Validation took {sum(self.seconds):.0f} s, {self.share:.1%} of the time.{advice}")
+        if self.num_validations:
+            advice = (
+                f" {self._cost_advice()}" if self.time_share > MAX_TIME_SHARE and not self.has_warned_of_cost else ""
+            )  # or it was given before
+            print_status(
+                f"Validation took {sum(self.seconds_by_evaluator):.0f} s, {self.time_share:.1%} of the time.{advice}"
+            )
 
-    def _advice(self) -> str:
-        _, dearest = max(zip(self.seconds, self.measures, strict=True), key=lambda pair: pair[0])
-        return f"To make it cheaper, lower {dearest.setting} or raise training.validate_every."
+    def _cost_advice(self) -> str:
+        _, slowest = max(zip(self.seconds_by_evaluator, self.evaluators, strict=True), key=lambda pair: pair[0])
+        return f"To make it cheaper, lower {slowest.cost_setting} or raise training.validate_every."
 
 
-def _criterion(metric: str | None, measures: Sequence[Measure]) -> Criterion | None:
+def _make_criterion(metric: str | None, evaluators: Sequence[DevEvaluator]) -> BestStepCriterion | None:
     """The metric with the sample of the measure that has it."""
-    samples = {name: each.sample for each in measures for name in each.names}
-    return None if metric is None else Criterion(metric, samples[metric])
+    sample_ids = {name: e.sample_id for e in evaluators for name in e.metric_names}
+    return None if metric is None else BestStepCriterion(metric, sample_ids[metric])
 
 
-def _describe(sample: Sample) -> str:
+def _format_sample_id(sample_id: SampleId) -> str:
     """An earlier sample, of which only the stored values are known."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sample.items())
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sample_id.items())
 
 
-def note_of(measured: Mapping[str, Any], best: Best) -> str:
+def format_validation_note(scores: Mapping[str, Any], best_steps: BestSteps) -> str:
     """What was measured, and the best so far, for the progress bar."""
-    parts = [f"{short} {measured[name]:.2f}" for name, short in SHORT_NAMES.items() if name in measured]
-    if best.scores:
-        parts.append(f"best {best.scores[0].value:.2f} at {best.scores[0].step:,}")
+    parts = [f"{label} {scores[name]:.2f}" for name, label in PROGRESS_LABELS.items() if name in scores]
+    if best_steps.scores:
+        parts.append(f"best {best_steps.scores[0].value:.2f} at {best_steps.scores[0].step:,}")
     return ", ".join(parts)
 
 
-class DevLoss:
+class DevLossEvaluator:
     """The mean negative log-likelihood of a token of the dev split."""
 
-    names: Sequence[str] = ("dev_nll",)
-    setting = "validation.pairs"
+    metric_names: Sequence[str] = ("dev_nll",)
+    cost_setting = "validation.num_loss_pairs"
 
-    def __init__(self, loader: Loader, most_pairs: int, device: torch.device, precision: Precision) -> None:
+    def __init__(self, loader: BatchLoader, num_pairs: int, device: torch.device, precision: Precision) -> None:
         self.directions = loader.directions
         self.device, self.precision = device, precision
-        self.batches: list[tuple[Planned, IntArray]] = []
-        numbers = {direction: number for number, direction in enumerate(self.directions)}
-        pairs = 0
-        for batch, after in loader.planned(Place()):
-            self.batches.append((batch, np.array([numbers[Direction(*pair)] for *pair, _ in batch.lines()])))
-            pairs += len(batch.source)
-            if pairs >= most_pairs or after.epoch > 0:
+        self.batches: list[tuple[PlannedBatch, IntArray]] = []
+        index_of = {direction: index for index, direction in enumerate(self.directions)}
+        num_sampled_pairs = 0
+        for batch, next_position in loader.iter_planned_batches(DataPosition()):
+            self.batches.append((batch, np.array([index_of[Direction(*pair)] for *pair, _ in batch.text_locations()])))
+            num_sampled_pairs += len(batch.source_indices)
+            if num_sampled_pairs >= num_pairs or next_position.epoch > 0:
                 break
-        self.sample: Sample = {"num_pairs": pairs}
+        self.sample_id: SampleId = {"num_pairs": num_sampled_pairs}
 
     def describe_sample(self) -> str:
         """The sample in words."""
-        return f"{self.sample['num_pairs']:,} sentence pairs"
+        return f"{self.sample_id['num_pairs']:,} sentence pairs"
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
         """Sums over sentences, by direction."""
         nll_D, tokens_D = np.zeros(len(self.directions)), np.zeros(len(self.directions))
-        for planned, direction_B in self.batches:
+        for batch, direction_B in self.batches:
             with autocast(self.device, self.precision):
-                nll_B, tokens_B = sentence_losses(model, pack(planned.load()).to(self.device))
+                nll_B, tokens_B = sentence_nll_and_token_counts(model, pack_batch(batch.load()).to(self.device))
             np.add.at(nll_D, direction_B, nll_B.double().cpu().numpy())
             np.add.at(tokens_D, direction_B, tokens_B.cpu().numpy())
-        sums = zip(self.directions, nll_D.tolist(), tokens_D.tolist(), strict=True)
-        by_direction = {direction: {"nll": nll / tokens} for direction, nll, tokens in sums if tokens}
+        totals = zip(self.directions, nll_D.tolist(), tokens_D.tolist(), strict=True)
+        by_direction = {direction: {"nll": nll / tokens} for direction, nll, tokens in totals if tokens}
         return {"dev_nll": float(nll_D.sum() / tokens_D.sum())}, by_direction

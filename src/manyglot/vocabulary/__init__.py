@@ -1,1 +1,1 @@
-"""From text to numbers and back: subwords, special symbols, language tags."""
+"""Text to ids and back: the subword model, special symbols and language tags."""

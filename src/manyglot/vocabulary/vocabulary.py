@@ -1,6 +1,6 @@
-"""The numbers a model reads and writes: subwords first, then one tag for each language.
+"""The vocabulary of a model: the subwords, followed by one tag per language.
 
-Tags are symbols, never text: they are added to sequences of ids, so no sentence can contain one by accident and no
+Tags are symbols, never text. They are added to sequences of ids, so no sentence can contain one by accident and no
 tokenizer can split one.
 """
 
@@ -10,45 +10,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from manyglot.corpus.languages import Languages
-from manyglot.vocabulary.subwords import EOS, Subwords
+from manyglot.vocabulary.subword_model import EOS, SubwordModel
 
 
 @dataclass(frozen=True)
-class Tags:
-    """The symbols that tell a target language inside the sequences, put there by the batches and the translator."""
+class LanguageTags:
+    """The tag ids that mark one target language in source and target sequences, added by batching and decoding."""
 
     source: tuple[int, ...] = ()
-    """Before the source sentence."""
+    """Tags before the source sentence."""
     target: tuple[int, ...] = ()
-    """Before the target sentence, after the symbol that starts every target."""
-    predicted: bool = True
-    """Whether the target tags are predicted like words: part of the loss and of the score."""
+    """Tags before the target sentence, after the start symbol."""
+    target_predicted: bool = True
+    """Whether the model predicts the target tags, so that they count in the loss and in the score of a hypothesis."""
 
-    def __add__(self, other: Tags) -> Tags:
-        return Tags(self.source + other.source, self.target + other.target, self.predicted and other.predicted)
+    def __add__(self, other: LanguageTags) -> LanguageTags:
+        return LanguageTags(
+            self.source + other.source, self.target + other.target, self.target_predicted and other.target_predicted
+        )
 
 
 class Vocabulary:
-    """Subwords and language tags under one numbering."""
+    """Subwords and language tags with common ids."""
 
-    def __init__(self, subwords: Subwords, languages: Languages) -> None:
-        self.subwords = subwords
+    def __init__(self, subword_model: SubwordModel, languages: Languages) -> None:
+        self.subword_model = subword_model
         self.languages = languages
 
     def __len__(self) -> int:
-        return len(self.subwords) + len(self.languages)
+        return len(self.subword_model) + len(self.languages)
 
     def tag_id(self, language_id: int) -> int:
-        """The number of a language's tag."""
-        return len(self.subwords) + language_id
+        """The id of a language's tag."""
+        return len(self.subword_model) + language_id
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Sentences to ids, without special symbols; equal ones, of several directions say, are split once."""
-        once = list(dict.fromkeys(texts))
-        ids = dict(zip(once, self.subwords.encode(once), strict=True))
+        """Split sentences into ids without special symbols. Equal sentences are split once."""
+        unique = list(dict.fromkeys(texts))
+        ids = dict(zip(unique, self.subword_model.encode(unique), strict=True))
         return [ids[text] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Ids to sentences; tags and special symbols are left out."""
-        words = range(EOS + 1, len(self.subwords))
-        return self.subwords.decode([[i for i in each if i in words] for each in ids])
+        """Join ids into sentences, ignoring tags and special symbols."""
+        text_ids = range(EOS + 1, len(self.subword_model))
+        return self.subword_model.decode([[i for i in sequence if i in text_ids] for sequence in ids])

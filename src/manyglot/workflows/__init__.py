@@ -1,1 +1,1 @@
-"""The commands from end to end: one file per command, with a function of the same name."""
+"""The commands end to end: one file per command, with a function of the same name."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from manyglot.evaluation.comparison import Comparison, read_systems
-from manyglot.evaluation.comparison import compare as compare_systems
+from manyglot.evaluation.comparison import Comparison, compare_systems, load_systems
 
 
 def compare(
-    runs: Sequence[str], reference: str | None = None, common: bool = False, num_samples: int = 0, seed: int = 1
+    runs: Sequence[str],
+    reference: str | None = None,
+    common_test_only: bool = False,
+    num_bootstrap_samples: int = 0,
+    seed: int = 1,
 ) -> Comparison:
     """Compare runs, each given as `[NAME=]FOLDER[,FOLDER…]` with one output folder of `evaluate` per seed.
 
-    Win rates and the paired bootstrap (`num_samples` above 0) are relative to the `reference`. With `common`, only the
-    directions and sentences that all runs share are compared.
+    Win rates and the paired bootstrap (`num_bootstrap_samples` above 0) are relative to the `reference`. With
+    `common_test_only`, only the test sentences that all runs share are compared.
     """
-    systems, name = read_systems(runs, reference)
-    return compare_systems(systems, name, common, num_samples, seed)
+    systems, name = load_systems(runs, reference)
+    return compare_systems(systems, name, common_test_only, num_bootstrap_samples, seed)

@@ -1,83 +1,99 @@
-"""`manyglot corpus`: look at a corpus before it is prepared, and make zero-shot test sets from it."""
+"""`manyglot corpus`: inspect a corpus before preparation, and build zero-shot test sets from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchSettings
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import parse
-from manyglot.corpus.inspection import Inspection
-from manyglot.corpus.inspection import inspect as inspect_corpus
+from manyglot.config.settings import parse_settings
+from manyglot.corpus.base import Split
+from manyglot.corpus.inspection import CorpusInspection, inspect_splits
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import make_zero_shot_tests, open_corpus, trained_directions, translations_of
-from manyglot.corpus.translations import Translations
-from manyglot.corpus.zero_shot import SetFacts
+from manyglot.corpus.readers import (
+    count_corpus_translations,
+    make_zero_shot_sets,
+    open_corpus,
+    resolve_train_directions,
+)
+from manyglot.corpus.translation_counts import TranslationCounts
+from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
 from manyglot.errors import CorpusError, SettingsError
 from manyglot.files import StrPath
-from manyglot.reports.corpora import Preview
+from manyglot.reports.corpus_tables import SamplingPreview
 
 
-def inspect(experiment: Experiment, num_samples: int = 2) -> Inspection:
-    """Read the corpus and report its content and possible defects. Nothing is written."""
+def inspect_corpus(experiment: Experiment, num_samples: int = 2) -> CorpusInspection:
+    """Read the corpus and report its content and possible defects, without writing anything."""
     corpus = open_corpus(experiment.corpus)
-    return inspect_corpus(corpus, trained_directions(Languages(corpus.languages), experiment.corpus), num_samples)
+    return inspect_splits(corpus, resolve_train_directions(Languages(corpus.languages), experiment.corpus), num_samples)
 
 
-def preview(experiment: Experiment, temperatures: Sequence[str] = ()) -> Preview:
-    """The share of each direction after temperature sampling: of the prepared data, or of the text before `prepare`."""
+def preview_sampling(experiment: Experiment, temperatures: Sequence[str] = ()) -> SamplingPreview:
+    """Compute the share of each direction in an epoch, for the given temperatures or for the batch settings.
+
+    The numbers come from the prepared data if it exists, otherwise from the text.
+    """
     if (experiment.data / "dataset.json").exists():
-        dataset = Dataset(experiment.data)
-        dataset.check_origin(experiment.recipe.as_json())
-        index = PairsIndex(dataset.store(Split.TRAIN))
-        sizes = {direction: index.size(direction) for direction in dataset.supervised}
+        dataset = PreparedDataset(experiment.data)
+        dataset.check_provenance(experiment.preparation.to_dict())
+        index = PairIndex(dataset.store(Split.TRAIN))
+        sizes = {direction: index.num_pairs(direction) for direction in dataset.train_directions}
     else:
-        inspection = inspect(experiment)
-        if inspection.errors:
-            raise CorpusError(inspection.errors[0])
-        pairs = inspection.pairs[Split.TRAIN]
+        inspection = inspect_corpus(experiment)
+        if inspection.read_errors:
+            raise CorpusError(inspection.read_errors[0])
+        pairs = inspection.num_pairs[Split.TRAIN]
         sizes = {direction: pairs[direction] for direction in sorted(pairs)}
     if not sum(sizes.values()):
         raise CorpusError("The corpus has no training pairs. See `manyglot corpus inspect`.")
-    plans = [_at_temperature(text) for text in temperatures] or [experiment.batches]
-    return Preview.of(sizes, {_sampling(plan): plan.epoch_counts(sizes) for plan in plans})
+    variants = [_batch_settings_at(temperature) for temperature in temperatures] or [experiment.batches]
+    counts = {_sampling_id(settings): settings.pair_counts_per_epoch(sizes) for settings in variants}
+    return SamplingPreview.from_counts(sizes, counts)
 
 
-def zero_shot(
+def build_zero_shot_sets(
     experiment: Experiment,
     output: StrPath,
     *,
     drop_leaked: bool = False,
-    distinct: bool = False,
-    max_sentences: int | None = None,
-    supervised: bool = False,
-) -> list[SetFacts]:
-    """Write test sets for all pairs of languages, aligned through their common pivot sentences.
+    deduplicate_translations: bool = False,
+    max_sentences_per_pair: int | None = None,
+    include_supervised: bool = False,
+) -> list[ZeroShotSetStatistics]:
+    """Write test sets for all language pairs, aligned through their common sentences in the central language.
 
-    Options: `drop_leaked` leaves out sentences that training has seen, `distinct` takes repeated translations once, and
-    `supervised` adds the pairs with the pivot.
+    `drop_leaked` drops sentences that training has seen, `deduplicate_translations` keeps repeated translations once,
+    and `include_supervised` adds the pairs with the central language.
     """
-    return make_zero_shot_tests(experiment.corpus, Path(output), drop_leaked, distinct, max_sentences, supervised)
+    return make_zero_shot_sets(
+        experiment.corpus,
+        Path(output),
+        drop_leaked,
+        deduplicate_translations,
+        max_sentences_per_pair,
+        include_supervised,
+    )
 
 
-def translations(experiment: Experiment) -> Translations:
-    """Count the translations of each pivot sentence in the training text."""
-    return translations_of(experiment.corpus)
+def count_translations(experiment: Experiment) -> TranslationCounts:
+    """Count the translations of each sentence of the central language in the training text."""
+    return count_corpus_translations(experiment.corpus)
 
 
-def _sampling(batches: BatchSettings) -> str:
-    """What decides how often a direction is seen, as an identifier such as `temperature:5,into:en:0.25`."""
+def _sampling_id(batches: BatchSettings) -> str:
+    """Return an identifier of the sampling settings, such as `temperature:5,target_weight:en:0.25`."""
     temperature = "none" if batches.temperature is None else f"{batches.temperature:g}"
-    into = [f"into:{code}:{times:g}" for code, times in batches.into.items()]
-    return ",".join(["weights" if batches.weights else f"temperature:{temperature}", *into])
+    target_weights = [f"target_weight:{code}:{weight:g}" for code, weight in batches.target_weights.items()]
+    base = "direction_weights" if batches.direction_weights else f"temperature:{temperature}"
+    return ",".join([base, *target_weights])
 
 
-def _at_temperature(text: str) -> BatchSettings:
+def _batch_settings_at(text: str) -> BatchSettings:
     try:
-        return parse(BatchSettings, {"temperature": None if text == "none" else float(text)})
+        return parse_settings(BatchSettings, {"temperature": None if text == "none" else float(text)})
     except ValueError:
         raise SettingsError(f"--temperature takes a number above 0 or none; got {text!r}.") from None

@@ -1,4 +1,4 @@
-"""`manyglot describe`: the shape and the parameters of a model, trained or not."""
+"""`manyglot describe`: the architecture and parameter counts of a model, trained or not."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 import torch
 
 from manyglot.config.experiment import read_experiment
-from manyglot.corpus.sources import languages_of
+from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
 from manyglot.files import StrPath
-from manyglot.model.folder import load_model
+from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import Subwords
+from manyglot.vocabulary.subword_model import SubwordModel
 
 
-def describe(what: StrPath, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Layers, guidance, languages and parameters of a model folder, or of the model that a YAML file describes."""
-    what = Path(what)
-    training: Mapping[str, Any] = {}
-    if what.is_dir():
+def describe(config_or_model: StrPath, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Describe a model folder, or the model of an experiment's YAML file: layers, guidance, languages, parameters."""
+    path = Path(config_or_model)
+    training_info: Mapping[str, Any] = {}
+    if path.is_dir():
         if overrides:
-            raise SettingsError("--set changes an experiment; the model in a folder is as it is.")
-        trained = load_model(what)
-        model, config, training = trained.model, trained.config, trained.training
-        languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subwords)
+            raise SettingsError("--set applies to the YAML file of an experiment, not to a model folder. Remove it.")
+        trained = load_model(path)
+        model, config, training_info = trained.model, trained.config, trained.training_info
+        languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:
-        experiment = read_experiment(what, overrides)
-        languages, num_subwords = languages_of(experiment.corpus), experiment.vocabulary.size
-        if experiment.vocabulary.model is not None:
-            num_subwords = len(Subwords.load(experiment.vocabulary.model))
+        experiment = read_experiment(path, overrides)
+        languages, num_subwords = corpus_languages(experiment.corpus), experiment.vocabulary.size
+        if experiment.vocabulary.sentencepiece_model is not None:
+            num_subwords = len(SubwordModel.load(experiment.vocabulary.sentencepiece_model))
         with torch.device("meta"):
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
-        config = experiment.resolved()
-    parameters = model.num_parameters()
+        config = experiment.to_dict()
+    parameters = model.num_parameters_by_part()
     return {
         "model": config["model"],
         "guidance": config["guidance"],
@@ -43,5 +43,5 @@ def describe(what: StrPath, overrides: Iterable[str] = ()) -> dict[str, Any]:
         "num_subwords": num_subwords,
         "parameters": parameters,
         "num_parameters": sum(parameters.values()),
-        "training": training,
+        "training": training_info,
     }

@@ -11,49 +11,55 @@ from typing import Any
 
 import torch
 
-from manyglot.batches.dataset import Dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.overrides import apply_override
-from manyglot.config.settings import Settings, parse
+from manyglot.config.settings import Settings, parse_settings
+from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import read_test
-from manyglot.corpus.zero_shot import read_leaks
-from manyglot.decoding.beam import DecodingSettings
+from manyglot.corpus.readers import read_test_rows
+from manyglot.corpus.zero_shot_sets import read_leak_statistics
+from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import distributed_context, num_processes
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.evaluation.evaluate import Evaluation, EvaluationSettings, Evaluator, identifier_of, select_sentences
-from manyglot.evaluation.kept import Kept, digest
-from manyglot.evaluation.translate import EvaluationSet, translate_evaluation_set
-from manyglot.files import StrPath, checksum, continued, is_empty, optional_path, unfinished_of
-from manyglot.model.folder import TrainedModel, load_model
-from manyglot.probing.representations import representations_of
-from manyglot.progress import say
-from manyglot.reports.history import History
-from manyglot.reports.language_places import pairs_of
-from manyglot.reports.matrix import matrix_svg
-from manyglot.reports.page import run_of, write_page
+from manyglot.evaluation.evaluation_set import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.evaluator import (
+    Evaluation,
+    EvaluationSettings,
+    Evaluator,
+    load_configured_identifier,
+    select_evaluation_set,
+)
+from manyglot.evaluation.translation_cache import TranslationCache, json_digest
+from manyglot.files import StrPath, file_checksum, is_empty_folder, optional_path, resumable_folder, unfinished_path
+from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.probing.language_representations import distinct_representations
+from manyglot.progress import print_status
+from manyglot.reports.direction_heatmap import direction_heatmap_svg
+from manyglot.reports.html_report import make_report_run, write_html_report
+from manyglot.reports.language_map_data import pairwise_similarities
+from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.log import read_log
 
-CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
-"""What of the log is drawn in a report."""
-MOST_POINTS = 200
-"""Of a curve in a report."""
+REPORTED_CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
+"""Metrics of the training log whose curves a report shows."""
+MAX_CURVE_POINTS = 200
+"""Maximum number of points of a curve in a report."""
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """A model and what to evaluate it on."""
+    """A model and the data to evaluate it on."""
 
     model_folder: Path
     data: Path
     zero_shot: bool = False
     """Whether to evaluate the zero-shot directions too."""
     overrides: Sequence[str] = ()
-    """Changes of the model's `decoding` and `evaluation` settings, such as `decoding.beam=1`."""
-    test: Path | None = None
-    """A folder of test files that replaces the test split of the data."""
+    """Overrides of the model's `decoding` and `evaluation` settings, such as `decoding.beam_size=1`."""
+    test_folder: Path | None = None
+    """A folder of test files that replace the test split of the data."""
 
 
 def evaluate(
@@ -62,144 +68,151 @@ def evaluate(
     zero_shot: bool = False,
     output: StrPath | None = None,
     overrides: Iterable[str] = (),
-    test: StrPath | None = None,
+    test_folder: StrPath | None = None,
 ) -> Evaluation:
-    """Translate and score the test split: the supervised directions, and the zero-shot ones if asked.
+    """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
-    The files of a folder `test`, line-aligned or in pairs, take the place of the data's own test split. With an output
-    folder, the results are written there with a report, and an interrupted evaluation goes on with what it has
-    translated; under torchrun all processes translate. Settings are those the model was trained with; `overrides`
-    change those of `decoding` and `evaluation`.
+    The files of `test_folder`, line-aligned or in pairs, replace the test split of the data. With `output`, results and
+    a report are written to that folder, an interrupted evaluation reuses its finished translations, and under torchrun
+    all processes translate. The settings are those of the model's training; `overrides` change those of `decoding` and
+    `evaluation`.
     """
-    request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test))
+    request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
     if output is None:
         if num_processes() > 1:
-            raise SettingsError("Several processes hand their translations over in a folder. Give --output.")
-        return evaluate_model(request)[0]
+            raise SettingsError("Several processes exchange their translations through a folder. Give --output.")
+        return evaluate_in_memory(request)[0]
     output = Path(output)
-    if output.exists() and not is_empty(output):
-        raise FolderError(f"{output} exists. Choose another folder, or delete it.")
+    if output.exists() and not is_empty_folder(output):
+        raise FolderError(f"{output} already exists. Choose another folder, or delete it.")
     with distributed_context("auto") as distributed:
-        task = _EvaluationTask.of(request, distributed.device)
-        with continued(output, {"kind": "evaluation"}) if distributed.is_main else nullcontext():
-            distributed.wait()  # the folder is there
-            kept = Kept(unfinished_of(output), task.origin(), distributed.rank)
-            translate_evaluation_set(task.translator, task.evaluation_set, kept, distributed)
-            distributed.wait()
+        task = _EvaluationTask.load(request, distributed.device)
+        with resumable_folder(output, {"kind": "evaluation"}) if distributed.is_main else nullcontext():
+            distributed.barrier()  # until the folder exists
+            cache = TranslationCache(unfinished_path(output), task.provenance(), distributed.rank)
+            translate_evaluation_set(task.translator, task.evaluation_set, cache, distributed)
+            distributed.barrier()
             if distributed.is_main:
-                evaluation = task.evaluator.score(task.evaluation_set, kept.read())
-                write_results(unfinished_of(output), str(model_folder), evaluation, task.about())
-                kept.clear()
-        distributed.wait()
+                evaluation = task.evaluator.score(task.evaluation_set, cache.read())
+                write_results(unfinished_path(output), str(model_folder), evaluation, task.model_card())
+                cache.clear()
+        distributed.barrier()
         return evaluation if distributed.is_main else Evaluation.load(output)
 
 
-def evaluate_model(request: EvaluationRequest) -> tuple[Evaluation, Mapping[str, Any]]:
-    """Return the scores, and a description of the model for the report; write nothing."""
-    task = _EvaluationTask.of(request, find_device("auto"))
+def evaluate_in_memory(request: EvaluationRequest) -> tuple[Evaluation, Mapping[str, Any]]:
+    """Evaluate without writing anything; return the evaluation and the model card."""
+    task = _EvaluationTask.load(request, find_device("auto"))
     outputs = translate_evaluation_set(task.translator, task.evaluation_set)
-    return task.evaluator.score(task.evaluation_set, outputs), task.about()
+    return task.evaluator.score(task.evaluation_set, outputs), task.model_card()
 
 
 @dataclass(frozen=True)
 class _EvaluationTask:
-    """Everything that an evaluation needs, loaded."""
+    """Everything that an evaluation needs: the loaded model, data and settings."""
 
     request: EvaluationRequest
     trained: TrainedModel
-    dataset: Dataset
+    dataset: PreparedDataset
     translator: Translator
     evaluation_set: EvaluationSet
     evaluator: Evaluator
 
     @classmethod
-    def of(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
-        """Load the model and the sentences; refuse what cannot be evaluated."""
-        trained, dataset = load_model(request.model_folder), Dataset(request.data)
+    def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
+        """Load the model and the test sentences; raise an error if they do not fit together."""
+        trained, dataset = load_model(request.model_folder), PreparedDataset(request.data)
         for code in dataset.languages:
             if code not in trained.vocabulary.languages:
                 raise LanguageError(f"The model does not know '{code}', a language of {request.data}.")
         values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
         for override in request.overrides:
             apply_override(values, override)
-        settings, seen, test = parse(_Settings, values), set(trained.directions), request.test
-        rows = dataset.rows(Split.TEST) if test is None else read_test(test, dataset.languages)
-        directions = dataset.directions if test is None else _among(dataset.directions, rows)
-        supervised = [d for d in directions if d in seen]
-        unseen = [d for d in directions if d not in seen] if request.zero_shot else []
-        evaluation_set = select_sentences(rows, supervised, unseen, settings.evaluation)
-        translator = Translator.of(trained, settings.decoding, device)
-        identifier = identifier_of(settings.evaluation, dataset)
-        evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.pivot)
+        settings = parse_settings(_EvaluationTimeSettings, values)
+        directions, train_directions = dataset.all_directions, set(trained.trained_directions)
+        if request.test_folder is None:
+            rows: Sequence[Row] = dataset.rows(Split.TEST)
+        else:
+            rows = read_test_rows(request.test_folder, dataset.languages)
+            directions = _directions_with_text(directions, rows)
+        supervised = [d for d in directions if d in train_directions]
+        zero_shot = [d for d in directions if d not in train_directions] if request.zero_shot else []
+        evaluation_set = select_evaluation_set(rows, supervised, zero_shot, settings.evaluation)
+        translator = Translator.from_trained_model(trained, settings.decoding, device)
+        identifier = load_configured_identifier(settings.evaluation, dataset)
+        evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.central_language)
         return cls(request, trained, dataset, translator, evaluation_set, evaluator)
 
-    def origin(self) -> dict[str, Any]:
-        """Return what the outputs depend on."""
+    def provenance(self) -> dict[str, Any]:
+        """Return everything that the outputs depend on: model checksums, decoding settings and sentences."""
         files = sorted(path for path in self.request.model_folder.iterdir() if path.is_file())
+        sources = [[*direction, texts] for direction, texts in self.evaluation_set.source_texts().items()]
         return {
-            "model": {path.name: checksum(path) for path in files},
+            "model": {path.name: file_checksum(path) for path in files},
             "decoding": self.evaluator.decoding.model_dump(mode="json"),
-            "sentences": digest([[*direction, texts] for direction, texts in self.evaluation_set.sources().items()]),
+            "sentences": json_digest(sources),
         }
 
-    def about(self) -> dict[str, Any]:
-        """Describe the model, its data and the test set for the report."""
-        folder = self.request.test
-        test = None if folder is None else {"folder": str(folder), "leaks": read_leaks(folder)}
-        return {**_about(self.request.model_folder, self.trained, self.dataset), "test": test}
+    def model_card(self) -> dict[str, Any]:
+        """Return the facts about model, data, training and test set that the report shows."""
+        folder = self.request.test_folder
+        test = None if folder is None else {"folder": str(folder), "leaks": read_leak_statistics(folder)}
+        return {**_model_card(self.request.model_folder, self.trained, self.dataset), "test": test}
 
 
-def write_results(folder: Path, name: str, evaluation: Evaluation, about: Mapping[str, Any]) -> Path:
-    """Write all scores and sentences, and the report; return the report's path."""
+def write_results(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
+    """Write all scores, the translations and the report; return the path of the report."""
     evaluation.save(folder / "results.json")
-    (folder / "about.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "matrix.svg").write_text(matrix_svg(evaluation), encoding="utf-8")
-    write_page(folder / "report.html", [run_of(name, evaluation, about)])
+    (folder / "about.json").write_text(json.dumps(model_card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "matrix.svg").write_text(direction_heatmap_svg(evaluation), encoding="utf-8")
+    write_html_report(folder / "report.html", [make_report_run(name, evaluation, model_card)])
     return folder / "report.html"
 
 
-def _about(model_folder: Path, trained: TrainedModel, dataset: Dataset) -> dict[str, Any]:
-    """The model, its data and its training, with its curves where the log is beside it."""
+def _model_card(model_folder: Path, trained: TrainedModel, dataset: PreparedDataset) -> dict[str, Any]:
+    """Describe the model, its data and its training, with learning curves if the log lies beside the model folder."""
     log = read_log(model_folder.parent / "log.jsonl")
-    history, parameters = History(log), trained.model.num_parameters()
-    same = dataset.card["origin"].get("corpus") == trained.config.get(
-        "corpus"
-    )  # what it is judged on may be other text
-    curves = {key: history.curve(key).thinned(MOST_POINTS) for key in CURVES}
+    history, parameters = TrainingHistory(log), trained.model.num_parameters_by_part()
+    is_training_corpus = dataset.metadata["provenance"].get("corpus") == trained.config.get("corpus")
+    num_sentences = {code: counts["sentences"] for code, counts in dataset.metadata["subwords"].items()}
+    curves = {key: history.metric_curve(key).downsample(MAX_CURVE_POINTS) for key in REPORTED_CURVES}
     return {
         "model": str(model_folder),
         "languages": list(trained.vocabulary.languages),
-        "similarities": {each.method: pairs_of(each.values) for each in representations_of(trained, "")},
-        "num_trained_directions": len(trained.directions),
-        "num_subwords": len(trained.vocabulary.subwords),
+        "similarities": {
+            representation.method: pairwise_similarities(representation.values)
+            for representation in distinct_representations(trained, "")
+        },
+        "num_trained_directions": len(trained.trained_directions),
+        "num_subwords": len(trained.vocabulary.subword_model),
         "num_parameters": sum(parameters.values()),
         "parameters": parameters,
         "training": {
-            **trained.training,
-            "target_tokens": history.num_tokens,
+            **trained.training_info,
+            "target_tokens": history.num_target_tokens,
             "seconds": log[-1].get("seconds") if log else None,
         },
         "data": {
             "folder": str(dataset.folder),
-            "rows": dataset.card["rows"],
-            "sentences": {code: each["sentences"] for code, each in dataset.card["subwords"].items()} if same else {},
+            "rows": dataset.metadata["rows"],
+            "sentences": num_sentences if is_training_corpus else {},
         },
-        "curves": {key: [[float(n) for n in xy] for xy in zip(*each, strict=True)] for key, each in curves.items()},
+        "curves": {key: [[float(n) for n in xy] for xy in zip(*curve, strict=True)] for key, curve in curves.items()},
         "config": trained.config,
     }
 
 
-def _among(directions: Iterable[Direction], rows: Sequence[Mapping[str, str]]) -> list[Direction]:
-    """The directions between languages that have text; others are named."""
-    there = {code for row in rows for code in row}
-    missing = {code for direction in directions for code in direction} - there
+def _directions_with_text(directions: Iterable[Direction], rows: Sequence[Mapping[str, str]]) -> list[Direction]:
+    """Return the directions whose two languages have text; report the languages without text."""
+    with_text = {code for row in rows for code in row}
+    missing = {code for direction in directions for code in direction} - with_text
     if missing:
-        say(f"The test text has no {', '.join(sorted(missing))}.")
-    return [direction for direction in directions if there.issuperset(direction)]
+        print_status(f"The test text has no {', '.join(sorted(missing))}.")
+    return [direction for direction in directions if with_text.issuperset(direction)]
 
 
-class _Settings(Settings):
-    """The settings of a trained model that an evaluation depends on."""
+class _EvaluationTimeSettings(Settings):
+    """The settings of a trained model that apply at evaluation time."""
 
     decoding: DecodingSettings = DecodingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

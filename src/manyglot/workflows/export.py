@@ -7,36 +7,40 @@ from pathlib import Path
 
 import torch
 
-from manyglot.errors import SettingsError, suggest
+from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.ctranslate2 import export as export_to_ctranslate2
 from manyglot.files import StrPath
-from manyglot.model.folder import TrainedModel, load_model, save_model
+from manyglot.model.model_folder import TrainedModel, load_model, save_model
 
 
 def export(
     model_folder: StrPath,
     output: StrPath,
     targets: Sequence[str] = (),
-    to: str = "ctranslate2",
+    export_format: str = "ctranslate2",
     quantization: str | None = None,
 ) -> list[Path]:
-    """Write a model for CTranslate2 with some of its target languages, or in half the size; return the folders."""
-    if to not in FORMATS:
-        raise SettingsError(f"--to: '{to}' is not a format. {suggest(to, FORMATS)}")
-    return FORMATS[to](load_model(Path(model_folder)), Path(output), targets, quantization)
+    """Write a model in another format and return the folders.
+
+    `ctranslate2` is for the CTranslate2 engine, with the given target languages; `manyglot` is a model folder with
+    bfloat16 weights, half the size.
+    """
+    if export_format not in EXPORTERS:
+        raise SettingsError(f"--to: '{export_format}' is not a format. {did_you_mean(export_format, EXPORTERS)}")
+    return EXPORTERS[export_format](load_model(Path(model_folder)), Path(output), targets, quantization)
 
 
-def _export_in_half(
+def _export_bfloat16(
     trained: TrainedModel, folder: Path, targets: Sequence[str] = (), quantization: str | None = None
 ) -> list[Path]:
-    """Write a model folder with weights rounded to bfloat16; every command that takes a model folder takes it."""
+    """Write a model folder with weights rounded to bfloat16. Every command that takes a model folder accepts it."""
     if targets:
-        raise SettingsError("--target: a model folder has all languages of the model. Leave it out.")
+        raise SettingsError("--target: a model folder always has all languages of the model. Remove the option.")
     if quantization not in (None, "bfloat16"):
-        raise SettingsError(f"--quantization: a model folder is written in bfloat16, not {quantization}.")
+        raise SettingsError(f"--quantization: a model folder is always written in bfloat16, not in {quantization}.")
     save_model(folder, trained, torch.bfloat16)
     return [folder]
 
 
-FORMATS = {"ctranslate2": export_to_ctranslate2, "manyglot": _export_in_half}
-"""The formats of `--to`."""
+EXPORTERS = {"ctranslate2": export_to_ctranslate2, "manyglot": _export_bfloat16}
+"""The export function of each format of `--to`."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.prepare import prepare as prepare_dataset
+from manyglot.batches.prepare import prepare_dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
-from manyglot.corpus.sources import languages_of, trained_directions
+from manyglot.corpus.readers import corpus_languages, resolve_train_directions
 
 
-def prepare(experiment: Experiment) -> Dataset:
-    """Read the corpus and write the dataset folder."""
+def prepare(experiment: Experiment) -> PreparedDataset:
+    """Read the corpus and write the prepared data."""
     batches = experiment.batches
-    if batches.weights or batches.into:  # check before all the work: training would refuse them
-        batches.check_weights(trained_directions(languages_of(experiment.corpus), experiment.corpus))
-    return prepare_dataset(experiment.data, experiment.recipe)
+    if batches.direction_weights or batches.target_weights:  # check now what training would refuse after all the work
+        batches.check_weights(resolve_train_directions(corpus_languages(experiment.corpus), experiment.corpus))
+    return prepare_dataset(experiment.data, experiment.preparation)

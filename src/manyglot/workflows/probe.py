@@ -7,57 +7,61 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyglot.batches.dataset import Dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import read_experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, optional_path
-from manyglot.model.folder import TrainedModel, load_model
-from manyglot.probing.fill import Filled
-from manyglot.probing.fill import fill as fill_features
-from manyglot.probing.language_map import Mantel, correlations
-from manyglot.probing.over_training import Moment, follow
-from manyglot.probing.probe import ProbeResult, ProbeSettings, probe_all
-from manyglot.probing.representations import Representation, named_folders, read_models, wanted_of
-from manyglot.probing.uriel import Exclusion, exclusions_as_json, read_uriel
-from manyglot.progress import say
-from manyglot.reports.language_map import draw_map
-from manyglot.reports.over_training import draw_over_training
-from manyglot.reports.probing import check_picture, draw_probing
-from manyglot.training.checkpoint import read_weights, saved_steps
-from manyglot.workflows.train import new_model
+from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.probing.checkpoint_probe import CheckpointProbeResult, probe_checkpoints
+from manyglot.probing.language_distances import MantelResult, mantel_tests_with_uriel
+from manyglot.probing.language_representations import (
+    LanguageRepresentation,
+    load_representations_of_models,
+    parse_model_specs,
+    require_representations,
+)
+from manyglot.probing.missing_features import PredictedFeature, predict_missing_features
+from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, probe_representations
+from manyglot.probing.uriel import Exclusion, exclusions_to_dict, load_uriel
+from manyglot.progress import print_status
+from manyglot.reports.checkpoint_probing import plot_checkpoint_probing
+from manyglot.reports.language_map_plot import plot_language_map
+from manyglot.reports.typology_probing import check_can_plot, plot_accuracy_by_k
+from manyglot.training.checkpoint import checkpoint_folders_by_step, read_checkpoint_weights
+from manyglot.workflows.train import initialize_model
 
 
 @dataclass(frozen=True)
 class Probing:
     """The results of several representations, in the same order, and the languages left out with the reasons."""
 
-    representations: list[Representation]
+    representations: list[LanguageRepresentation]
     results: list[ProbeResult]
-    mantels: list[list[Mantel]]
+    mantel_results: list[list[MantelResult]]
     """Correlations between distances in the model and distances between the languages."""
-    left_out: dict[str, Exclusion]
+    exclusions: dict[str, Exclusion]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All results as plain values."""
         probed = [
-            result.as_json() | {"mantel": [each.as_json() for each in mantels]}
-            for result, mantels in zip(self.results, self.mantels, strict=True)
+            result.to_dict() | {"mantel_results": [mantel.to_dict() for mantel in mantel_results]}
+            for result, mantel_results in zip(self.results, self.mantel_results, strict=True)
         ]
-        return {"left_out": exclusions_as_json(self.left_out), "results": probed}
+        return {"exclusions": exclusions_to_dict(self.exclusions), "results": probed}
 
 
 @dataclass(frozen=True)
-class FilledFeatures:
+class MissingFeaturePredictions:
     """The predicted features of a language and the representation they are predicted from."""
 
     language: str
-    representation: Representation
-    filled: list[Filled]
+    representation: LanguageRepresentation
+    predicted: list[PredictedFeature]
 
-    def as_json(self) -> dict[str, Any]:
-        """The predictions as plain values."""
-        filled = [each.as_json() for each in self.filled]
-        return {"language": self.language, "method": self.representation.method, "filled": filled}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the predictions as plain values."""
+        predicted = [feature.to_dict() for feature in self.predicted]
+        return {"language": self.language, "method": self.representation.method, "predicted": predicted}
 
 
 def probe(
@@ -65,10 +69,10 @@ def probe(
     method: str | None = None,
     settings: ProbeSettings | None = None,
     *,
-    uriel: StrPath | None = None,
+    uriel_folder: StrPath | None = None,
     output: StrPath | None = None,
     language_map: StrPath | None = None,
-    colour: str = "family",
+    colour_by: str = "family",
 ) -> Probing:
     """Predict typological features from the nearest languages in a model, beside predictions without a model.
 
@@ -78,101 +82,111 @@ def probe(
     settings = settings or ProbeSettings()
     output, language_map = optional_path(output), optional_path(language_map)
     for picture in filter(None, (output, language_map)):
-        check_picture(picture)
-    database = read_uriel(optional_path(uriel))
-    representations = read_models(models, method)
+        check_can_plot(picture)
+    database = load_uriel(optional_path(uriel_folder))
+    representations = load_representations_of_models(models, method)
     if language_map is not None:
-        draw_map(database, _only(representations, "--map"), colour, language_map)
-    results, left_out = probe_all(database, representations, settings)
+        plot_language_map(database, _require_one_model(representations, "--map"), colour_by, language_map)
+    results, exclusions = probe_representations(database, representations, settings)
     if output is not None:
-        draw_probing(results, settings, output)
-    mantels = [correlations(database, each, settings.num_permutations, settings.seed) for each in representations]
-    return Probing(representations, results, mantels, left_out)
+        plot_accuracy_by_k(results, settings, output)
+    mantel_results = [
+        mantel_tests_with_uriel(database, representation, settings.num_permutations, settings.seed)
+        for representation in representations
+    ]
+    return Probing(representations, results, mantel_results, exclusions)
 
 
-def probe_over_training(
+def probe_all_checkpoints(
     runs: Sequence[str],
     method: str | None = None,
     settings: ProbeSettings | None = None,
     *,
-    uriel: StrPath | None = None,
+    uriel_folder: StrPath | None = None,
     output: StrPath | None = None,
-) -> tuple[list[Moment], dict[str, Exclusion]]:
-    """Probe the checkpoints of runs; return the results by step, and the languages left out with the reasons."""
+) -> tuple[list[CheckpointProbeResult], dict[str, Exclusion]]:
+    """Probe every checkpoint of the runs; return the results, and the excluded languages with the reasons.
+
+    With `output`, plot the accuracies against the steps.
+    """
     output = optional_path(output)
     if output is not None:
-        check_picture(output)
-    database = read_uriel(optional_path(uriel))
-    folders = named_folders(runs).items()
-    steps = ((step, wanted_of(model, name, method)) for name, run in folders for step, model in over_training(run))
-    moments, left_out = follow(database, steps, settings or ProbeSettings())
+        check_can_plot(output)
+    database = load_uriel(optional_path(uriel_folder))
+    representations_by_step = (
+        (step, require_representations(model, name, method))
+        for name, run in parse_model_specs(runs).items()
+        for step, model in iter_checkpoint_models(run)
+    )
+    results, exclusions = probe_checkpoints(database, representations_by_step, settings or ProbeSettings())
     if output is not None:
-        draw_over_training(moments, output)
-    return moments, left_out
+        plot_checkpoint_probing(results, output)
+    return results, exclusions
 
 
-def fill(
+def predict_missing(
     models: Sequence[str],
     language: str,
     method: str | None = None,
     settings: ProbeSettings | None = None,
     *,
-    uriel: StrPath | None = None,
-) -> FilledFeatures:
-    """Predict the features of a language that URIEL is missing, from one representation of one model."""
-    database = read_uriel(optional_path(uriel))
-    representation = _only(read_models(models, method), "--fill")
-    code, filled = fill_features(database, representation, language, (settings or ProbeSettings()).neighbours)
-    return FilledFeatures(code, representation, filled)
+    uriel_folder: StrPath | None = None,
+) -> MissingFeaturePredictions:
+    """Predict the features that URIEL lacks for a language, from one representation of one model."""
+    database = load_uriel(optional_path(uriel_folder))
+    representation = _require_one_model(load_representations_of_models(models, method), "--predict-missing")
+    k_values = (settings or ProbeSettings()).k_values
+    code, predicted = predict_missing_features(database, representation, language, k_values)
+    return MissingFeaturePredictions(code, representation, predicted)
 
 
-def _only(representations: Sequence[Representation], option: str) -> Representation:
-    """The first representation of the only model; says how to choose another."""
+def _require_one_model(representations: Sequence[LanguageRepresentation], option: str) -> LanguageRepresentation:
+    """Return the first representation of the only model; report how to choose another."""
     first = representations[0]
-    if any(each.model != first.model for each in representations):
+    if any(other.model_name != first.model_name for other in representations):
         raise SettingsError(f"{option} takes one model. Give one.")
     if len(representations) > 1:
-        others = ", ".join(each.method for each in representations[1:])
-        say(f"{option} goes by {first.method}; --representation has it go by {others}.")
+        others = ", ".join(other.method for other in representations[1:])
+        print_status(f"{option} uses the representation of {first.method}. Choose another with --method: {others}.")
     return first
 
 
-def over_training(run: Path) -> Iterator[tuple[int, TrainedModel]]:
-    """Yield each checkpointed step of a run with its model, earliest first; it is one model, reloaded at each step.
+def iter_checkpoint_models(run: Path) -> Iterator[tuple[int, TrainedModel]]:
+    """Yield the step and the model of each checkpoint of a run, earliest first. It is one model object, reloaded.
 
-    The run need not be finished; an unfinished run has the languages of its data.
+    The run need not be finished.
     """
     if not run.exists():
-        raise FolderError(f"{run} does not exist. Give the folder of a run, that of `run` in its settings.")
-    steps = saved_steps(run / "checkpoints")
-    if not (run / "config.yaml").exists() or not steps:
-        inside = run.name == "model" and (run.parent / "checkpoints").is_dir()
-        hint = f"Did you mean {run.parent}?" if inside else "Give the folder of a run, that of `run` in its settings."
+        raise FolderError(f"{run} does not exist. Give the `run` folder of an experiment.")
+    folders_by_step = checkpoint_folders_by_step(run / "checkpoints")
+    if not (run / "config.yaml").exists() or not folders_by_step:
+        is_model_folder = run.name == "model" and (run.parent / "checkpoints").is_dir()
+        hint = f"Did you mean {run.parent}?" if is_model_folder else "Give the `run` folder of an experiment."
         raise FolderError(f"{run} has no checkpoints. {hint}")
-    if len(steps) == 1:
+    if len(folders_by_step) == 1:
         raise FolderError(
-            f"{run} has one checkpoint only, of step {min(steps):,}. A training keeps as many as "
-            f"training.keep_checkpoints says; nothing can be followed through one."
+            f"{run} has only one checkpoint, of step {min(folders_by_step):,}, and --all-checkpoints needs several. "
+            f"Train with a larger training.keep_last_checkpoints."
         )
-    trained, any_whole = _model_of(run), False
-    for step, path in steps.items():
-        if (weights := read_weights(path)) is None:
+    trained, any_intact = _load_or_initialize_model(run), False
+    for step, path in folders_by_step.items():
+        if (weights := read_checkpoint_weights(path)) is None:
             continue
-        any_whole = True
+        any_intact = True
         try:
             trained.model.load_state_dict(weights)
         except RuntimeError:
-            raise FolderError(f"The checkpoint {path} is not of the model that {run} describes.") from None
+            raise FolderError(f"The checkpoint {path} does not belong to the model of {run}.") from None
         yield step, trained
-    if not any_whole:
+    if not any_intact:
         raise FolderError(f"All checkpoints of {run} are damaged.")
 
 
-def _model_of(run: Path) -> TrainedModel:
-    """The trained model of a run, or an untrained one if the run is not finished."""
+def _load_or_initialize_model(run: Path) -> TrainedModel:
+    """Load the final model of a run; for an unfinished run, initialize one with the languages of its data."""
     if (run / "model").exists():
         return load_model(run / "model")
     experiment = read_experiment(run / "config.yaml")
-    dataset = Dataset(experiment.data)
-    model = new_model(experiment, dataset)
-    return TrainedModel(model, dataset.vocabulary, tuple(dataset.supervised), experiment.resolved())
+    dataset = PreparedDataset(experiment.data)
+    model = initialize_model(experiment, dataset)
+    return TrainedModel(model, dataset.vocabulary, tuple(dataset.train_directions), experiment.to_dict())

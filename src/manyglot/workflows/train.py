@@ -1,205 +1,230 @@
-"""`manyglot train`: train a model, resume a run, or forecast what training would need (`--dry-run`)."""
+"""`manyglot train`: train a model, resume a run, or estimate what training needs (`--dry-run`)."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from manyglot.batches.dataset import Dataset
-from manyglot.batches.loader import Loader
-from manyglot.batches.pairs import PairsIndex
+from manyglot.batches.loader import BatchLoader
+from manyglot.batches.pair_index import PairIndex
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
+from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
-from manyglot.corpus.rows import Split
-from manyglot.corpus.sources import open_corpus
+from manyglot.corpus.readers import open_corpus
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, num_processes
-from manyglot.errors import FolderError, ManyglotError, SettingsError, Stopped
-from manyglot.evaluation.sample import DEV_SEED, translated_measures
-from manyglot.model.folder import TrainedModel, load_model, save_model
+from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
+from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
+from manyglot.model.model_folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
-from manyglot.progress import say
-from manyglot.reports.summary import Summary
-from manyglot.training.alignment import aligned_targets, pairs_in_words
-from manyglot.training.checkpoint import RunState, load_best
-from manyglot.training.claim import check_run, check_writable, claimed_run
-from manyglot.training.forecast import Beginning, Course, Disk, Forecast
+from manyglot.progress import print_status
+from manyglot.reports.run_summary import RunSummary
+from manyglot.training.checkpoint import RunState, load_best_weights
+from manyglot.training.contrastive_alignment import describe_aligned_pairs, make_aligned_targets
+from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
+from manyglot.training.fsdp import gather_full_model, move_or_shard_model
 from manyglot.training.log import read_log
-from manyglot.training.loop import is_finished, last_state, make_optimizer
-from manyglot.training.loop import train as train_model
-from manyglot.training.memory import check_memory, shortage
-from manyglot.training.sharding import place_model, whole_model
-from manyglot.training.trackers import check_trackers
-from manyglot.training.trial import try_out
-from manyglot.training.validation import DevLoss, Measure, Validation
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
+from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
+from manyglot.training.step_timing import time_steps
+from manyglot.training.trackers import check_trackers_installed
+from manyglot.training.trainer import is_finished, make_optimizer, resume_from_last_checkpoint
+from manyglot.training.trainer import train as train_model
+from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validator
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 def train(experiment: Experiment) -> Path:
-    """Train a model on the prepared data and return its folder; an interrupted run goes on where it was.
+    """Train a model on the prepared data and return its model folder. An interrupted run resumes where it stopped.
 
-    Under torchrun all processes train it together.
+    Under torchrun, all processes train the model together.
     """
     with distributed_context(experiment.training.device) as distributed:
         return _train(experiment, distributed)
 
 
-def forecast(experiment: Experiment) -> Forecast:
-    """What `train` would do, how long it would take and what it would need; nothing is written.
+def dry_run(experiment: Experiment) -> DryRunResult:
+    """Report what `train` would do, how long it would take and what it would need, without writing anything.
 
-    On a machine whose memory is too small, so that training would be refused, all but the time is told.
+    If the memory is too small and training would be refused, the result has everything except the time.
     """
     if num_processes() > 1:
-        raise SettingsError("--dry-run is for one process. Start it without torchrun.")
+        raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
-    dataset, model, loader = _material(experiment)
-    validation = _validation(experiment, dataset, model.tags(), loader.directions, device)
-    too_large = shortage(model, loader, settings, DistributedContext(device))
-    place_model(model, settings.shard, DistributedContext(device))
+    dataset, model, loader = _load_training_inputs(experiment)
+    validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, device)
+    memory_shortage = explain_cpu_memory_shortage(model, loader, settings, DistributedContext(device))
+    move_or_shard_model(model, settings.fsdp, DistributedContext(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
-        check_trackers(settings.trackers)
-        check_run(run, experiment, dataset.digest())
-        check_writable(run)
-        if (done := _trained_to(experiment)) is not None:
-            beginning = Beginning(str(run), "finished", done)
+        check_trackers_installed(settings.trackers)
+        check_resumable(run, experiment, dataset.digest())
+        check_run_writable(run)
+        if (last_step := _finished_step(experiment)) is not None:
+            resume_status = ResumeStatus(str(run), "finished", last_step)
         else:
-            state = last_state(run, model, optimizer, settings)
-            over = is_finished(state, settings)
-            beginning = Beginning(str(run), "finished" if over else "resumes" if state.step else "new", state.step)
+            state = resume_from_last_checkpoint(run, model, optimizer, settings)
+            started: Literal["resumes", "new"] = "resumes" if state.step else "new"
+            status = "finished" if is_finished(state, settings) else started
+            resume_status = ResumeStatus(str(run), status, state.step)
     except ManyglotError as error:
-        beginning = Beginning(str(run), "refused", reason=str(error))
-    trial = None
-    if too_large is None:
-        trial = try_out(model, optimizer, loader, state, settings, experiment.seed, device)
+        resume_status = ResumeStatus(str(run), "refused", refusal_reason=str(error))
+    step_timing = None
+    if memory_shortage is None:
+        step_timing = time_steps(model, optimizer, loader, state, settings, experiment.seed, device)
     else:
-        beginning = Beginning(str(run), "refused", reason=too_large)
-    disk = Disk.of(run, model, settings)
-    course = Course.of(loader, dataset.supervised, settings)
-    plan = validation.plan(settings.validate_every)
-    return Forecast(beginning, course, sum(model.num_parameters().values()), trial, disk, plan)
+        resume_status = ResumeStatus(str(run), "refused", refusal_reason=memory_shortage)
+    disk = DiskEstimate.for_run(run, model, settings)
+    data_schedule = DataSchedule.from_loader(loader, dataset.train_directions, settings)
+    num_parameters = sum(model.num_parameters_by_part().values())
+    validation = validator.to_dict(settings.validate_every)
+    return DryRunResult(resume_status, data_schedule, num_parameters, step_timing, disk, validation)
 
 
-def _material(experiment: Experiment) -> tuple[Dataset, Transformer, Loader]:
-    """What a training begins with: the data, an untrained model, the batches."""
-    dataset = Dataset(experiment.data)
-    dataset.check_origin(experiment.recipe.as_json())
-    _warn_of_changed_text(experiment, dataset)
-    model = new_model(experiment, dataset)
+def _load_training_inputs(experiment: Experiment) -> tuple[PreparedDataset, Transformer, BatchLoader]:
+    """Open the prepared data, initialize a model and make the batch loader."""
+    dataset = PreparedDataset(experiment.data)
+    dataset.check_provenance(experiment.preparation.to_dict())
+    _warn_if_text_changed(experiment, dataset)
+    model = initialize_model(experiment, dataset)
     store, alignment = dataset.store(Split.TRAIN), experiment.training.alignment
-    loader = Loader(store, dataset.supervised, experiment.batches, model.tags(), experiment.seed)
+    loader = BatchLoader(store, dataset.train_directions, experiment.batches, model.tags_by_language(), experiment.seed)
     if alignment is not None:
-        aligned_targets(model, alignment)  # which refuses some guidance
-        say(pairs_in_words(alignment, loader.plan.counts_D.sum() / loader.plan.num_batches(0)))
+        make_aligned_targets(model, alignment)  # raises an error for some guidance methods
+        pairs_per_batch = loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0)
+        print_status(describe_aligned_pairs(alignment, pairs_per_batch))
     return dataset, model, loader
 
 
 def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
-    dataset, model, loader = _material(experiment)
+    dataset, model, loader = _load_training_inputs(experiment)
     settings = experiment.training
-    validation = _validation(experiment, dataset, model.tags(), loader.directions, distributed.device)
-    claim = experiment.run, experiment, dataset.digest()
-    check_trackers(settings.trackers)
-    check_run(*claim)  # after all that can be wrong with the settings, and by all processes, so that all end alike
-    distributed.wait()
+    validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
+    run_identity = experiment.run, experiment, dataset.digest()
+    check_trackers_installed(settings.trackers)
+    check_resumable(*run_identity)  # after the checks of the settings, and in all processes, so that all of them fail
+    distributed.barrier()
     model_folder = experiment.run / "model"
-    if (done := _trained_to(experiment)) is not None:
-        early = ", where it stopped early" if done < settings.max_steps else ""
-        say(f"{experiment.run} is already trained to step {done}{early}; its model is {model_folder}.")
+    if (last_step := _finished_step(experiment)) is not None:
+        early = ", where it stopped early" if last_step < settings.max_steps else ""
+        print_status(f"{experiment.run} is already trained to step {last_step}{early}; its model is {model_folder}.")
         if early:
-            say(f"To train on, delete {model_folder} and raise training.patience.")
+            print_status(f"To continue training, delete {model_folder} and raise training.patience.")
         return model_folder
-    check_memory(model, loader, settings, distributed)
-    with claimed_run(*claim) if distributed.is_main else nullcontext():
-        state = train_model(model, loader, settings, experiment.run, experiment.seed, validation, distributed)
+    check_cpu_memory(model, loader, settings, distributed)
+    with lock_run(*run_identity) if distributed.is_main else nullcontext():
+        state = train_model(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
         if not is_finished(state, settings):
-            raise Stopped(f"Stopped at step {state.step:,}, which is saved. Run the same command to go on.")
+            raise StoppedByUser(f"Stopped at step {state.step:,}, which is saved. Run the same command to resume.")
         directions = tuple(loader.directions)
-        whole = whole_model(model, distributed)
+        full_model = gather_full_model(model, distributed)
         if distributed.is_main:
-            training = _choose_weights(experiment.run, whole, state, validation)
-            trained = TrainedModel(whole, dataset.vocabulary, directions, experiment.resolved(), training)
+            training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
+            trained = TrainedModel(full_model, dataset.vocabulary, directions, experiment.to_dict(), training_info)
             save_model(model_folder, trained)
-        distributed.wait()
+        distributed.barrier()
     return model_folder
 
 
-def _trained_to(experiment: Experiment) -> int | None:
-    """The last step of a run that has its model; one that should go on beyond its end is refused."""
+def _finished_step(experiment: Experiment) -> int | None:
+    """Return the last step of a run that has its final model, else None.
+
+    Raise an error if the settings ask for more steps than the finished run has.
+    """
     model_folder = experiment.run / "model"
     if not model_folder.exists():
         return None
     trained = load_model(model_folder)
-    asked_for = int(trained.config["training"]["max_steps"])
-    done = int(trained.training.get("steps", asked_for))
-    if experiment.training.max_steps > done == asked_for:
-        raise FolderError(f"{experiment.run} is trained to step {done}. To train on, delete {model_folder} first.")
-    return done
+    max_steps = int(trained.config["training"]["max_steps"])
+    last_step = int(trained.training_info.get("steps", max_steps))
+    if experiment.training.max_steps > last_step == max_steps:
+        raise FolderError(
+            f"{experiment.run} is trained to step {last_step}. To continue training, delete {model_folder} first."
+        )
+    return last_step
 
 
-def _choose_weights(run: Path, model: Transformer, state: RunState, validation: Validation) -> dict[str, Any]:
-    """Give the model the weights of the best step, or leave it those of the last; say and return which."""
-    criterion = state.best.criterion if state.best.criterion == validation.criterion else None  # or it has changed
-    best = None if criterion is None else load_best(run / "checkpoints", model, state.best)
+def _load_best_or_last_weights(run: Path, model: Transformer, state: RunState, validator: Validator) -> dict[str, Any]:
+    """Load the weights of the best step, or leave those of the last step; report and return which."""
+    is_unchanged = state.best_steps.criterion == validator.criterion
+    criterion = state.best_steps.criterion if is_unchanged else None
+    best = None if criterion is None else load_best_weights(run / "checkpoints", model, state.best_steps)
     if best is None or criterion is None:
-        say(f"The model has the weights of step {state.step:,}, the last.")
-        return {"steps": state.step, "step": state.step, "best_by": None}
-    metric, sample = criterion.metric, dict(criterion.sample)
-    say(f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f}).")
-    return {"steps": state.step, "step": best.step, "best_by": metric, "value": best.value, "measured_on": sample}
+        print_status(f"The model has the weights of step {state.step:,}, the last.")
+        return {"steps": state.step, "step": state.step, "best_metric": None}
+    metric, sample = criterion.metric, dict(criterion.sample_id)
+    print_status(
+        f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f})."
+    )
+    return {"steps": state.step, "step": best.step, "best_metric": metric, "value": best.value, "measured_on": sample}
 
 
-def _warn_of_changed_text(experiment: Experiment, dataset: Dataset) -> None:
-    """Say so if the text is not what the data was prepared from; it need not be there any more."""
+def _warn_if_text_changed(experiment: Experiment, dataset: PreparedDataset) -> None:
+    """Warn if the text has changed since the data was prepared. The text may also be gone."""
     try:
         text = open_corpus(experiment.corpus).fingerprint()
     except ManyglotError:
         return
-    if text != dataset.card["origin"]["text"]:
-        say(f"The text has changed since {dataset.folder} was prepared. Delete it and prepare again to use the new.")
+    if text != dataset.metadata["provenance"]["text"]:
+        print_status(
+            f"The text has changed since {dataset.folder} was prepared. To use the new text, delete the folder and "
+            f"prepare again."
+        )
 
 
-def _validation(
-    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
-) -> Validation:
-    """What is measured while a model learns, and by what its best step is told."""
-    measures = _measures(experiment, dataset, tags, trained, device)
-    return Validation(measures, experiment.training.best_by, experiment.training.patience)
+def _make_validator(
+    experiment: Experiment,
+    dataset: PreparedDataset,
+    tags: list[LanguageTags],
+    train_directions: list[Direction],
+    device: torch.device,
+) -> Validator:
+    """Make the validator, which evaluates the model during training and selects the best step."""
+    evaluators = _make_dev_evaluators(experiment, dataset, tags, train_directions, device)
+    return Validator(evaluators, experiment.training.best_metric, experiment.training.patience)
 
 
-def _measures(
-    experiment: Experiment, dataset: Dataset, tags: list[Tags], trained: list[Direction], device: torch.device
-) -> list[Measure]:
-    """What is measured on the dev split while a model learns; a corpus without one is trained without."""
+def _make_dev_evaluators(
+    experiment: Experiment,
+    dataset: PreparedDataset,
+    tags: list[LanguageTags],
+    train_directions: list[Direction],
+    device: torch.device,
+) -> list[DevEvaluator]:
+    """Make the evaluators that the dev split allows; without dev text there are none."""
     store, settings = dataset.store(Split.DEV), experiment.validation
-    measures: list[Measure] = []
-    if settings.pairs and any(map(PairsIndex(store).size, trained)):
-        batches = experiment.batches.model_copy(update={"temperature": None, "weights": {}, "into": {}})
-        loader = Loader(store, trained, batches, tags, DEV_SEED)
-        measures.append(DevLoss(loader, settings.pairs, device, experiment.training.precision))
-    decoding = experiment.decoding.with_beam(1).model_copy(update={"via": None})
+    evaluators: list[DevEvaluator] = []
+    if settings.num_loss_pairs and any(map(PairIndex(store).num_pairs, train_directions)):
+        unweighted: dict[str, object] = {"temperature": None, "direction_weights": {}, "target_weights": {}}
+        batches = experiment.batches.model_copy(update=unweighted)
+        loader = BatchLoader(store, train_directions, batches, tags, DEV_SAMPLE_SEED)
+        evaluators.append(DevLossEvaluator(loader, settings.num_loss_pairs, device, experiment.training.precision))
+    decoding = experiment.decoding.with_beam_size(1).model_copy(update={"pivot": None})
 
     def translator(model: Transformer) -> Translator:
-        return Translator.of(TrainedModel(model, dataset.vocabulary, tuple(trained), {}), decoding, device)
+        trained = TrainedModel(model, dataset.vocabulary, tuple(train_directions), {})
+        return Translator.from_trained_model(trained, decoding, device)
 
-    identifier = experiment.evaluation.identifier
-    measures += translated_measures(dataset, trained, settings, identifier, translator)
-    if not measures and (settings.pairs or settings.sentences or settings.zero_shot_sentences):
-        say("The corpus has no dev text in the directions of the training: training without validation.")
-    return measures
+    identifier = experiment.evaluation.language_identifier
+    evaluators += make_dev_evaluators(dataset, train_directions, settings, identifier, translator)
+    is_wanted = settings.num_loss_pairs or settings.num_supervised_sentences or settings.num_zero_shot_sentences
+    if is_wanted and not evaluators:
+        print_status("The corpus has no dev text in the training directions: training without validation.")
+    return evaluators
 
 
-def new_model(experiment: Experiment, dataset: Dataset) -> Transformer:
-    """An untrained model for a dataset, the same for the same seed."""
+def initialize_model(experiment: Experiment, dataset: PreparedDataset) -> Transformer:
+    """Create an untrained model for a dataset; the seed of the experiment determines its weights."""
     torch.manual_seed(experiment.seed)
     vocabulary = dataset.vocabulary
-    return Transformer(experiment.model, experiment.guidance, len(vocabulary.subwords), len(vocabulary.languages))
+    return Transformer(experiment.model, experiment.guidance, len(vocabulary.subword_model), len(vocabulary.languages))
 
 
-def summarize(run: Path) -> Summary | None:
-    """How a training ended, by its log; None where there is none."""
-    return Summary.of(read_log(run / "log.jsonl"))
+def summarize_run(run: Path) -> RunSummary | None:
+    """Summarize a finished run from its log; None if there is no log."""
+    return RunSummary.from_log(read_log(run / "log.jsonl"))

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from manyglot.batches.dataset import Dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.rows import Split
 from manyglot.decoding.loading import EngineName, load
-from manyglot.decoding.translation_job import Outcome, TranslationJob
+from manyglot.decoding.translation_job import JobOutcome, TranslationJob
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.files import StrPath
-from manyglot.langid.identifier import Identify, identify_with
+from manyglot.langid.identifier import OffTargetDetector, make_off_target_detector
 from manyglot.langid.loading import load_identifier
-from manyglot.progress import say
+from manyglot.progress import print_status
 
 
 @dataclass(frozen=True)
@@ -30,41 +30,45 @@ class TranslatorOptions:
     engine: EngineName = "auto"
     decoding: Mapping[str, Any] = field(default_factory=dict)
     """Decoding settings that differ from the model's own."""
-    check_language: bool = False
+    correct_off_target: bool = False
     """Whether to replace or mark outputs that are not in their target language."""
-    data: StrPath | None = None
-    """Prepared data whose training text identifies languages; by default py3langid does."""
+    langid_data: StrPath | None = None
+    """Prepared data whose training text identifies languages; py3langid does by default."""
 
     def __post_init__(self) -> None:
-        if self.data is not None and not self.check_language:
-            raise SettingsError("--data is what --check-language tells languages by. Give both.")
+        if self.langid_data is not None and not self.correct_off_target:
+            raise SettingsError(
+                "--langid-data needs --correct-off-target, which identifies languages by it. Give both."
+            )
 
-    def open(self, model: StrPath) -> Translator:
+    def open_translator(self, model: StrPath) -> Translator:
         """Open a model folder or an export."""
         translator = load(model, self.device, self.engine).with_settings(**self.decoding)
-        if not self.check_language:
+        if not self.correct_off_target:
             return translator
-        return translator.with_off_target_filter(_identify(translator.engine.languages, self.data))
+        detector = _load_off_target_detector(translator.engine.languages, self.langid_data)
+        return translator.with_off_target_filter(detector)
 
 
-def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> Outcome:
-    """Run a translation job, from standard input and to standard output unless it names files."""
-    translator = options.open(model)
+def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> JobOutcome:
+    """Run a translation job. It reads standard input and writes standard output unless it names files."""
+    translator = options.open_translator(model)
     outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
-    for message in translator.off_target_filter.summary() if translator.off_target_filter else ():
-        say(message)
+    for message in translator.off_target_filter.summary_lines() if translator.off_target_filter else ():
+        print_status(message)
     return outcome
 
 
-def _identify(languages: Languages, data: StrPath | None) -> Identify:
-    """Return the language identifier of the off-target filter."""
-    if data is not None:
-        dataset = Dataset(Path(data))
-        return identify_with(load_identifier("profile", dataset.languages, partial(dataset.sentences, Split.TRAIN)))
+def _load_off_target_detector(languages: Languages, langid_data: StrPath | None) -> OffTargetDetector:
+    """Load the language identifier of the off-target filter."""
+    if langid_data is not None:
+        dataset = PreparedDataset(Path(langid_data))
+        training_text = partial(dataset.sentences, Split.TRAIN)
+        return make_off_target_detector(load_identifier("profile", dataset.languages, training_text))
     try:
-        return identify_with(load_identifier("py3langid", languages, merge_variants=False))
+        return make_off_target_detector(load_identifier("py3langid", languages, merge_language_variants=False))
     except ManyglotError:
         raise ManyglotError(
-            "--check-language: py3langid knows none of the model's languages. With --data DATA they are told by the "
-            "training text of prepared data."
+            "--correct-off-target: py3langid knows none of the model's languages. Give --langid-data to identify "
+            "them by the training text of prepared data."
         ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manyglot.model.guidance import METHODS, method_name, read_method
+from manyglot.model.guidance import METHODS, method_name, parse_method_settings
 from manyglot.model.guidance.base import MethodSettings
 
 PAPER: dict[str, list[dict[str, Any]]] = {
@@ -38,9 +38,9 @@ COMBINATIONS: dict[str, list[MethodSettings]] = {
     **{
         method_name(method): [
             method.settings_type(),
-            *([] if method.tells_target else [read_method({"method": "token"})]),
+            *([] if method.conveys_target_language else [parse_method_settings({"method": "token"})]),
         ]  # type: ignore[call-arg]
         for method in METHODS
     },
-    **{name: [read_method(each) for each in methods] for name, methods in PAPER.items()},
+    **{name: [parse_method_settings(each) for each in methods] for name, methods in PAPER.items()},
 }

@@ -7,49 +7,57 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, NormTerms, Point, Site, Target
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.model.guidance.base import (
+    GuidanceMethod,
+    HookPoint,
+    MethodSettings,
+    ModelDimensions,
+    NormTerms,
+    Site,
+    TargetLanguages,
+)
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class EverywhereSettings(MethodSettings):
     method: Literal["everywhere"] = "everywhere"
 
 
-class Everywhere(Method):
+class Everywhere(GuidanceMethod):
     """One vector and one matrix per language, used in all hooks, different at each site and layer."""
 
     settings_type: ClassVar = EverywhereSettings
 
-    def __init__(self, settings: EverywhereSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: EverywhereSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
         self.vector_LD = nn.Parameter(0.3 * torch.randn(dimensions.num_languages, dimensions.width))
         self.matrix_LDD = nn.Parameter(0.1 * torch.randn(dimensions.num_languages, dimensions.width, dimensions.width))
-        self.first_tag = dimensions.first_tag
+        self.first_tag_id = dimensions.first_tag_id
 
-    def tag(self, language: int) -> Tags:
-        return Tags(source=(self.first_tag + language,), target=(self.first_tag + language,))
+    def tags_for_language(self, language: int) -> LanguageTags:
+        return LanguageTags(source=(self.first_tag_id + language,), target=(self.first_tag_id + language,))
 
-    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
-        return x_BTD + self._weight(point) * self.vector_LD[target.lang_B][:, None]
+    def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
+        return x_BTD + self._weight(point) * self.vector_LD[target_languages.lang_B][:, None]
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
-        return self._weight(point) * x_BTD @ self.matrix_LDD[target.lang_B]
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        return self._weight(point) * x_BTD @ self.matrix_LDD[target_languages.lang_B]
 
-    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
-        return 0.7 * memory_BSD @ self.matrix_LDD[target.lang_B]
+    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        return 0.7 * memory_BSD @ self.matrix_LDD[target_languages.lang_B]
 
-    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
-        return self._weight(point) * z_BTD @ self.matrix_LDD[target.lang_B].mT
+    def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        return self._weight(point) * z_BTD @ self.matrix_LDD[target_languages.lang_B].mT
 
-    def norm(self, point: Point) -> NormTerms | None:
+    def norm_terms(self, point: HookPoint) -> NormTerms | None:
         return NormTerms(self._weight(point) * self.vector_LD, -self.vector_LD)
 
-    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
-        return x_BTD + self._weight(point) * self.vector_LD[target.lang_B][:, None].flip(-1)
+    def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
+        return x_BTD + self._weight(point) * self.vector_LD[target_languages.lang_B][:, None].flip(-1)
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         return {"everywhere": self.matrix_LDD}
 
     @staticmethod
-    def _weight(point: Point) -> float:
+    def _weight(point: HookPoint) -> float:
         return 1 + list(Site).index(point.site) / 10 + point.layer / 20

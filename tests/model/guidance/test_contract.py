@@ -10,18 +10,18 @@ import torch
 
 from manyglot.batches.batch import Batch
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.decoding.beam import DecodingSettings
+from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
-from manyglot.model.cached import CachedDecoder, encode_sources
-from manyglot.model.folder import TrainedModel, load_model, save_model
+from manyglot.model.cached_decoder import CachedDecoder, encode_sources
 from manyglot.model.guidance import METHODS
-from manyglot.model.guidance.base import Method, MethodSettings, Point, Site
-from manyglot.model.packed import packed_forward
-from manyglot.model.packing import pack
+from manyglot.model.guidance.base import GuidanceMethod, HookPoint, MethodSettings, Site
+from manyglot.model.model_folder import TrainedModel, load_model, save_model
+from manyglot.model.packed_executor import packed_forward
+from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subwords import PAD, VocabularySettings, train_subwords
+from manyglot.vocabulary.subword_model import PAD, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
@@ -45,13 +45,13 @@ def model(request: pytest.FixtureRequest, settings: list[MethodSettings]) -> Tra
     return tiny_model(settings, norm=request.param)
 
 
-def drawn(batch: Batch) -> torch.Tensor:
+def random_languages(batch: Batch) -> torch.Tensor:
     """A language for each sentence that depends on nothing else in the batch, for methods that draw at random."""
     return batch.source_BS.sum(dim=1) % NUM_LANGUAGES
 
 
 def logits(model: Transformer, batch: Batch) -> torch.Tensor:
-    hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=drawn(batch))
+    hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_languages(batch))
     return model.logits(hidden.decoder)
 
 
@@ -79,11 +79,11 @@ def test_mixing_languages_in_a_batch_changes_nothing(model: Transformer) -> None
 def test_packing_changes_nothing(model: Transformer) -> None:
     """Without padding and in the order of their languages, the sentences have the same states and gradients."""
     batch = random_batch(model, size=7)
-    order_B, packed = batch.lang_B.argsort(stable=True), pack(batch)
+    order_B, packed = batch.lang_B.argsort(stable=True), pack_batch(batch)
     there_BT = batch.input_BT[order_B] != PAD
-    padded = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=drawn(batch))
+    padded = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_languages(batch))
     expected = padded.decoder[order_B][there_BT]
-    got = packed_forward(model, packed, drawn(batch)[order_B]).decoder[:, 0]
+    got = packed_forward(model, packed, random_languages(batch)[order_B]).decoder[:, 0]
     torch.testing.assert_close(got, expected)
     weight = torch.randn_like(got)
     parameters = list(model.parameters())
@@ -110,8 +110,8 @@ def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> 
 
 def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
     batch = random_batch(model)
-    target = model.target(batch.lang_B, drawn(batch))
-    decoder = CachedDecoder(model, target, encode_sources(model, batch.source_BS, target))
+    target_languages = model.target_languages(batch.lang_B, random_languages(batch))
+    decoder = CachedDecoder(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
     first = 2  # the start and a tag are read together, the words one by one
     steps = [model.decode(batch.input_BT[:, :first], decoder)]
     for i in range(first, batch.input_BT.shape[1]):
@@ -122,29 +122,31 @@ def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
 def test_beams_side_by_side_are_sentences_below_one_another(model: Transformer) -> None:
     """Each beam has a past of its own, and all of a sentence share its memory and its target."""
     batch, beams = random_batch(model), 3
-    target = model.target(batch.lang_B, drawn(batch))
+    target_languages = model.target_languages(batch.lang_B, random_languages(batch))
     rows_N = torch.arange(len(batch)).repeat_interleave(beams)
     words_NT = torch.randint(3, NUM_SUBWORDS, (len(rows_N), 4), generator=torch.Generator().manual_seed(0))
-    decoder = CachedDecoder(model, target, encode_sources(model, batch.source_BS, target))
+    decoder = CachedDecoder(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
     model.decode(batch.input_BT[:, :1], decoder)
-    decoder.fork(rows_N)
+    decoder.expand_to_beams(rows_N)
     steps = [model.decode(words_NT[:, i].view(len(batch), beams), decoder).flatten(0, 1) for i in range(4)]
     input_NT = torch.cat([batch.input_BT[rows_N, :1], words_NT], dim=1)
-    alone = model(batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], random_lang_B=drawn(batch)[rows_N])
+    alone = model(
+        batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], random_lang_B=random_languages(batch)[rows_N]
+    )
     torch.testing.assert_close(torch.stack(steps, dim=1), alone.decoder[:, 1:])
 
 
 def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> None:
     """Then a sentence may be read once for several targets."""
-    if model.guidance.in_encoder:
+    if model.guidance.affects_encoder:
         pytest.skip("it acts there")
-    assert not any(tag.source for tag in model.tags())
+    assert not any(tag.source for tag in model.tags_by_language())
     batch = random_batch(model, size=2)
     sentence_B, lang_B = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 2, 1])
-    drawn_B = drawn(batch)[sentence_B]
-    target = model.target(lang_B, drawn_B)
-    once = encode_sources(model, batch.source_BS, target, sentence_B)
-    each = encode_sources(model, batch.source_BS[sentence_B], target)
+    random_lang_B = random_languages(batch)[sentence_B]
+    target_languages = model.target_languages(lang_B, random_lang_B)
+    once = encode_sources(model, batch.source_BS, target_languages, sentence_B)
+    each = encode_sources(model, batch.source_BS[sentence_B], target_languages)
     torch.testing.assert_close((once.states_BSD, once.mask_B11S), (each.states_BSD, each.mask_B11S))
     assert (once.term_BSD is None) == (each.term_BSD is None)
     if each.term_BSD is not None:
@@ -154,12 +156,15 @@ def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> 
 def test_matrices_that_merge_are_a_linear_layer(model: Transformer) -> None:
     """Where a method has matrices to add to the output projection, they do what its term does."""
     batch = random_batch(model)
-    target, z_BTD = model.target(batch.lang_B, drawn(batch)), torch.randn(len(batch), 3, 16, dtype=torch.float64)
-    for point in (Point(Site.ENC_SELF, 0), Point(Site.DEC_SELF, 1), Point(Site.DEC_CROSS, 0)):
-        added = model.guidance.merge_matrices(point, z_BTD, target)
+    target_languages, z_BTD = (
+        model.target_languages(batch.lang_B, random_languages(batch)),
+        torch.randn(len(batch), 3, 16, dtype=torch.float64),
+    )
+    for point in (HookPoint(Site.ENC_SELF, 0), HookPoint(Site.DEC_SELF, 1), HookPoint(Site.DEC_CROSS, 0)):
+        added = model.guidance.output_matrices(point, z_BTD, target_languages)
         if added is not None:
-            got = z_BTD @ added.matrix_LED[added.choice.index_B].mT
-            torch.testing.assert_close(got, model.guidance.merge(point, z_BTD, target))
+            got = z_BTD @ added.matrix_LED[added.groups.lang_B].mT
+            torch.testing.assert_close(got, model.guidance.output_term(point, z_BTD, target_languages))
 
 
 def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
@@ -167,8 +172,8 @@ def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
     batch = random_batch(model)
     with torch.no_grad():
         for _, method in model.guidance.items():
-            assert isinstance(method, Method)
-            method.silence()
+            assert isinstance(method, GuidanceMethod)
+            method.reset_to_identity()
         model.embedding.weight[NUM_SUBWORDS:] = 0  # the tags may be a signal too
     plain = tiny_model((), norm=model.settings.norm)
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("guidance.")})
@@ -179,7 +184,7 @@ def test_the_target_language_is_told(model: Transformer) -> None:
     """Another language, another output: through the sequence, through the hooks, or through both."""
     outputs = []
     for language in range(NUM_LANGUAGES):
-        tag = model.tags()[language]
+        tag = model.tags_by_language()[language]
         source = torch.tensor([[*tag.source, 5, 6, 7, 1]])
         target = torch.tensor([[1, *tag.target, 8]])
         hidden = model(source, target, torch.tensor([language]), random_lang_B=torch.tensor([0]))
@@ -217,30 +222,30 @@ def test_a_compiled_model_gives_the_same(settings: list[MethodSettings]) -> None
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(logits(compiled, batch), logits(model, batch))
     logits(compiled, batch)[batch.label_BT != PAD].square().sum().backward()
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     logits(model, batch)[batch.label_BT != PAD].square().sum().backward()
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            torch.testing.assert_close(found[name], parameter.grad)
+            torch.testing.assert_close(gradients[name], parameter.grad)
 
 
 def test_representations_have_a_row_for_each_language_and_are_copies(model: Transformer) -> None:
-    found = model.representations()
-    assert found, "every method has learnt something of its languages"
-    for value in found.values():
+    representations = model.language_representations()
+    assert representations, "every method has learnt something of its languages"
+    for value in representations.values():
         assert value.shape[0] == NUM_LANGUAGES
         value.zero_()
-    assert all(value.abs().sum() > 0 for value in model.representations().values())
+    assert all(value.abs().sum() > 0 for value in model.language_representations().values())
 
 
 def test_a_saved_model_is_the_same_model_and_names_its_languages(
     model: Transformer, settings: list[MethodSettings], tmp_path: Path
 ) -> None:
     text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
-    vocabulary = Vocabulary(train_subwords(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
+    vocabulary = Vocabulary(train_subword_model(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
     torch.manual_seed(3)
-    original = Transformer(model.settings, settings, len(vocabulary.subwords), 3).eval()
+    original = Transformer(model.settings, settings, len(vocabulary.subword_model), 3).eval()
     config = {
         "model": model.settings.model_dump(),
         "guidance": [each.model_dump(mode="json") for each in settings],
@@ -250,12 +255,12 @@ def test_a_saved_model_is_the_same_model_and_names_its_languages(
     save_model(tmp_path / "model", trained)
     loaded = load_model(tmp_path / "model")
     assert loaded.vocabulary.languages == vocabulary.languages
-    assert (loaded.directions, loaded.config) == (trained.directions, config)
+    assert (loaded.trained_directions, loaded.config) == (trained.trained_directions, config)
     restored = loaded.model
     assert restored.state_dict().keys() == original.state_dict().keys()
     batch = random_batch(original)
     torch.testing.assert_close(logits(restored, batch), logits(original, batch), rtol=0, atol=0)
-    translator = Translator.of(loaded, DecodingSettings(beam=2, max_length=4), torch.device("cpu"))
+    translator = Translator.from_trained_model(loaded, DecodingSettings(beam_size=2, max_length=4), torch.device("cpu"))
     assert len(translator.translate(["aaa bbb", "ccc"], to=["de", "fr"])) == 2
     with pytest.raises(LanguageError, match="de, en, fr"):
         translator.translate(["aaa"], to="sw")

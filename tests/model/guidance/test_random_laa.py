@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from manyglot.model.guidance import read_method
+from manyglot.model.guidance import parse_method_settings
 from tests.conftest import NUM_LANGUAGES, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
@@ -29,22 +29,22 @@ def test_every_forward_draws_anew_and_a_seed_repeats_it() -> None:
 def test_draws_are_uniform_for_each_sentence_whatever_its_target() -> None:
     model = tiny_model(SETTINGS)
     torch.manual_seed(0)
-    target = model.target(torch.zeros(6000, dtype=torch.long))
-    assert target.drawn is not None
-    counts = target.drawn.index_B.bincount(minlength=NUM_LANGUAGES)
+    target_languages = model.target_languages(torch.zeros(6000, dtype=torch.long))
+    assert target_languages.random_groups is not None
+    counts = target_languages.random_groups.lang_B.bincount(minlength=NUM_LANGUAGES)
     assert counts.min() > 1850
     assert counts.max() < 2150
 
 
 def test_no_other_method_draws() -> None:
     """Others leave the random numbers alone, so that the same seed drops out the same."""
-    model = tiny_model([read_method({"method": "laa"})])
+    model = tiny_model([parse_method_settings({"method": "laa"})])
     before = torch.random.get_rng_state()
-    assert model.target(torch.tensor([0, 1])).drawn is None
+    assert model.target_languages(torch.tensor([0, 1])).random_groups is None
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_it_has_the_parameters_of_laa() -> None:
-    laa, drawn = tiny_model([read_method({"method": "laa"})]), tiny_model(SETTINGS)
-    assert laa.num_parameters()["guidance.laa"] == drawn.num_parameters()["guidance.random_laa"]
-    assert "random_laa" not in drawn.representations()
+    laa, random_laa = tiny_model([parse_method_settings({"method": "laa"})]), tiny_model(SETTINGS)
+    assert laa.num_parameters_by_part()["guidance.laa"] == random_laa.num_parameters_by_part()["guidance.random_laa"]
+    assert "random_laa" not in random_laa.language_representations()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from manyglot.errors import SettingsError
-from manyglot.model.guidance import check_tells_target, check_together, read_method
+from manyglot.model.guidance import check_compatible_methods, check_target_language_conveyed, parse_method_settings
 from manyglot.model.guidance.base import Site
-from manyglot.model.guidance.lee import PAPER_NUMBERS, LEESettings
+from manyglot.model.guidance.lee import SITE_BY_PAPER_NUMBER, LEESettings
 
 
 def read(*methods: dict[str, Any]) -> None:
-    check_tells_target(check_together(tuple(read_method(each) for each in methods)))
+    check_target_language_conveyed(check_compatible_methods(tuple(parse_method_settings(each) for each in methods)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_unknown_site_is_answered_with_the_known_ones() -> None:
 def test_the_paper_s_numbers_are_sites() -> None:
     """{4,5} are the query of cross-attention and the decoder's self-attention; the rest is the notes' reading."""
     assert LEESettings(sites=(4, "5")).sites == (Site.DEC_CROSS, Site.DEC_SELF)  # type: ignore[arg-type]
-    assert PAPER_NUMBERS == {
+    assert SITE_BY_PAPER_NUMBER == {
         1: Site.ENC_FFN,
         2: Site.ENC_SELF,
         3: Site.DEC_FFN,
@@ -82,7 +82,7 @@ def test_the_paper_s_numbers_are_sites() -> None:
 
 
 def test_what_is_saved_names_sites_by_words() -> None:
-    assert read_method({"method": "lee", "sites": [4, 5]}).model_dump(mode="json") == {
+    assert parse_method_settings({"method": "lee", "sites": [4, 5]}).model_dump(mode="json") == {
         "method": "lee",
         "sites": ["dec.cross", "dec.self"],
     }

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam import DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import MANIFEST, read_manifest
+from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_manifest
 from manyglot.decoding.ctranslate2.model import ExportedModel
-from manyglot.decoding.engine import LINES_AT_ONCE, SearchRequest
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
 from manyglot.errors import FolderError, LanguageError, ManyglotError
-from manyglot.progress import Bar
-from manyglot.vocabulary.subwords import Subwords
+from manyglot.progress import ProgressReporter
+from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 
@@ -24,9 +24,9 @@ class ExportedEngine:
 
     def __init__(self, models: Iterable[ExportedModel]) -> None:
         self.models = list(models)
-        self.at_once = LINES_AT_ONCE
+        self.preferred_block_size = DEFAULT_BLOCK_SIZE
         self.languages = Languages(self.models[0].manifest.languages)
-        self._of_language = {self.languages.id(code): m for m in self.models for code in m.manifest.targets}
+        self._model_by_language = {self.languages.id(code): m for m in self.models for code in m.manifest.targets}
 
     @classmethod
     def load(
@@ -42,25 +42,27 @@ class ExportedEngine:
         (intra). The device `auto` is a GPU where CTranslate2 can use one.
         """
         folder = Path(folder)
-        below = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
-        folders = below if below and not (folder / MANIFEST).exists() else [folder]
-        manifests = [read_manifest(each) for each in folders]
+        subfolders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST_NAME}"))
+        folders = subfolders if subfolders and not (folder / MANIFEST_NAME).exists() else [folder]
+        manifests = [read_manifest(path) for path in folders]
         if len({manifest.languages for manifest in manifests}) > 1:
             raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
         served = [code for manifest in manifests for code in manifest.targets]
         if len(set(served)) < len(served):
-            names = ", ".join(str(each) for each in folders)
+            names = ", ".join(str(path) for path in folders)
             raise FolderError(f"{folder} is no export but holds several, for the same languages. Give one of {names}.")
         if device == "auto":
             device = "cuda" if import_ctranslate2().get_cuda_device_count() else "cpu"
         cores = len(os.sched_getaffinity(0))
         threads = inter_threads or (max(1, cores // intra_threads) if device == "cpu" else 1), intra_threads
-        return cls(ExportedModel(*each, device, threads) for each in zip(folders, manifests, strict=True))
+        return cls(
+            ExportedModel(path, manifest, device, threads) for path, manifest in zip(folders, manifests, strict=True)
+        )
 
     @property
     def vocabulary(self) -> Vocabulary:
         """Its subwords and languages."""
-        return Vocabulary(Subwords.load(self.models[0].folder / "subwords.model"), self.languages)
+        return Vocabulary(SubwordModel.load(self.models[0].folder / "subwords.model"), self.languages)
 
     @property
     def settings(self) -> DecodingSettings:
@@ -70,9 +72,9 @@ class ExportedEngine:
     @property
     def targets(self) -> tuple[str, ...]:
         """The languages that it translates into, by their codes."""
-        return tuple(self.languages.codes[i] for i in sorted(self._of_language))
+        return tuple(self.languages.codes[i] for i in sorted(self._model_by_language))
 
-    def search(self, request: SearchRequest, progress: Bar | None = None) -> list[list[Hypothesis]]:
+    def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first.
 
         The offset has no effect, because guidance that samples languages cannot be exported.
@@ -82,9 +84,9 @@ class ExportedEngine:
             raise ManyglotError("An export neither takes prefixes nor draws words at random. Use the model folder.")
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
         for model, rows in self._rows_by_model(request).items():
-            codes = [self.languages.codes[request.languages[row]] for row in rows]
-            found = model.search([request.sources[row] for row in rows], codes, settings)
-            for row, hypotheses in zip(rows, found, strict=True):
+            codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
+            model_results = model.search([request.sources[row] for row in rows], codes, settings)
+            for row, hypotheses in zip(rows, model_results, strict=True):
                 results[row] = hypotheses[: request.num_hypotheses]
             if progress is not None:
                 progress.advance(len(rows))
@@ -92,11 +94,11 @@ class ExportedEngine:
 
     def _rows_by_model(self, request: SearchRequest) -> dict[ExportedModel, list[int]]:
         """Return the sentences that are not empty, by the model that serves their target language."""
-        rows_of: dict[ExportedModel, list[int]] = defaultdict(list)
-        for row, (source, language) in enumerate(zip(request.sources, request.languages, strict=True)):
-            if language not in self._of_language:
+        rows_by_model: dict[ExportedModel, list[int]] = defaultdict(list)
+        for row, (source, language) in enumerate(zip(request.sources, request.target_language_ids, strict=True)):
+            if language not in self._model_by_language:
                 name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language
                 raise LanguageError(f"The model was not exported for {name}. It is for {', '.join(self.targets)}.")
             if source:
-                rows_of[self._of_language[language]].append(row)
-        return rows_of
+                rows_by_model[self._model_by_language[language]].append(row)
+        return rows_by_model

@@ -11,41 +11,41 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 import manyglot
-from manyglot.config.settings import Settings, parse
-from manyglot.decoding.beam import DecodingSettings
+from manyglot.config.settings import Settings, parse_settings
+from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import checksum
+from manyglot.files import file_checksum
 
-MANIFEST, FORMAT = "manyglot.json", 1
-FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
+MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
+EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
 """What else is in the folder of an exported model, apart from a README."""
 
 
-class TagNames(Settings):
+class TagSymbols(Settings):
     """The symbols that tell a target language inside the sequences, as the exported vocabulary spells them."""
 
     source: tuple[str, ...] = ()
     """Before the source sentence."""
     target: tuple[str, ...] = ()
     """Before the target sentence, forced when translating."""
-    predicted: bool = True
+    target_predicted: bool = True
     """Whether the target tags are part of the score."""
 
 
 class Manifest(Settings):
     """What is exported, and how to translate with it."""
 
-    format: int = FORMAT
+    format: int = EXPORT_FORMAT_VERSION
     """The version of this layout."""
     manyglot: str = manyglot.__version__
     """The version that wrote it."""
     languages: tuple[str, ...]
     """The languages of the model, in the order of their ids."""
-    targets: dict[str, TagNames] = Field(min_length=1)
+    targets: dict[str, TagSymbols] = Field(min_length=1)
     """The languages that it translates into, each with its tags."""
-    suppressed: tuple[str, ...]
+    suppressed_tokens: tuple[str, ...]
     """Symbols that are never written, beside the unknown word."""
-    positions: int = Field(ge=1)
+    num_positions: int = Field(ge=1)
     """How many tokens a sequence can have."""
     quantization: str | None
     """The type of the weights where it is not float32."""
@@ -60,49 +60,49 @@ class Manifest(Settings):
             raise ValueError("the languages are not in order, or do not have the targets among them.")
         return self
 
-    def symbols(self) -> set[str]:
+    def referenced_symbols(self) -> set[str]:
         """All symbols that it speaks of."""
-        tags = (name for each in self.targets.values() for name in (*each.source, *each.target))
-        return {*self.suppressed, *tags}
+        tag_symbols = (symbol for tags in self.targets.values() for symbol in (*tags.source, *tags.target))
+        return {*self.suppressed_tokens, *tag_symbols}
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of the model."""
         text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
 
 
-def is_export(folder: Path) -> bool:
+def is_export_folder(folder: Path) -> bool:
     """Whether a folder says that it is an exported model, or has folders below that do."""
-    return (folder / MANIFEST).exists() or any(folder.glob(f"*/{MANIFEST}"))
+    return (folder / MANIFEST_NAME).exists() or any(folder.glob(f"*/{MANIFEST_NAME}"))
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an exported model and check the files it names."""
     try:
-        values = json.loads((folder / MANIFEST).read_text("utf-8"))
+        values = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
         version = values["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        missing = f"is not an exported model (no readable {MANIFEST})" if folder.exists() else "does not exist"
+        missing = f"is not an exported model (no readable {MANIFEST_NAME})" if folder.exists() else "does not exist"
         is_model = (folder / "format.json").exists()
         hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
         raise FolderError(f"{folder} {missing}.{hint}") from None
-    if not isinstance(version, int) or not 1 <= version <= FORMAT:
+    if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version} and this manyglot reads up to {FORMAT}. Upgrade manyglot to use it."
+            f"{folder} has export format {version} and this manyglot reads up to {EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
     try:
-        manifest = parse(Manifest, values)
+        manifest = parse_settings(Manifest, values)
     except SettingsError as error:
-        raise FolderError(f"{folder / MANIFEST}: {error}") from None
-    for name in FILES:
-        if manifest.files.get(name) != digest(folder / name):
+        raise FolderError(f"{folder / MANIFEST_NAME}: {error}") from None
+    for name in EXPORTED_FILES:
+        if manifest.files.get(name) != checksum_exported_file(folder / name):
             raise FolderError(f"{folder / name} is not the file that was exported. Export the model again.")
     return manifest
 
 
-def digest(path: Path) -> str:
+def checksum_exported_file(path: Path) -> str:
     """The checksum of a file, which may be missing."""
     try:
-        return checksum(path)
+        return file_checksum(path)
     except OSError as error:
         raise FolderError(f"Cannot read {path}: {error.strerror}.") from None

@@ -11,26 +11,26 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, SerializeAsAny
 
-from manyglot.config.settings import parse
-from manyglot.errors import SettingsError, suggest
+from manyglot.config.settings import parse_settings
+from manyglot.errors import SettingsError, did_you_mean
 from manyglot.model.guidance.adapter import Adapter
-from manyglot.model.guidance.base import Combined, Dimensions, Method, MethodSettings
+from manyglot.model.guidance.base import CombinedGuidance, GuidanceMethod, MethodSettings, ModelDimensions
 from manyglot.model.guidance.laa import LAA
 from manyglot.model.guidance.laln import LALN
 from manyglot.model.guidance.lalt import LALT
 from manyglot.model.guidance.lee import LEE
 from manyglot.model.guidance.random_laa import RandomLAA
-from manyglot.model.guidance.token import Token
+from manyglot.model.guidance.token import LanguageToken
 
-METHODS: tuple[type[Method], ...] = (Token, LEE, LAA, Adapter, LALN, LALT, RandomLAA)
+METHODS: tuple[type[GuidanceMethod], ...] = (LanguageToken, LEE, LAA, Adapter, LALN, LALT, RandomLAA)
 
 
-def method_name(method: type[Method]) -> str:
+def method_name(method: type[GuidanceMethod]) -> str:
     """The name by which the settings know a method."""
     return str(method.settings_type.model_fields["method"].default)
 
 
-def read_method(values: Any) -> MethodSettings:
+def parse_method_settings(values: Any) -> MethodSettings:
     """Read one entry of the `guidance` list."""
     if isinstance(values, MethodSettings):
         return values
@@ -39,35 +39,37 @@ def read_method(values: Any) -> MethodSettings:
             f"guidance: each entry needs a method, such as {{method: token}}; got {reprlib.repr(values)}."
         )
     name = values["method"]
-    return parse(_by_name(name).settings_type, values, where=f"guidance.{name}")
+    return parse_settings(_method_class(name).settings_type, values, parent_name=f"guidance.{name}")
 
 
-def check_together(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
+def check_compatible_methods(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
     """Refuse a list of methods that makes no sense."""
     names = [each.method for each in methods]
-    kinds = {name: _by_name(name) for name in names}
-    for name in kinds:
+    classes = {name: _method_class(name) for name in names}
+    for name in classes:
         if names.count(name) > 1:
             raise SettingsError(f"guidance: {name} is given twice. Each method can be given once.")
-        for other, reason in kinds[name].excludes.items():
-            if other in kinds:
+        for other, reason in classes[name].incompatible_methods.items():
+            if other in classes:
                 raise SettingsError(f"guidance: {name} and {other} do not go together: {reason}. Take one of them.")
     return methods
 
 
-def check_tells_target(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
+def check_target_language_conveyed(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
     """Refuse a list of methods by which no model could know what to write."""
     names = [each.method for each in methods]
-    kinds = {name: _by_name(name) for name in names}
-    if not any(kind.tells_target for kind in kinds.values()):
-        excluded = {other for kind in kinds.values() for other in kind.excludes}
-        telling = ", ".join(name for m in METHODS if m.tells_target and (name := method_name(m)) not in excluded)
+    classes = {name: _method_class(name) for name in names}
+    if not any(method.conveys_target_language for method in classes.values()):
+        incompatible = {other for method in classes.values() for other in method.incompatible_methods}
+        alternatives = ", ".join(
+            name for m in METHODS if m.conveys_target_language and (name := method_name(m)) not in incompatible
+        )
         given = f"{' and '.join(names)} alone does not tell" if names else "an empty list does not tell"
-        raise SettingsError(f"guidance: {given} the model its target language. Add one of {telling}.")
+        raise SettingsError(f"guidance: {given} the model its target language. Add one of {alternatives}.")
     return methods
 
 
-def _is_list(methods: Any) -> Any:
+def _require_list(methods: Any) -> Any:
     if not isinstance(methods, list | tuple):
         raise SettingsError(
             f"guidance should be a list of methods, such as [{{method: laa}}, {{method: lee}}]; "
@@ -76,19 +78,21 @@ def _is_list(methods: Any) -> Any:
     return methods
 
 
-GuidanceSettings = Annotated[SerializeAsAny[MethodSettings], BeforeValidator(read_method)]
+AnyMethodSettings = Annotated[SerializeAsAny[MethodSettings], BeforeValidator(parse_method_settings)]
 """One method."""
-GuidanceList = Annotated[tuple[GuidanceSettings, ...], BeforeValidator(_is_list), AfterValidator(check_together)]
+GuidanceList = Annotated[
+    tuple[AnyMethodSettings, ...], BeforeValidator(_require_list), AfterValidator(check_compatible_methods)
+]
 """Methods that go together; none in a model whose guidance was folded away."""
 
 
-def build_guidance(settings: Iterable[MethodSettings], dimensions: Dimensions) -> Combined:
+def build_guidance(settings: Iterable[MethodSettings], dimensions: ModelDimensions) -> CombinedGuidance:
     """Make the modules of a list of methods."""
-    return Combined({each.method: _by_name(each.method)(each, dimensions) for each in settings})
+    return CombinedGuidance({each.method: _method_class(each.method)(each, dimensions) for each in settings})
 
 
-def _by_name(name: str) -> type[Method]:
+def _method_class(name: str) -> type[GuidanceMethod]:
     known = {method_name(method): method for method in METHODS}
     if name not in known:
-        raise SettingsError(f"guidance.method: '{name}' is not known. {suggest(name.lower(), known)}")
+        raise SettingsError(f"guidance.method: '{name}' is not known. {did_you_mean(name.lower(), known)}")
     return known[name]

@@ -12,9 +12,17 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, MethodSettings, Point, Site, SitedSettings, Target
-from manyglot.model.guidance.laa import language_matrices
-from manyglot.model.guidance.products import Choice, times
+from manyglot.model.guidance.base import (
+    GuidanceMethod,
+    HookPoint,
+    MethodSettings,
+    ModelDimensions,
+    Site,
+    SitedSettings,
+    TargetLanguages,
+)
+from manyglot.model.guidance.laa import init_language_matrices
+from manyglot.model.guidance.language_matmul import LanguageGroups, language_matmul
 
 
 class AdapterSettings(SitedSettings):
@@ -29,30 +37,30 @@ class AdapterSettings(SitedSettings):
     """x + x W, starting from W = 0; or x W, starting from a random W."""
 
 
-class LanguageLinear(Method):
+class LanguageLinear(GuidanceMethod):
     """Base of the methods that multiply states by the matrix of the target language, with or without a residual."""
 
-    def __init__(self, settings: MethodSettings, dimensions: Dimensions, residual: bool) -> None:
+    def __init__(self, settings: MethodSettings, dimensions: ModelDimensions, residual: bool) -> None:
         super().__init__(settings, dimensions)
         self.residual = residual
-        self.matrix_LDD = language_matrices(dimensions)
+        self.matrix_LDD = init_language_matrices(dimensions)
         if residual:
             nn.init.zeros_(self.matrix_LDD)
 
-    def choice(self, target: Target) -> Choice | None:
+    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Grouped products want the sentences in the order of their matrices."""
-        return target.language
+        return target_languages.groups
 
     @torch.no_grad()
-    def silence(self) -> None:
+    def reset_to_identity(self) -> None:
         """x W is x when W is the identity, x + x W when it is zero."""
         self.matrix_LDD.zero_()
         if not self.residual:
             self.matrix_LDD.diagonal(dim1=1, dim2=2).fill_(1)
 
-    def map(self, x_BTD: Tensor, target: Target) -> Tensor:
+    def transform_states(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """x + x W, or x W."""
-        y_BTD = times(x_BTD, target.cast(self.matrix_LDD, x_BTD), target.language)
+        y_BTD = language_matmul(x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), target_languages.groups)
         return x_BTD + y_BTD if self.residual else y_BTD
 
 
@@ -61,14 +69,14 @@ class Adapter(LanguageLinear):
 
     settings_type: ClassVar = AdapterSettings
 
-    def __init__(self, settings: AdapterSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: AdapterSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions, settings.residual)
         self.sites = settings.sites
 
-    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Adapt what leaves the sub-layer."""
-        return self.map(x_BTD, target) if point.site in self.sites else x_BTD
+        return self.transform_states(x_BTD, target_languages) if point.site in self.sites else x_BTD
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""
         return {"adapter": self.matrix_LDD}

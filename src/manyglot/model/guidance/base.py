@@ -19,8 +19,8 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from manyglot.config.settings import Settings
-from manyglot.model.guidance.products import ByLanguage, Choice, product_dtype
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.model.guidance.language_matmul import LanguageGroups, LanguageMatrices, matmul_dtype
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class Site(StrEnum):
@@ -34,11 +34,11 @@ class Site(StrEnum):
     DEC_FFN = "dec.ffn"
 
 
-ENCODER = {Site.ENC_SELF, Site.ENC_FFN}
+ENCODER_SITES = {Site.ENC_SELF, Site.ENC_FFN}
 """Those in the encoder; `memory` is behind it."""
 
 
-class Point(NamedTuple):
+class HookPoint(NamedTuple):
     """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0.
 
     `MEMORY` is there once and belongs to no layer; its layer is 0.
@@ -49,64 +49,76 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetLanguages:
     """The target language of each row of a batch: of each sentence, or of each token where they are packed."""
 
-    language: Choice
+    groups: LanguageGroups
     """Language ids, and the sentences grouped by them."""
-    tag_BD: Tensor
+    tag_embedding_BD: Tensor
     """Each language's tag in the shared embedding table, unscaled."""
-    drawn: Choice | None = None
+    random_groups: LanguageGroups | None = None
     """A language drawn at random for each sentence, where a method asks for one."""
-    sentences: tuple[Target, Tensor] | None = None
+    sentence_level: tuple[TargetLanguages, Tensor] | None = None
     """Where rows are tokens: the targets of their sentences, and the sentence of each."""
     _cast: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def lang_B(self) -> Tensor:
         """The language id of each row."""
-        return self.language.index_B
+        return self.groups.lang_B
 
-    def take(self, table_LD: Tensor) -> Tensor:
+    def gather_rows(self, table_LD: Tensor) -> Tensor:
         """The row of a table of languages for each row of the batch."""
-        if self.sentences is None:
+        if self.sentence_level is None:
             return table_LD[self.lang_B]
-        target, sentence_N = self.sentences  # sentence by sentence first: the gradient has fewer rows to add up
-        return target.take(table_LD)[sentence_N]
+        # first per sentence, then per token: the backward pass sums over fewer rows
+        per_sentence, sentence_N = self.sentence_level
+        return per_sentence.gather_rows(table_LD)[sentence_N]
 
-    def cast(self, table: Tensor, x: Tensor) -> Tensor:
+    def cast_table(self, table: Tensor, x: Tensor) -> Tensor:
         """A table in the type in which its products with x are computed; remembered, for it serves many layers."""
-        dtype = product_dtype(x)
+        dtype = matmul_dtype(x)
         if table.dtype == dtype or torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
             return table.to(dtype)
         if id(table) not in self._cast:
             self._cast[id(table)] = table.to(dtype)
         return self._cast[id(table)]
 
-    def of_tokens(self, sentence_N: Tensor) -> Target:
+    def per_token(self, sentence_N: Tensor) -> TargetLanguages:
         """The targets of tokens that belong to these sentences, one sentence after the other."""
-        drawn = None if self.drawn is None else self.drawn.of_tokens(sentence_N)
-        return Target(self.language.of_tokens(sentence_N), self.tag_BD[sentence_N], drawn, (self, sentence_N))
+        random_groups = None if self.random_groups is None else self.random_groups.per_token(sentence_N)
+        return TargetLanguages(
+            self.groups.per_token(sentence_N),
+            self.tag_embedding_BD[sentence_N],
+            random_groups,
+            (self, sentence_N),
+        )
 
-    def select(self, rows_B: Tensor) -> Target:
+    def select(self, rows_B: Tensor) -> TargetLanguages:
         """The targets of some sentences, in the given order and number."""
-        drawn = None if self.drawn is None else self.drawn.select(rows_B)
-        return Target(self.language.select(rows_B), self.tag_BD[rows_B], drawn)
+        random_groups = None if self.random_groups is None else self.random_groups.select(rows_B)
+        return TargetLanguages(self.groups.select(rows_B), self.tag_embedding_BD[rows_B], random_groups)
 
-    def in_order_of(self, choice: Choice) -> Target:
+    def sorted_by(self, groups: LanguageGroups) -> TargetLanguages:
         """The targets of the same sentences in the order of a choice of theirs."""
-        assert choice is self.language or choice is self.drawn, "the hook `choice` returns one of the two"
-        assert choice.order_B is not None
+        assert groups is self.groups or groups is self.random_groups, (
+            "the hook `preferred_grouping` returns one of the two"
+        )
+        assert groups.sort_order_B is not None
 
-        def moved(one: Choice) -> Choice:
-            return one.ordered() if one is choice else one.select(rows_B)
+        def reorder(other: LanguageGroups) -> LanguageGroups:
+            return other.sorted_groups() if other is groups else other.select(rows_B)
 
-        rows_B = choice.order_B
-        return Target(moved(self.language), self.tag_BD[rows_B], None if self.drawn is None else moved(self.drawn))
+        rows_B = groups.sort_order_B
+        return TargetLanguages(
+            reorder(self.groups),
+            self.tag_embedding_BD[rows_B],
+            None if self.random_groups is None else reorder(self.random_groups),
+        )
 
 
 @dataclass(frozen=True)
-class Dimensions:
+class ModelDimensions:
     """What a method may need to know about the model to make its parameters."""
 
     width: int
@@ -114,7 +126,7 @@ class Dimensions:
     num_encoder_layers: int
     num_decoder_layers: int
     num_languages: int
-    first_tag: int
+    first_tag_id: int
     """Vocabulary id of the tag of language 0; the tags of the others follow."""
 
 
@@ -144,26 +156,26 @@ class SitedSettings(MethodSettings):
     def _sites_exist(cls, sites: Any) -> Any:
         if not isinstance(sites, list | tuple):
             raise ValueError(f"this should be a list, such as [{cls.possible_sites[0]}]; got {sites!r}.")
-        possible = f"It can act at {cls.sites_in_words()}."
-        named = [cls.site_of(site) for site in sites]
-        for given, site in zip(sites, named, strict=True):
+        possible = f"It can act at {cls.format_possible_sites()}."
+        parsed = [cls.parse_site(site) for site in sites]
+        for given, site in zip(sites, parsed, strict=True):
             if site not in list(cls.possible_sites):
                 close = [] if given in list(Site) else get_close_matches(str(given), cls.possible_sites, n=1)
-                meant = f" Did you mean '{close[0]}'?" if close else ""
-                raise ValueError(f"this method cannot act at {given!s}.{meant} {possible}")
-            if named.count(site) > 1:
+                suggestion = f" Did you mean '{close[0]}'?" if close else ""
+                raise ValueError(f"this method cannot act at {given!s}.{suggestion} {possible}")
+            if parsed.count(site) > 1:
                 raise ValueError(f"{site} is named twice in {[*sites]}.")
-        if not named:
+        if not parsed:
             raise ValueError(f"an empty list would do nothing. {possible}")
-        return named
+        return parsed
 
     @classmethod
-    def sites_in_words(cls) -> str:
+    def format_possible_sites(cls) -> str:
         """The possible sites, for a message."""
         return ", ".join(cls.possible_sites)
 
     @classmethod
-    def site_of(cls, name: Any) -> Any:
+    def parse_site(cls, name: Any) -> Any:
         """The site that a name in the settings means; other names than the sites' own may be added here."""
         return name
 
@@ -182,96 +194,98 @@ class Guidance(nn.Module):
     folded into plain weights without a line of its own (see `model/folding.py`).
     """
 
-    draws: bool = False
-    """Whether sentences need a language drawn at random (`Target.drawn`)."""
+    uses_random_language: bool = False
+    """Whether sentences need a language drawn at random (`TargetLanguages.random_groups`)."""
 
     @property
-    def in_encoder(self) -> bool:
+    def affects_encoder(self) -> bool:
         """Whether what the encoder reads or does depends on the target language: then it must run for each of them."""
         return True
 
-    def tag(self, language: int) -> Tags:
+    def tags_for_language(self, language: int) -> LanguageTags:
         """The symbols to put into the sequences for a target language."""
-        return Tags()
+        return LanguageTags()
 
-    def choice(self, target: Target) -> Choice | None:
+    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """The choice by which sentences should be ordered, so that grouped products need not move them.
 
-        It is `target.language` or `target.drawn`.
+        It is `target.groups` or `target.random_groups`.
         """
         return None
 
-    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Change what enters a sub-layer, before the residual is taken; at `MEMORY`, what leaves the encoder."""
         return x_BTD
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """A term for the projections of x inside attention: to query, key and value, in cross-attention to the query.
 
         It is asked for once and added to each of them.
         """
         return None
 
-    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
+    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """A term for the keys and values of every cross-attention, asked for once for all layers."""
         return None
 
-    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
+    def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """A term to add to the output projection of attention, from the heads' outputs side by side."""
         return None
 
-    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
-        """Where `merge` is a product with a matrix for each language: those matrices, as a linear layer has its weight.
+    def output_matrices(
+        self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
+    ) -> LanguageMatrices | None:
+        """The matrices behind `output_term`, if it is a product with one matrix per language; laid out as `nn.Linear`.
 
-        They may then be added to the output projection and `merge` is not asked for.
+        The executor may add them to the output projection; it then does not call `output_term`.
         """
         return None
 
-    def norm(self, point: Point) -> NormTerms | None:
+    def norm_terms(self, point: HookPoint) -> NormTerms | None:
         """Terms to add to the gain and bias of the layer norm of a sub-layer, for each language."""
         return None
 
-    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Change what leaves a sub-layer, after the residual and, in a post-norm model, the norm."""
         return x_BTD
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """What the method has learnt of each language, by name, languages first; the tags' embeddings are given."""
         return {}
 
 
-class Method(Guidance):
+class GuidanceMethod(Guidance):
     """Base of the methods: guidance that is made from settings."""
 
     settings_type: ClassVar[type[MethodSettings]]
-    tells_target: ClassVar[bool] = True
+    conveys_target_language: ClassVar[bool] = True
     """Whether the model learns from this method which language to write."""
-    excludes: ClassVar[Mapping[str, str]] = {}
+    incompatible_methods: ClassVar[Mapping[str, str]] = {}
     """Methods it makes no sense together with, each with the reason."""
 
-    def __init__(self, settings: MethodSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: MethodSettings, dimensions: ModelDimensions) -> None:
         super().__init__()
-        self._in_encoder = not isinstance(settings, SitedSettings) or bool(ENCODER & set(settings.sites))
+        self._affects_encoder = not isinstance(settings, SitedSettings) or bool(ENCODER_SITES & set(settings.sites))
 
     @property
-    def in_encoder(self) -> bool:
+    def affects_encoder(self) -> bool:
         """As its sites say; without sites, it may be."""
-        return self._in_encoder
+        return self._affects_encoder
 
     @torch.no_grad()
-    def silence(self) -> None:
+    def reset_to_identity(self) -> None:
         """Set the parameters to where the method does nothing."""
         for parameter in self.parameters():
             parameter.zero_()
 
 
-class Combined(Guidance):
+class CombinedGuidance(Guidance):
     """Several methods at once: changes are applied in the order of the list, terms are summed."""
 
     def __init__(self, methods: Mapping[str, Guidance]) -> None:
         super().__init__()
         self.methods = nn.ModuleDict(methods)
-        self.draws = any(method.draws for method in methods.values())
+        self.uses_random_language = any(method.uses_random_language for method in methods.values())
 
     def items(self) -> Iterable[tuple[str, Guidance]]:
         """The methods with their names, in order."""
@@ -280,63 +294,73 @@ class Combined(Guidance):
             yield name, method
 
     @property
-    def in_encoder(self) -> bool:
+    def affects_encoder(self) -> bool:
         """Whether any of them is."""
-        return any(method.in_encoder for method in self._each())
+        return any(method.affects_encoder for method in self._methods_in_order())
 
-    def _each(self) -> Iterable[Guidance]:
+    def _methods_in_order(self) -> Iterable[Guidance]:
         for _, method in self.items():
             yield method
 
-    def tag(self, language: int) -> Tags:
+    def tags_for_language(self, language: int) -> LanguageTags:
         """All tags, in the order of the methods."""
-        return sum((method.tag(language) for method in self._each()), start=Tags())
+        return sum((method.tags_for_language(language) for method in self._methods_in_order()), start=LanguageTags())
 
-    def choice(self, target: Target) -> Choice | None:
+    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """The first that a method asks for."""
-        choices = (method.choice(target) for method in self._each())
-        return next((choice for choice in choices if choice is not None), None)
+        groupings = (method.preferred_grouping(target_languages) for method in self._methods_in_order())
+        return next((groups for groups in groupings if groups is not None), None)
 
-    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Apply one after the other."""
-        for method in self._each():
-            x_BTD = method.enter(point, x_BTD, target)
+        for method in self._methods_in_order():
+            x_BTD = method.pre_sublayer(point, x_BTD, target_languages)
         return x_BTD
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Sum the terms."""
-        return _sum(method.project(point, x_BTD, target) for method in self._each())
+        return _sum(method.projection_term(point, x_BTD, target_languages) for method in self._methods_in_order())
 
-    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
+    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Sum the terms."""
-        return _sum(method.project_memory(memory_BSD, target) for method in self._each())
+        return _sum(method.memory_term(memory_BSD, target_languages) for method in self._methods_in_order())
 
-    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
+    def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Sum the terms."""
-        return _sum(method.merge(point, z_BTD, target) for method in self._each())
+        return _sum(method.output_term(point, z_BTD, target_languages) for method in self._methods_in_order())
 
-    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
+    def output_matrices(
+        self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
+    ) -> LanguageMatrices | None:
         """Those of the only method that merges."""
-        merging = [method for method in self._each() if type(method).merge is not Guidance.merge]
-        return merging[0].merge_matrices(point, z_BTD, target) if len(merging) == 1 else None
+        with_output_term = [
+            method for method in self._methods_in_order() if type(method).output_term is not Guidance.output_term
+        ]
+        return (
+            with_output_term[0].output_matrices(point, z_BTD, target_languages) if len(with_output_term) == 1 else None
+        )
 
-    def norm(self, point: Point) -> NormTerms | None:
+    def norm_terms(self, point: HookPoint) -> NormTerms | None:
         """Sum the terms."""
-        found = [method.norm(point) for method in self._each()]
-        terms = [each for each in found if each is not None]
+        all_terms = [method.norm_terms(point) for method in self._methods_in_order()]
+        terms = [each for each in all_terms if each is not None]
         if not terms:
             return None
         return NormTerms(sum(t.gain_LD for t in terms), sum(t.bias_LD for t in terms))  # type: ignore[arg-type]
 
-    def leave(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Apply one after the other."""
-        for method in self._each():
-            x_BTD = method.leave(point, x_BTD, target)
+        for method in self._methods_in_order():
+            x_BTD = method.post_sublayer(point, x_BTD, target_languages)
         return x_BTD
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """All of them."""
-        return {name: value for method in self._each() for name, value in method.representations(tag_LD).items()}
+        return {
+            name: value
+            for method in self._methods_in_order()
+            for name, value in method.language_representations(tag_embedding_LD).items()
+        }
 
 
 def _sum(terms: Iterable[Tensor | None]) -> Tensor | None:

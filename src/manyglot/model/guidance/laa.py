@@ -4,8 +4,8 @@ The matrix W of the target language is added to the projections of query, key an
 projection. Heads are blocks of neighbouring columns, so adding W at once is adding W_i to each head. One table serves
 all layers, self- and cross-attention, encoder and decoder; it is always the target language that chooses.
 
-The products are computed for all sentences of a language together. Tests and benchmarks may set `LAA.product` to
-`gathered`, the batched form of Eqs. 6-7.
+The products are computed for all sentences of a language together. Tests and benchmarks may set `LAA.matmul` to
+`gathered_matmul`, the batched form of Eqs. 6-7.
 
 Shape letters: B sentences, T tokens, D model width, L languages.
 """
@@ -18,8 +18,21 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
-from manyglot.model.guidance.products import ByLanguage, Choice, Product, gathered, times
+from manyglot.model.guidance.base import (
+    GuidanceMethod,
+    HookPoint,
+    ModelDimensions,
+    Site,
+    SitedSettings,
+    TargetLanguages,
+)
+from manyglot.model.guidance.language_matmul import (
+    LanguageGroups,
+    LanguageMatmul,
+    LanguageMatrices,
+    gathered_matmul,
+    language_matmul,
+)
 
 
 class LAASettings(SitedSettings):
@@ -30,58 +43,66 @@ class LAASettings(SitedSettings):
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_SELF,)
     """The attentions: enc.self, dec.self, dec.cross."""
-    gain: float = Field(1.0, ge=0, le=10)
+    init_gain: float = Field(1.0, ge=0, le=10)
     """How large the matrices are at first, as many times as those of a linear layer (Xavier's gain). With 0 all
     languages begin alike and grow apart as far as it helps."""
 
 
-class LAA(Method):
+class LAA(GuidanceMethod):
     """{Q,K,V} (W^{Q,K,V} + W) and z (W^O + W^T), by adding {Q,K,V} W and z W^T."""
 
     settings_type: ClassVar = LAASettings
 
-    def __init__(self, settings: LAASettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: LAASettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
         self.sites = settings.sites
-        self.product: Product = times
-        self.matrix_LDD = language_matrices(dimensions, settings.gain)
+        self.matmul: LanguageMatmul = language_matmul
+        self.matrix_LDD = init_language_matrices(dimensions, settings.init_gain)
 
-    def choice(self, target: Target) -> Choice | None:
+    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Grouped products want the sentences in the order of their matrices."""
-        return self._choice(target) if self.product is not gathered else None
+        return self._matrix_groups(target_languages) if self.matmul is not gathered_matmul else None
 
-    def project(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor | None:
+    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """{Q,K,V} W of Eqs. 3 and 6."""
-        return self._times_matrix(x_BTD, target) if point.site in self.sites else None
+        return self._matmul_language(x_BTD, target_languages) if point.site in self.sites else None
 
-    def project_memory(self, memory_BSD: Tensor, target: Target) -> Tensor | None:
+    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """{K,V} W in cross-attention, the same in all layers."""
-        return self._times_matrix(memory_BSD, target) if Site.DEC_CROSS in self.sites else None
+        return self._matmul_language(memory_BSD, target_languages) if Site.DEC_CROSS in self.sites else None
 
-    def merge(self, point: Point, z_BTD: Tensor, target: Target) -> Tensor | None:
+    def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """z W^T of Eqs. 5 and 7."""
         if point.site not in self.sites:
             return None
-        return self.product(z_BTD, target.cast(self.matrix_LDD, z_BTD).mT, self._choice(target))
+        return self.matmul(
+            z_BTD, target_languages.cast_table(self.matrix_LDD, z_BTD).mT, self._matrix_groups(target_languages)
+        )
 
-    def merge_matrices(self, point: Point, z_BTD: Tensor, target: Target) -> ByLanguage | None:
+    def output_matrices(
+        self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
+    ) -> LanguageMatrices | None:
         """W itself: a linear layer multiplies with the transpose of its weight."""
-        if point.site not in self.sites or self.product is gathered:
+        if point.site not in self.sites or self.matmul is gathered_matmul:
             return None
-        return ByLanguage(target.cast(self.matrix_LDD, z_BTD), self._choice(target))
+        return LanguageMatrices(
+            target_languages.cast_table(self.matrix_LDD, z_BTD), self._matrix_groups(target_languages)
+        )
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""
         return {"laa": self.matrix_LDD}
 
-    def _times_matrix(self, x_BTD: Tensor, target: Target) -> Tensor:
-        return self.product(x_BTD, target.cast(self.matrix_LDD, x_BTD), self._choice(target))
+    def _matmul_language(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
+        return self.matmul(
+            x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), self._matrix_groups(target_languages)
+        )
 
-    def _choice(self, target: Target) -> Choice:
-        return target.language
+    def _matrix_groups(self, target_languages: TargetLanguages) -> LanguageGroups:
+        return target_languages.groups
 
 
-def language_matrices(dimensions: Dimensions, gain: float = 1.0) -> nn.Parameter:
+def init_language_matrices(dimensions: ModelDimensions, gain: float = 1.0) -> nn.Parameter:
     """A D x D matrix for each language, each drawn as a linear layer's (Xavier, uniform)."""
     matrix_LDD = nn.Parameter(torch.empty(dimensions.num_languages, dimensions.width, dimensions.width))
     for matrix_DD in matrix_LDD.detach():

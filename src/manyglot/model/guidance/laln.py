@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from manyglot.model.guidance.base import Dimensions, Method, NormTerms, Point, Site, SitedSettings
+from manyglot.model.guidance.base import GuidanceMethod, HookPoint, ModelDimensions, NormTerms, Site, SitedSettings
 
 
 class LALNSettings(SitedSettings):
@@ -27,26 +27,26 @@ class LALNSettings(SitedSettings):
     """The sub-layers whose norms are chosen; all of them in the original."""
 
 
-class LALN(Method):
+class LALN(GuidanceMethod):
     """A gain and a bias for each language and norm, added to the shared ones."""
 
     settings_type: ClassVar = LALNSettings
 
-    def __init__(self, settings: LALNSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: LALNSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
         depth = {"enc": dimensions.num_encoder_layers, "dec": dimensions.num_decoder_layers}
-        points = [Point(site, layer) for site in settings.sites for layer in range(depth[site.partition(".")[0]])]
-        self.rows = {point: row for row, point in enumerate(points)}
+        points = [HookPoint(site, layer) for site in settings.sites for layer in range(depth[site.partition(".")[0]])]
+        self.row_by_point = {point: row for row, point in enumerate(points)}
         self.gain_PLD = nn.Parameter(torch.zeros(len(points), dimensions.num_languages, dimensions.width))
         self.bias_PLD = nn.Parameter(torch.zeros_like(self.gain_PLD))
 
-    def norm(self, point: Point) -> NormTerms | None:
+    def norm_terms(self, point: HookPoint) -> NormTerms | None:
         """The languages' terms for this norm."""
-        if point not in self.rows:
+        if point not in self.row_by_point:
             return None
-        row = self.rows[point]
+        row = self.row_by_point[point]
         return NormTerms(self.gain_PLD[row], self.bias_PLD[row])
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """All gains and biases of a language, one after the other."""
         return {"laln": torch.cat([self.gain_PLD, self.bias_PLD]).transpose(0, 1).flatten(1)}

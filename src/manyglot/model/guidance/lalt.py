@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from manyglot.model.guidance.adapter import LanguageLinear
-from manyglot.model.guidance.base import Dimensions, MethodSettings, Point, Site, Target
+from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensions, Site, TargetLanguages
 
 
 class LALTSettings(MethodSettings):
@@ -28,18 +28,18 @@ class LALT(LanguageLinear):
 
     settings_type: ClassVar = LALTSettings
 
-    def __init__(self, settings: LALTSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: LALTSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions, settings.residual)
 
     @property
-    def in_encoder(self) -> bool:
+    def affects_encoder(self) -> bool:
         """No, behind it."""
         return False
 
-    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Transform the encoder's output."""
-        return self.map(x_BTD, target) if point.site == Site.MEMORY else x_BTD
+        return self.transform_states(x_BTD, target_languages) if point.site == Site.MEMORY else x_BTD
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """The matrices."""
         return {"lalt": self.matrix_LDD}

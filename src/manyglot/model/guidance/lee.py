@@ -11,9 +11,16 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from manyglot.model.guidance.base import Dimensions, Method, Point, Site, SitedSettings, Target
+from manyglot.model.guidance.base import (
+    GuidanceMethod,
+    HookPoint,
+    ModelDimensions,
+    Site,
+    SitedSettings,
+    TargetLanguages,
+)
 
-PAPER_NUMBERS = {
+SITE_BY_PAPER_NUMBER = {
     1: Site.ENC_FFN,
     2: Site.ENC_SELF,
     3: Site.DEC_FFN,
@@ -36,30 +43,30 @@ class LEESettings(SitedSettings):
     1 to 6."""
 
     @classmethod
-    def site_of(cls, name: Any) -> Any:
+    def parse_site(cls, name: Any) -> Any:
         """The paper's numbers are names too."""
         number = int(name) if isinstance(name, str) and name.isdecimal() else name
-        return PAPER_NUMBERS.get(number, name) if type(number) is int else name  # true is no number
+        return SITE_BY_PAPER_NUMBER.get(number, name) if type(number) is int else name  # true is no number
 
     @classmethod
-    def sites_in_words(cls) -> str:
+    def format_possible_sites(cls) -> str:
         """The sites in the order of their numbers."""
-        return f"{', '.join(PAPER_NUMBERS.values())}, or the paper's numbers for these, 1 to 6"
+        return f"{', '.join(SITE_BY_PAPER_NUMBER.values())}, or the paper's numbers for these, 1 to 6"
 
 
-class LEE(Method):
+class LEE(GuidanceMethod):
     """x + E at the sites."""
 
     settings_type: ClassVar = LEESettings
 
-    def __init__(self, settings: LEESettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: LEESettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
         self.sites = settings.sites
 
-    def enter(self, point: Point, x_BTD: Tensor, target: Target) -> Tensor:
+    def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """y + E of Eqs. 1-2."""
-        return x_BTD + target.tag_BD[:, None].to(x_BTD.dtype) if point.site in self.sites else x_BTD
+        return x_BTD + target_languages.tag_embedding_BD[:, None].to(x_BTD.dtype) if point.site in self.sites else x_BTD
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """The embeddings of the tags."""
-        return {"lee": tag_LD}
+        return {"lee": tag_embedding_LD}

@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from manyglot.model.guidance.base import Target
+from manyglot.model.guidance.base import TargetLanguages
 from manyglot.model.guidance.laa import LAA, LAASettings
-from manyglot.model.guidance.products import Choice
+from manyglot.model.guidance.language_matmul import LanguageGroups
 
 
 class RandomLAASettings(LAASettings):
@@ -26,14 +26,14 @@ class RandomLAA(LAA):
     """LAA by the drawn language instead of the target."""
 
     settings_type: ClassVar = RandomLAASettings
-    draws = True
-    tells_target: ClassVar = False
-    excludes: ClassVar = {"laa": "it is laa with the languages taken away, to be compared with it"}
+    uses_random_language = True
+    conveys_target_language: ClassVar = False
+    incompatible_methods: ClassVar = {"laa": "it is laa with the languages taken away, to be compared with it"}
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """None: the matrices are of no language."""
         return {}
 
-    def _choice(self, target: Target) -> Choice:
-        assert target.drawn is not None, "Transformer.target draws"
-        return target.drawn
+    def _matrix_groups(self, target_languages: TargetLanguages) -> LanguageGroups:
+        assert target_languages.random_groups is not None, "Transformer.target draws"
+        return target_languages.random_groups

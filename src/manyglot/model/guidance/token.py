@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 from torch import Tensor
 
-from manyglot.model.guidance.base import Dimensions, Method, MethodSettings
-from manyglot.vocabulary.vocabulary import Tags
+from manyglot.model.guidance.base import GuidanceMethod, MethodSettings, ModelDimensions
+from manyglot.vocabulary.vocabulary import LanguageTags
 
 
-class TokenSettings(MethodSettings):
+class LanguageTokenSettings(MethodSettings):
     """A tag of the target language in the sequence (Token_src, Token_tgt)."""
 
     method: Literal["token"] = "token"
@@ -27,34 +27,34 @@ class TokenSettings(MethodSettings):
     the paper; clean: neither."""
 
     @model_validator(mode="after")
-    def _clean_needs_target(self) -> TokenSettings:
+    def _clean_needs_target(self) -> LanguageTokenSettings:
         if self.mode == "clean" and self.side == "source":
             raise ValueError("mode: clean is for side: target; a source tag is never predicted.")
         return self
 
 
-class Token(Method):
+class LanguageToken(GuidanceMethod):
     """Puts the tag into the sequence; the model itself stays a plain Transformer."""
 
-    settings_type: ClassVar = TokenSettings
+    settings_type: ClassVar = LanguageTokenSettings
 
-    def __init__(self, settings: TokenSettings, dimensions: Dimensions) -> None:
+    def __init__(self, settings: LanguageTokenSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
         self.settings = settings
-        self.first_tag = dimensions.first_tag
+        self.first_tag_id = dimensions.first_tag_id
 
     @property
-    def in_encoder(self) -> bool:
+    def affects_encoder(self) -> bool:
         """If the encoder reads the tag."""
         return self.settings.side == "source"
 
-    def tag(self, language: int) -> Tags:
+    def tags_for_language(self, language: int) -> LanguageTags:
         """The tag on its side."""
-        tag = (self.first_tag + language,)
+        tag = (self.first_tag_id + language,)
         if self.settings.side == "source":
-            return Tags(source=tag)
-        return Tags(target=tag, predicted=self.settings.mode == "faithful")
+            return LanguageTags(source=tag)
+        return LanguageTags(target=tag, target_predicted=self.settings.mode == "faithful")
 
-    def representations(self, tag_LD: Tensor) -> dict[str, Tensor]:
+    def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """The embeddings of the tags."""
-        return {"token": tag_LD}
+        return {"token": tag_embedding_LD}

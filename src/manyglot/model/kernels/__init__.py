@@ -8,22 +8,22 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-HALF_PRECISION = (torch.bfloat16, torch.float16)
+HALF_PRECISION_DTYPES = (torch.bfloat16, torch.float16)
 
 
 @cache
-def have_kernels() -> bool:
+def has_triton() -> bool:
     """Whether Triton is installed, so that a GPU can run kernels."""
     return find_spec("triton") is not None
 
 
 def kernel_dtype(x: Tensor) -> torch.dtype | None:
     """The data type of autocast in which kernels would compute on x's device; None where no kernels apply."""
-    if not (x.is_cuda and have_kernels() and torch.is_autocast_enabled("cuda")):
+    if not (x.is_cuda and has_triton() and torch.is_autocast_enabled("cuda")):
         return None
     return torch.get_autocast_dtype("cuda")
 
 
-def accepts(x: Tensor) -> bool:
+def can_use_kernels(x: Tensor) -> bool:
     """Whether kernels accept x: on a GPU and in half precision."""
-    return x.is_cuda and x.dtype in HALF_PRECISION and have_kernels()
+    return x.is_cuda and x.dtype in HALF_PRECISION_DTYPES and has_triton()

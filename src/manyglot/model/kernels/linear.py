@@ -15,19 +15,19 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from manyglot.model.kernels.sums import sum_of_parts
+from manyglot.model.kernels.partial_sums import reduce_partial_sums
 
 TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 4}
 
 
 @triton.jit
-def _before_relu_kernel(
+def _relu_backward_kernel(
     grad, weight, value, out, sums_ptr, D: tl.constexpr, E: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """A tile of grad weight, set to zero where the value is not positive, and its sum over the rows."""
-    across: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
-    down, first = tl.program_id(0) // across, tl.program_id(0) % across * COLUMNS
+    num_column_tiles: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
+    down, first = tl.program_id(0) // num_column_tiles, tl.program_id(0) % num_column_tiles * COLUMNS
     row = down * ROWS
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for depth in range(0, D, DEPTH):
@@ -38,7 +38,7 @@ def _before_relu_kernel(
     tl.store(sums_ptr + down * E + columns, tl.sum(total, axis=0), mask=columns < E)
 
 
-def _before_relu(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[Tensor, Tensor]:
+def _relu_backward(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient before a ReLU that is followed by a product, and its sum over the tokens."""
     rows, columns, depth = TILE["ROWS"], TILE["COLUMNS"], TILE["DEPTH"]
     (width_in, width), down = weight_DE.shape, triton.cdiv(len(grad_ND), rows)
@@ -46,12 +46,15 @@ def _before_relu(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[
     sums = torch.empty((down, width), dtype=torch.float32, device=grad_ND.device)
     blocks = (rows, depth), (depth, columns), (rows, columns), (rows, columns)
     tensors = grad_ND, weight_DE, value_NE, out_NE
-    described = [TensorDescriptor.from_tensor(x, list(block)) for x, block in zip(tensors, blocks, strict=True)]
-    _before_relu_kernel[(down * triton.cdiv(width, columns),)](*described, sums, D=width_in, E=width, **TILE)
-    return out_NE, sum_of_parts(sums)
+    described = [
+        TensorDescriptor.from_tensor(x, list(joined_gradients))
+        for x, joined_gradients in zip(tensors, blocks, strict=True)
+    ]
+    _relu_backward_kernel[(down * triton.cdiv(width, columns),)](*described, sums, D=width_in, E=width, **TILE)
+    return out_NE, reduce_partial_sums(sums)
 
 
-class Linear(torch.autograd.Function):
+class MixedPrecisionLinear(torch.autograd.Function):
     """x W^T + b, or x W^T, with one matrix or the rows of several; the copies of all in half precision are given too.
 
     The gradient of the bias is left to who computes that of the result.
@@ -68,50 +71,52 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, grad_NE: Tensor) -> Any:
         """The gradients of the weights are float32."""
         x_ND, half_ED = ctx.saved_tensors
-        return grad_NE @ half_ED, None, None, *product_in_float32(grad_NE.T, x_ND).split(ctx.sizes)
+        return grad_NE @ half_ED, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
-class Block:
+class JoinedGradients:
     """Gradients side by side, each written where it belongs."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, num_parts: int) -> None:
+        self.num_parts = num_parts
         self.parts: tuple[Tensor, ...] = ()
 
-    def part(self, index: int, like_NE: Tensor) -> Tensor:
+    def part_buffer(self, index: int, like_NE: Tensor) -> Tensor:
         """The place of one of them."""
         if not self.parts:
-            self.parts = like_NE.new_empty((len(like_NE), self.number * like_NE.shape[1])).chunk(self.number, dim=1)
+            self.parts = like_NE.new_empty((len(like_NE), self.num_parts * like_NE.shape[1])).chunk(
+                self.num_parts, dim=1
+            )
         return self.parts[index]
 
-    def whole(self, grads: tuple[Tensor, ...]) -> Tensor:
+    def join(self, grads: tuple[Tensor, ...]) -> Tensor:
         """All of them, without a copy if they are in their places."""
-        there = self.parts and all(a.data_ptr() == b.data_ptr() for a, b in zip(grads, self.parts, strict=True))
-        whole = self.parts[0]._base if there else None
-        return torch.cat(grads, dim=1) if whole is None else whole
+        is_in_place = self.parts and all(a.data_ptr() == b.data_ptr() for a, b in zip(grads, self.parts, strict=True))
+        joined = self.parts[0]._base if is_in_place else None
+        return torch.cat(grads, dim=1) if joined is None else joined
 
 
-class LinearForAll(torch.autograd.Function):
-    """x W^T + b of several layers in one product, and one for all their gradients; like `Linear` otherwise."""
+class JoinedLinear(torch.autograd.Function):
+    """x W^T + b of several layers as one product, forward and backward; otherwise like `MixedPrecisionLinear`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor, block: Block, *weights: Tensor
+        ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor, joined_gradients: JoinedGradients, *weights: Tensor
     ) -> tuple[Tensor, ...]:
         """The results of the layers are views of one tensor."""
         ctx.save_for_backward(x_ND, half_ED)
-        ctx.block, ctx.sizes = block, [len(weight) for weight in weights]
-        return torch.addmm(half_E, x_ND, half_ED.T).chunk(block.number, dim=1)
+        ctx.joined_gradients, ctx.sizes = joined_gradients, [len(weight) for weight in weights]
+        return torch.addmm(half_E, x_ND, half_ED.T).chunk(joined_gradients.num_parts, dim=1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         """As of one layer."""
         x_ND, half_ED = ctx.saved_tensors
-        grad_NE = ctx.block.whole(grads)
-        return grad_NE @ half_ED, None, None, None, *product_in_float32(grad_NE.T, x_ND).split(ctx.sizes)
+        grad_NE = ctx.joined_gradients.join(grads)
+        return grad_NE @ half_ED, None, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
-class FeedForward(torch.autograd.Function):
+class FusedFeedForward(torch.autograd.Function):
     """relu(x W1^T + b1) W2^T; the copies of all three in half precision are given too."""
 
     @staticmethod
@@ -133,11 +138,11 @@ class FeedForward(torch.autograd.Function):
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
         """What passes the ReLU is added up for the bias while it is written."""
         x_ND, hidden_NE, half_ED, half_DE = ctx.saved_tensors
-        dhidden_NE, dbias_E = _before_relu(grad_ND, half_DE, hidden_NE)
-        dinner_ED, douter_DE = product_in_float32(dhidden_NE.T, x_ND), product_in_float32(grad_ND.T, hidden_NE)
+        dhidden_NE, dbias_E = _relu_backward(grad_ND, half_DE, hidden_NE)
+        dinner_ED, douter_DE = matmul_to_float32(dhidden_NE.T, x_ND), matmul_to_float32(grad_ND.T, hidden_NE)
         return dhidden_NE @ half_ED, None, dinner_ED, dbias_E, douter_DE
 
 
-def product_in_float32(a: Tensor, b: Tensor) -> Tensor:
+def matmul_to_float32(a: Tensor, b: Tensor) -> Tensor:
     """a b, kept as it was added up."""
     return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda and a.dtype != torch.float32 else (a @ b).float()

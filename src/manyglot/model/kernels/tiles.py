@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from manyglot.batches.store import IntArray
+from manyglot.batches.token_store import IntArray
 
 SHORT_TILE, LONG_TILE = 64, 128
 """Tokens along each side of a tile. A sentence longer than the long tile does not fit the kernels."""
@@ -45,16 +45,18 @@ def fits_tile(max_length: int) -> bool:
     return max_length <= LONG_TILE
 
 
-def no_groups() -> TileGroups[IntArray]:
+def empty_groups() -> TileGroups[IntArray]:
     """Empty tables, for a batch that does not fit the kernels."""
     return TileGroups(_empty(0), _empty(0))
 
 
 def group_into_tiles(query_length_B: IntArray, key_length_B: IntArray) -> TileGroups[IntArray]:
     """Group sentences greedily in their order: each group takes as many as fit into a short tile, but at least one."""
-    start_query_B, start_key_B = (np.concatenate([[0], np.cumsum(each)]) for each in (query_length_B, key_length_B))
-    fitting = [np.searchsorted(s, s[:-1] + SHORT_TILE, side="right") - 1 for s in (start_query_B, start_key_B)]
-    end_B = np.maximum(np.min(fitting, axis=0), np.arange(1, len(query_length_B) + 1)).tolist()
+    start_query_B, start_key_B = (
+        np.concatenate([[0], np.cumsum(length_B)]) for length_B in (query_length_B, key_length_B)
+    )
+    end_by_side = [np.searchsorted(s, s[:-1] + SHORT_TILE, side="right") - 1 for s in (start_query_B, start_key_B)]
+    end_B = np.maximum(np.min(end_by_side, axis=0), np.arange(1, len(query_length_B) + 1)).tolist()
     edges = [0]
     while edges[-1] < len(end_B):
         edges.append(end_B[edges[-1]])

@@ -1,0 +1,156 @@
+"""The pair index: the sentence pairs of each training direction, ordered by length.
+
+Sentence lengths are divided into levels. A cell is a pair of levels, one for the longer side and one for the shorter
+side, and the sentence pairs of a direction are ordered by cell. A range of cells is therefore a slice of the index, and
+finding sentences of similar length takes arithmetic instead of sorting.
+
+Shape letters: P sentence pairs, C cells.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyglot.batches.token_store import AnyInts, IntArray, TokenStore, load_memory_mapped
+from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, filter_pairs
+from manyglot.corpus.languages import Direction
+
+NUM_EXACT_LEVELS, LEVEL_GROWTH, NUM_LEVELS = 24, 1.04, 300
+"""Each length below NUM_EXACT_LEVELS is a level of its own; above, the longest sentence of a level is LEVEL_GROWTH
+times as long as that of the level before."""
+LEVEL_MAX_LENGTHS = np.concatenate(
+    [
+        np.arange(NUM_EXACT_LEVELS),
+        NUM_EXACT_LEVELS * LEVEL_GROWTH ** np.arange(NUM_LEVELS - NUM_EXACT_LEVELS, dtype=np.float64),
+    ]
+)
+"""Maximum length of each level."""
+
+
+def length_cells(source_lengths: IntArray, target_lengths: IntArray) -> IntArray:
+    """Return the cell of each sentence pair. Cells are numbered so that neighbours have similar lengths.
+
+    Within each level of the longer side, the pairs with a longer source come first, from short to long targets; then
+    those with a longer target, from long to short sources.
+    """
+    source_level = np.searchsorted(LEVEL_MAX_LENGTHS, source_lengths)
+    target_level = np.searchsorted(LEVEL_MAX_LENGTHS, target_lengths)
+    longer_level = np.maximum(source_level, target_level)
+    offset = np.where(source_level >= target_level, target_level, 2 * longer_level - source_level)
+    return longer_level * longer_level + offset
+
+
+def max_cell_lengths(cell: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the maximum source and target length of each cell."""
+    longer_level = np.sqrt(cell).astype(np.int64)
+    offset = cell - longer_level * longer_level
+    source_level = np.where(offset <= longer_level, longer_level, 2 * longer_level - offset)
+    target_level = np.minimum(offset, longer_level)
+    return tuple(np.floor(LEVEL_MAX_LENGTHS[level]).astype(np.int64) for level in (source_level, target_level))
+
+
+class PairIndex:
+    """The sentence pairs of each direction of a token store, ordered by cell."""
+
+    def __init__(self, store: TokenStore) -> None:
+        folder = store.folder
+        self.store = store
+        directions = json.loads((folder / "pairs.json").read_text("utf-8"))
+        self.direction_ids = {Direction(*codes): index for index, codes in enumerate(directions)}
+        self.pairs_P2, self.starts, self.cells_C4 = (
+            load_memory_mapped(folder / f"{name}.npy") for name in ("pairs", "pair_starts", "cells")
+        )
+
+    def pairs_of(self, direction: Direction) -> AnyInts:
+        """Return the sentence pairs of a direction: source and target indices in the token store."""
+        row = self.direction_ids[direction]
+        return self.pairs_P2[int(self.starts[row]) : int(self.starts[row + 1])]
+
+    def num_pairs(self, direction: Direction) -> int:
+        """Count the sentence pairs of a direction."""
+        row = self.direction_ids[direction]
+        return int(self.starts[row + 1] - self.starts[row])
+
+
+def write_pair_index(
+    store: TokenStore,
+    directions: Sequence[Direction],
+    cleaning: CleaningSettings = NO_CLEANING,
+    heldout_stores: Sequence[TokenStore] = (),
+) -> dict[str, dict[DropReason, IntArray]]:
+    """Write the index of some directions; return the dropped pairs of each language pair, by reason.
+
+    Pairs with a sentence of the held-out stores, dev and test, are dropped if the cleaning settings ask for it.
+    """
+    cells, starts = [], [0]
+    dropped: dict[str, dict[DropReason, IntArray]] = {}
+    filter_inputs = _PairFilterInputs(store, heldout_stores, cleaning)
+    with (store.folder / "pairs.raw").open("wb") as file:  # all pairs together may not fit into memory
+        for direction_id, direction in enumerate(directions):
+            source, target = store.translation_pairs(*direction)
+            lengths = store.lengths(source), store.lengths(target)
+            hashes, is_heldout = filter_inputs.hashes_and_heldout(direction, source, target)
+            is_kept, dropped_rows = filter_pairs(lengths, hashes, is_heldout, cleaning)
+            for reason, rows in dropped_rows.items():
+                language_pair = dropped.setdefault("-".join(sorted(direction)), {})
+                # Both directions of a language pair drop the same pairs, so the first one counts.
+                language_pair.setdefault(reason, np.stack([source[rows], target[rows]], axis=1))
+            source, target, lengths = source[is_kept], target[is_kept], (lengths[0][is_kept], lengths[1][is_kept])
+            cell = length_cells(*lengths)
+            order = np.argsort(cell, kind="stable")
+            np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
+            cells.append(_cell_table(direction_id, cell[order], np.maximum(*lengths)[order]))
+            starts.append(starts[-1] + len(order))
+    _add_npy_header(store.folder / "pairs.raw", (starts[-1], 2))
+    np.save(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
+    np.save(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
+    (store.folder / "pairs.json").write_text(json.dumps(directions), encoding="utf-8")
+    return dropped
+
+
+class _PairFilterInputs:
+    """The inputs of `filter_pairs` besides lengths, computed only if the cleaning settings need them."""
+
+    def __init__(self, store: TokenStore, heldout_stores: Sequence[TokenStore], cleaning: CleaningSettings) -> None:
+        self.store, self.heldout_stores, self.cleaning = store, heldout_stores, cleaning
+        self._hashes = lru_cache(maxsize=2)(self._make_hashes)  # the central language stays cached, the others change
+
+    def hashes_and_heldout(self, direction: Direction, *sides: IntArray) -> tuple[Any, Any]:
+        """Return hashes of the sentences of both sides and whether they are held out; None where not needed."""
+        local = [side - self.store.sentence_range(code).start for code, side in zip(direction, sides, strict=True)]
+        hashes = is_heldout = None
+        if self.cleaning.deduplicate_pairs:
+            hashes = tuple(self._hashes(code)[0][side] for code, side in zip(direction, local, strict=True))
+        if self.cleaning.drop_heldout_overlap:
+            is_heldout = tuple(self._hashes(code)[1][side] for code, side in zip(direction, local, strict=True))
+        return hashes, is_heldout
+
+    def _make_hashes(self, code: str) -> tuple[Any, Any]:
+        hashes = self.store.hashes(self.store.sentence_range(code))
+        heldout_hashes = [heldout.hashes(heldout.sentence_range(code)) for heldout in self.heldout_stores]
+        if not heldout_hashes:
+            return hashes, np.zeros(len(hashes), dtype=np.bool_)
+        return hashes, np.isin(hashes, np.concatenate(heldout_hashes))
+
+
+def _add_npy_header(raw: Path, shape: tuple[int, int]) -> None:
+    """Convert a file of raw uint32 values to an .npy file."""
+    with raw.with_suffix(".npy").open("wb") as file, raw.open("rb") as content:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint32)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        shutil.copyfileobj(content, file, 2**24)
+    raw.unlink()
+
+
+def _cell_table(direction: int, cell: IntArray, longest: IntArray) -> IntArray:
+    """Return a row for each cell of a direction: direction, cell, number of pairs, length of the longest sentence."""
+    cells, first, counts = np.unique(cell, return_index=True, return_counts=True)
+    max_lengths = np.maximum.reduceat(longest, first) if len(first) else first
+    return np.stack([np.full_like(cells, direction), cells, counts, max_lengths], axis=1).astype(np.int64)

@@ -1,0 +1,149 @@
+"""The token store: the tokenized sentences of a split, all languages in one flat memory-mapped array.
+
+Sentences have consecutive indices, language after language in the order of the codes. The store keeps the row of each
+sentence in the corpus. Two sentences of the same row are translations of each other, so the pairs of two languages are
+an intersection of rows and no sentence is stored twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from manyglot.batches.permutation import hash_numbers
+from manyglot.corpus.languages import Languages
+from manyglot.errors import FolderError
+from manyglot.vocabulary.subword_model import UNK
+
+IntArray = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TokenizedSentences:
+    """Consecutive tokenized sentences of one language."""
+
+    rows: AnyInts
+    """Row of each sentence, ascending."""
+    lengths: AnyInts
+    """Number of subwords of each sentence."""
+    tokens: AnyInts
+    """The subwords of all sentences, concatenated."""
+
+
+class TokenStore:
+    """The tokenized sentences of all languages of a split."""
+
+    def __init__(self, folder: Path, languages: Languages) -> None:
+        self.folder, self.languages = folder, languages
+        self.tokens, self.offsets, self.rows, self.starts = (
+            load_memory_mapped(folder / f"{name}.npy") for name in ("tokens", "offsets", "rows", "starts")
+        )
+        if len(self.starts) != len(languages) + 1 or len(self.offsets) != len(self.rows) + 1:
+            raise FolderError(f"The prepared data in {folder} is damaged. Delete the dataset and prepare it again.")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, sentence: int) -> AnyInts:
+        return self.tokens[self.offsets[sentence] : self.offsets[sentence + 1]]
+
+    def sentence_range(self, code: str) -> range:
+        """Return the index range of a language's sentences."""
+        language = self.languages.id(code)
+        return range(int(self.starts[language]), int(self.starts[language + 1]))
+
+    def language_codes(self, sentences: AnyInts) -> list[str]:
+        """Return the language code of each sentence, given by index."""
+        return [self.languages.codes[i] for i in np.searchsorted(self.starts, sentences, side="right") - 1]
+
+    def lengths(self, sentences: AnyInts) -> IntArray:
+        """Return the number of subwords of each sentence, given by index."""
+        lengths: IntArray = self.offsets[sentences + 1] - self.offsets[sentences]
+        return lengths
+
+    def hashes(self, sentences: range) -> npt.NDArray[np.uint64]:
+        """Hash each sentence of an index range; equal sentences have equal hashes.
+
+        A sentence with unknown subwords gets a hash of its own, because the text behind them is lost.
+        """
+        offsets = self.offsets[sentences.start : sentences.stop + 1]
+        if len(offsets) < 2:
+            return np.zeros(0, dtype=np.uint64)
+        starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+        position = np.arange(offsets[-1] - offsets[0]) - np.repeat(starts, lengths)
+        tokens = self.tokens[offsets[0] : offsets[-1]]
+        content_hashes = np.add.reduceat(hash_numbers(tokens, position), starts)
+        indices = np.arange(sentences.start, sentences.stop)
+        unique_hashes = hash_numbers(indices, crc32(self.folder.name.encode()), len(self))
+        has_unknown = np.add.reduceat(tokens == UNK, starts, dtype=np.int64) > 0
+        return np.where(has_unknown, unique_hashes, content_hashes)
+
+    def translation_pairs(self, source: str, target: str) -> tuple[IntArray, IntArray]:
+        """Return the indices of the sentences of two languages that translate each other, in the order of rows."""
+        if len(self.sentence_range(source)) > len(self.sentence_range(target)):
+            target_indices, source_indices = self.translation_pairs(target, source)
+            return source_indices, target_indices
+        smaller, larger = self.sentence_range(source), self.sentence_range(target)
+        rows, other_rows = self.rows[smaller.start : smaller.stop], self.rows[larger.start : larger.stop]
+        position = np.searchsorted(other_rows, rows)
+        paired = np.flatnonzero(position < len(other_rows))
+        paired = paired[other_rows[position[paired]] == rows[paired]]
+        return paired + smaller.start, position[paired] + larger.start
+
+
+def write_token_store(
+    folder: Path,
+    sentences_by_language: Iterable[Iterable[TokenizedSentences]],
+    sizes: tuple[int, int],
+    vocabulary_size: int,
+) -> None:
+    """Write the sentences of all languages; `sizes` are the total numbers of sentences and of subwords."""
+    folder.mkdir(parents=True, exist_ok=True)
+    num_sentences, num_tokens = sizes
+    token_type = np.uint16 if vocabulary_size <= 2**16 else np.uint32
+    tokens = _create_memory_mapped(folder / "tokens.npy", num_tokens, token_type)
+    offsets = _create_memory_mapped(folder / "offsets.npy", num_sentences + 1, np.int64)
+    rows = _create_memory_mapped(folder / "rows.npy", num_sentences, np.uint32)
+    starts, sentence, token = [0], 0, 0
+    offsets[0] = 0
+    for parts in sentences_by_language:
+        for part in parts:
+            sentence_end, token_end = sentence + len(part.rows), token + len(part.tokens)
+            rows[sentence:sentence_end] = part.rows
+            offsets[sentence + 1 : sentence_end + 1] = token + np.cumsum(part.lengths, dtype=np.int64)
+            tokens[token:token_end] = part.tokens
+            sentence, token = sentence_end, token_end
+        starts.append(sentence)
+    assert (sentence, token) == sizes, "the counted and the written sentences differ"
+    np.save(folder / "starts.npy", np.array(starts, dtype=np.int64))
+
+
+def load_memory_mapped(path: Path) -> AnyInts:
+    """Open an array of the store, memory-mapped."""
+    try:
+        array: AnyInts = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise FolderError(
+            f"The prepared data in {path.parent} is damaged ({error}). Delete the dataset and prepare it again."
+        ) from None
+    return np.asarray(array)  # a plain view, because indexing a memmap object costs more than the lookup
+
+
+def _create_memory_mapped(path: Path, size: int, dtype: Any) -> AnyInts:
+    """Create an array on disk to be filled in place; NumPy cannot memory-map an empty one."""
+    if size == 0:
+        np.save(path, np.zeros(0, dtype=dtype))
+        return np.zeros(0, dtype=dtype)
+    created: AnyInts = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(size,))
+    if hasattr(os, "posix_fallocate"):  # otherwise a full disk would kill the process while the array is filled
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return created

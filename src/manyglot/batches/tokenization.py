@@ -1,0 +1,136 @@
+"""Tokenize the text of a dataset in chunks, with one process per core.
+
+The result of each chunk is a file of its own that is written atomically, so an interrupted preparation resumes with the
+missing chunks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from manyglot.batches.token_store import TokenizedSentences
+from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, filter_sentences
+from manyglot.progress import progress_bar
+from manyglot.vocabulary.subword_model import UNK, SubwordModel
+
+CHUNK_BYTES = 4 * 2**20
+MIN_PARALLEL_BYTES = 8 * 2**20
+"""Less text than this is tokenized in the current process, because starting others would take longer."""
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """A range of lines of a text file, given in bytes, and the file for their subwords."""
+
+    text_file: Path
+    start: int
+    stop: int
+    subword_model_file: Path
+    result_file: Path
+    cleaning: CleaningSettings
+
+
+@dataclass(frozen=True)
+class TokenizedChunk:
+    """The result of a chunk."""
+
+    sentences: TokenizedSentences
+    """The sentences that cleaning kept; their rows are line numbers in the chunk, from 0."""
+    num_lines: int
+    dropped: Counter[str]
+    """Number of dropped sentences, by reason."""
+    dropped_examples: dict[str, list[str]]
+    """Some dropped sentences, by reason."""
+    kept_counts: Counter[str]
+    """Number of kept sentences and of their words, subwords and unknown subwords."""
+
+
+def split_into_chunks(
+    text_file: Path, subword_model_file: Path, result_folder: Path, cleaning: CleaningSettings
+) -> Iterator[TextChunk]:
+    """Split a file into chunks of about `CHUNK_BYTES` that end at line ends."""
+    num_bytes, start, index = text_file.stat().st_size, 0, 0
+    with text_file.open("rb") as file:
+        while start < num_bytes:
+            file.seek(min(start + CHUNK_BYTES, num_bytes))
+            file.readline()
+            stop = min(file.tell(), num_bytes)
+            result_file = result_folder / f"{text_file.name}.{index}.npz"
+            yield TextChunk(text_file, start, stop, subword_model_file, result_file, cleaning)
+            start, index = stop, index + 1
+
+
+def tokenize_chunks(chunks: Iterable[TextChunk], name: str) -> None:
+    """Tokenize the chunks that have no result yet; `name` labels the progress bar."""
+    missing = [chunk for chunk in chunks if not chunk.result_file.exists()]
+    in_this_process = sum(chunk.stop - chunk.start for chunk in missing) < MIN_PARALLEL_BYTES
+    with progress_bar(f"tokenizing {name}", total=len(missing)) as progress:
+        if in_this_process:
+            for chunk in missing:
+                tokenize_chunk(chunk)
+                progress.advance()
+            return
+        with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
+            for done in as_completed([pool.submit(tokenize_chunk, chunk) for chunk in missing]):
+                done.result()
+                progress.advance()
+
+
+def tokenize_chunk(chunk: TextChunk) -> None:
+    """Tokenize and clean one chunk, and write its result."""
+    with chunk.text_file.open("rb") as file:
+        file.seek(chunk.start)
+        lines = file.read(chunk.stop - chunk.start).decode("utf-8").split("\n")[:-1]
+    subwords = _load_subword_model(chunk.subword_model_file).encode(lines)
+    lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
+    code = chunk.text_file.name.partition(".")[2]
+    is_kept, dropped_rows = filter_sentences(lines, lengths, code, chunk.cleaning)
+    rows = np.flatnonzero(is_kept)
+    num_tokens = int(lengths[is_kept].sum())
+    tokens = np.fromiter(
+        chain.from_iterable(subwords if len(rows) == len(subwords) else (subwords[i] for i in rows)),
+        dtype=np.uint32,
+        count=num_tokens,
+    )
+    kept_counts = {
+        "sentences": len(rows),
+        "words": sum(len(lines[i].split()) for i in rows),
+        "subwords": num_tokens,
+        "unknown": int((tokens == UNK).sum()),
+    }
+    dropped = {reason: len(dropped) for reason, dropped in dropped_rows.items()}
+    examples = {reason: [lines[i] for i in some[:MAX_DROPPED_EXAMPLES]] for reason, some in dropped_rows.items()}
+    unfinished = chunk.result_file.with_suffix(".unfinished.npz")
+    np.savez(
+        unfinished,
+        rows=rows.astype(np.uint32),
+        lengths=lengths[is_kept].astype(np.uint32),
+        tokens=tokens,
+        num_lines=len(lines),
+        statistics=np.array(json.dumps([dropped, examples, kept_counts])),
+    )
+    unfinished.replace(chunk.result_file)
+
+
+def read_tokenized_chunk(chunk: TextChunk) -> TokenizedChunk:
+    """Read the result that `tokenize_chunk` wrote."""
+    with np.load(chunk.result_file, allow_pickle=False) as stored:
+        sentences = TokenizedSentences(stored["rows"], stored["lengths"], stored["tokens"])
+        dropped, examples, kept_counts = json.loads(str(stored["statistics"]))
+        return TokenizedChunk(sentences, int(stored["num_lines"]), Counter(dropped), examples, Counter(kept_counts))
+
+
+@lru_cache(maxsize=1)
+def _load_subword_model(path: Path) -> SubwordModel:
+    return SubwordModel.load(path)

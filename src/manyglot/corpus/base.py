@@ -1,0 +1,76 @@
+"""Definitions shared by all corpora: rows, splits, common settings and the protocol of a reader.
+
+A corpus consists of rows. A row maps language codes to the same sentence in each language and omits languages without a
+translation. Rows of a multi-way corpus have many languages, rows of a bilingual corpus have two. All later stages treat
+both the same way and store each sentence once, however many directions use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from manyglot.config.settings import Settings
+
+T = TypeVar("T")
+Row = Mapping[str, str]
+"""One sentence by language code."""
+
+
+class Split(StrEnum):
+    """The three parts of a corpus."""
+
+    TRAIN = "train"
+    DEV = "dev"
+    TEST = "test"
+
+
+SPLIT_ALIASES = {
+    "train": Split.TRAIN,
+    "dev": Split.DEV,
+    "valid": Split.DEV,
+    "validation": Split.DEV,
+    "test": Split.TEST,
+    "devtest": Split.TEST,
+}
+"""Accepted names of the splits in file names."""
+
+
+class BaseCorpusSettings(Settings):
+    """Settings shared by all corpora: the directions to train on."""
+
+    central_language: str | None = "en"
+    """Train only to and from this language, so that all other directions are zero-shot; null trains on all pairs."""
+    train_directions: tuple[str, ...] = ()
+    """Train on exactly these directions, such as [de>en, en>fr]; `central_language` then only groups the results."""
+    exclude_directions: tuple[str, ...] = ()
+    """Never train on these directions, such as [de>fr], so that they stay zero-shot."""
+
+
+class Corpus(Protocol):
+    """The protocol of a corpus reader."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language codes."""
+
+    def rows(self, split: Split) -> Iterator[Row]:
+        """Read one split from its beginning. Every call yields the same rows in the same order."""
+
+    def fingerprint(self) -> str:
+        """A short string that changes whenever the rows change under the same settings; used to detect stale data."""
+
+
+def take_split(stream: Iterator[T], split: Split, sizes: Mapping[Split, int]) -> Iterator[T]:
+    """Cut one split out of an endless stream of distinct items.
+
+    Dev and test come first, so they do not depend on the size of the training split.
+    """
+    start = 0
+    for earlier in (Split.DEV, Split.TEST, Split.TRAIN):
+        if earlier is split:
+            break
+        start += sizes[earlier]
+    return islice(stream, start, start + sizes[split])

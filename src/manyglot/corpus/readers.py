@@ -1,0 +1,155 @@
+"""Open corpora of all kinds. A new kind needs a module with its settings and its reader, and an entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from manyglot.corpus.base import Corpus, Row, Split
+from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings, find_bilingual_files
+from manyglot.corpus.languages import (
+    Direction,
+    Languages,
+    enumerate_directions,
+    is_known_language_code,
+    parse_direction,
+)
+from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings, find_aligned_files
+from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
+from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
+from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.corpus.textfiles import read_aligned_rows
+from manyglot.corpus.translation_counts import TranslationCounts, count_translations_per_sentence
+from manyglot.corpus.zero_shot_sets import (
+    LeakDetector,
+    ZeroShotSets,
+    ZeroShotSetStatistics,
+    require_central_language,
+    write_zero_shot_sets,
+)
+from manyglot.errors import CorpusError, LanguageError
+from manyglot.progress import print_status
+
+CorpusSettings = Annotated[
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings,
+    Field(discriminator="kind"),
+]
+
+
+def corpus_languages(settings: CorpusSettings) -> Languages:
+    """The languages of a corpus; if the text does not exist yet, the languages listed in the settings."""
+    if (
+        isinstance(settings, MultiwaySettings | BilingualSettings | TableSettings)
+        and settings.languages
+        and not settings.path.exists()
+    ):
+        return _check_languages(Languages(settings.languages), settings)
+    return Languages(open_corpus(settings).languages)
+
+
+def resolve_train_directions(languages: Languages, settings: CorpusSettings) -> list[Direction]:
+    """The directions to train on, as the settings select them."""
+    try:
+        listed = [parse_direction(text, languages) for text in settings.train_directions]
+        excluded = {parse_direction(text, languages) for text in settings.exclude_directions}
+    except LanguageError as error:
+        raise LanguageError(f"corpus.train_directions or corpus.exclude_directions: {error}") from None
+    directions = [d for d in listed or enumerate_directions(languages, settings.central_language) if d not in excluded]
+    if not directions:
+        raise CorpusError("corpus.exclude_directions leaves no directions to train on.")
+    return list(dict.fromkeys(directions))
+
+
+def open_corpus(settings: CorpusSettings) -> Corpus:
+    """Open the corpus that the settings describe. It must have at least two languages."""
+    corpus: Corpus
+    match settings:
+        case PhrasebookSettings():
+            corpus = PhrasebookCorpus(settings)
+        case SyntheticSettings():
+            corpus = SyntheticCorpus(settings)
+        case MultiwaySettings():
+            corpus = MultiwayCorpus(settings)
+        case BilingualSettings():
+            corpus = BilingualCorpus(settings)
+        case TableSettings():
+            corpus = TableCorpus(settings)
+    languages = _check_languages(Languages(corpus.languages), settings)
+    unknown = [code for code in languages if not is_known_language_code(code)]
+    if unknown and not getattr(settings, "languages", ()):
+        raise LanguageError(
+            f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
+            f"List the languages to use in corpus.languages."
+        )
+    return corpus
+
+
+def make_zero_shot_sets(
+    settings: CorpusSettings,
+    folder: Path,
+    drop_leaked: bool = False,
+    deduplicate_translations: bool = False,
+    max_sentences_per_pair: int | None = None,
+    include_supervised: bool = False,
+) -> list[ZeroShotSetStatistics]:
+    """Write test sets for all pairs of languages, aligned through the central language, and return their statistics.
+
+    `drop_leaked` omits sentences that training has seen, `deduplicate_translations` uses repeated translations once,
+    and `include_supervised` adds the pairs with the central language.
+    """
+    central_language, corpus = require_central_language(settings.central_language), open_corpus(settings)
+    tests = ZeroShotSets(corpus.rows(Split.TEST), central_language, deduplicate_translations, include_supervised)
+    return write_zero_shot_sets(
+        folder, tests, LeakDetector(tests, corpus.rows(Split.TRAIN)), drop_leaked, max_sentences_per_pair
+    )
+
+
+def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
+    """Read test text in the given languages, from line-aligned files `test.de`, `test.en`, … or from file pairs."""
+    if not folder.is_dir():
+        raise CorpusError(
+            f"--test-folder: {folder} is not a folder. It should contain files such as test.en or test.de-en.de."
+        )
+    files = {name: path for name, path in find_aligned_files(folder).items() if name.startswith(f"{Split.TEST}.")}
+    file_sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
+    file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
+    known = set(codes)
+    if unknown := sorted({code for files in file_sets for code in files} - known):
+        print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
+    file_sets = [{code: path for code, path in files.items() if code in known} for files in file_sets]
+    texts: dict[str, str] = {}  # stores a sentence that occurs in many pairs once
+    rows: list[Row] = [
+        {code: texts.setdefault(text, text) for code, text in row.items()}
+        for files in file_sets
+        if len(files) > 1
+        for row in read_aligned_rows(files)
+    ]
+    if not rows:
+        raise CorpusError(f"{folder} needs test text in at least two languages of the data: test.en, test.de, …")
+    return rows
+
+
+def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
+    """Count the translations of each training sentence of the central language."""
+    return count_translations_per_sentence(
+        open_corpus(settings).rows(Split.TRAIN), require_central_language(settings.central_language)
+    )
+
+
+def _check_languages(languages: Languages, settings: CorpusSettings) -> Languages:
+    if len(languages) < 2:
+        raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
+    spellings: dict[str, str] = {}
+    for code in languages:
+        other = spellings.setdefault(code.lower().replace("_", "-"), code)
+        if other != code:
+            raise LanguageError(f"{other} and {code} are two spellings of one language code. Use one of them.")
+    if settings.central_language is not None and settings.central_language not in languages:
+        raise CorpusError(
+            f"corpus.central_language: '{settings.central_language}' is not a language of the corpus "
+            f"({', '.join(languages)}). Name one of them, or use null to train on all pairs."
+        )
+    return languages

@@ -1,0 +1,168 @@
+"""The native engine: searches with a PyTorch model, in batches of sentences of similar length."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyglot.batches.batch import collate_sources
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.continuous_batch import ContinuousBatch
+from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.sampling_search import SamplingSearch
+from manyglot.decoding.search_batch import SearchBatch
+from manyglot.devices import Precision, cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
+from manyglot.errors import ManyglotError
+from manyglot.model.kernels import has_triton
+from manyglot.model.transformer import Transformer
+from manyglot.progress import ProgressReporter
+
+CONTINUOUS_BLOCK_SIZE = 16_384
+"""Sentences of a stream for which a GPU is not idle for long while the last of them end."""
+MIN_SENTENCES_TO_FOLD = 500
+"""Sentences for which it pays to fold a model."""
+MIN_WIDTH_FOR_CPU_BFLOAT16 = 512
+"""The width of a model from which on bfloat16 is faster on a CPU with instructions for it."""
+FoldGuidance = Callable[[Transformer, int], Transformer | None]
+"""Makes a model for one target language that does the same with less work; or says that it cannot."""
+
+
+class _ModelVariant(NamedTuple):
+    """A form of the model."""
+
+    is_bfloat16: bool
+    folded_language: int | None
+    """Folded for one language."""
+
+
+class NativeEngine:
+    """Searches with a model of ours on a device."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        languages: Languages,
+        settings: DecodingSettings,
+        device: torch.device,
+        fold_guidance: FoldGuidance | None = None,
+    ) -> None:
+        self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
+        self.fold_guidance, self._uses_continuous_batching = fold_guidance, device.type == "cuda" and has_triton()
+        self.preferred_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else DEFAULT_BLOCK_SIZE
+        self._variants: dict[_ModelVariant, Transformer] = {}
+        self._cached_batches: dict[tuple[_ModelVariant, int], dict[int, ContinuousBatch]] = {}
+
+    def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of each sentence, best first.
+
+        The encoder reads a source with several target languages only once, unless guidance acts in the encoder.
+        """
+        _check_prefixes(request)
+        search, random_lang_B = self._make_search(request), self._random_languages(request)
+        setting_to_lower = "max_length" if self._uses_continuous_batching else "max_batch_tokens"
+        advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or see what else is in that memory"
+        results = [[Hypothesis((), 0.0)] for _ in request.sources]
+        for rows in search.make_batches(request.sources):
+            batch = self._make_search_batch(request, rows, search, random_lang_B[rows])
+            with report_out_of_memory(self.device, "A search", advice):
+                batch_results = search.search(batch)
+            for row, hypotheses in zip(rows, batch_results, strict=True):
+                results[row] = hypotheses
+            if progress is not None:
+                progress.advance(len(rows))
+        return results
+
+    def _make_search(self, request: SearchRequest) -> BeamSearch | ContinuousBeamSearch:
+        """Return a beam search or a sampler, with the model or a faster form of it."""
+        settings, languages = request.settings, request.target_language_ids
+        can_fold = self.fold_guidance is not None
+        pays_to_fold = can_fold and len(languages) >= MIN_SENTENCES_TO_FOLD and len(set(languages)) == 1
+        variant = _ModelVariant(self._uses_bfloat16(settings.precision), languages[0] if pays_to_fold else None)
+        model, tags = self._get_variant(variant), self.model.tags_by_language()
+        full_precision_VD = self.model.embedding.weight.detach() if variant.is_bfloat16 else None
+        if settings.temperature is not None:
+            return SamplingSearch(model, settings, full_precision_VD, tags)
+        if self._uses_continuous_batching:
+            cached_batches = self._batches_for_variant(variant, settings.beam_size)
+            return ContinuousBeamSearch(model, settings, full_precision_VD, tags, cached_batches)
+        return BeamSearch(model, settings, full_precision_VD, tags)
+
+    def _make_search_batch(
+        self,
+        request: SearchRequest,
+        rows: Sequence[int],
+        search: BeamSearch | ContinuousBeamSearch,
+        random_lang_B: Tensor,
+    ) -> SearchBatch:
+        """Put some sentences of a request on the device, with their tags."""
+        languages = [request.target_language_ids[row] for row in rows]
+        source_RS, source_rows = _deduplicate_and_tag([request.sources[row] for row in rows], languages, search)
+        return SearchBatch(
+            source_RS=source_RS.to(self.device),
+            target_language_ids=languages,
+            random_lang_B=random_lang_B.to(self.device),
+            source_rows=source_rows,
+            prefixes=None if request.prefixes is None else [request.prefixes[row] for row in rows],
+            sentence_numbers=[request.sentence_offset + row for row in rows],
+            num_hypotheses=request.num_hypotheses,
+        )
+
+    def _random_languages(self, request: SearchRequest) -> Tensor:
+        """Sample a language for each sentence, by the seed and its place in the text, whatever its batch."""
+        rng = np.random.Generator(np.random.PCG64(request.settings.seed).advance(request.sentence_offset))
+        return torch.from_numpy((rng.random(len(request.sources)) * len(self.languages)).astype(np.int64))
+
+    def _uses_bfloat16(self, precision: Precision) -> bool:
+        """Whether to compute in bfloat16; on a CPU, unless it is said, where that is faster."""
+        if precision != "auto" or self.device.type != "cpu":
+            return uses_bfloat16(self.device, precision)
+        weight_VD = self.model.embedding.weight
+        is_wide = weight_VD.shape[1] >= MIN_WIDTH_FOR_CPU_BFLOAT16
+        return cpu_supports_bfloat16() and weight_VD.dtype == torch.float32 and is_wide
+
+    def _get_variant(self, variant: _ModelVariant) -> Transformer:
+        """The model, in half precision or folded for one language; of the folded ones the last is kept."""
+        if variant not in self._variants:
+            model = self.model
+            if self.fold_guidance is not None and variant.folded_language is not None:
+                model = self.fold_guidance(self.model, variant.folded_language) or self.model
+            unfolded = {key: value for key, value in self._variants.items() if key.folded_language is None}
+            self._variants = unfolded | {
+                variant: copy.deepcopy(model).to(torch.bfloat16) if variant.is_bfloat16 else model
+            }
+        return self._variants[variant]
+
+    def _batches_for_variant(self, variant: _ModelVariant, beam_size: int) -> dict[int, ContinuousBatch]:
+        """Those for a form of the model; for another there would be no room."""
+        if (variant, beam_size) not in self._cached_batches:
+            self._cached_batches = {(variant, beam_size): {}}
+        return self._cached_batches[variant, beam_size]
+
+
+def _check_prefixes(request: SearchRequest) -> None:
+    """Refuse a prefix that is longer than its translation may be."""
+    for source, prefix in zip(request.sources, request.prefixes or (), strict=False):
+        if source and len(prefix) > (max_length := request.settings.max_output_length(len(source))):
+            raise ManyglotError(
+                f"A prefix has {len(prefix)} subwords, and the translation of its sentence may have no more than "
+                f"{max_length} (decoding.max_length, decoding.max_length_factor)."
+            )
+
+
+def _deduplicate_and_tag(
+    sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | ContinuousBeamSearch
+) -> tuple[Tensor, list[int] | None]:
+    """Return the padded sources with their tags, and the row of each sentence where equal sources share one."""
+    if search.model.guidance.affects_encoder:
+        return collate_sources(sources, languages, search.tags), None
+    row_by_source: dict[tuple[int, ...], int] = {}
+    source_rows = [row_by_source.setdefault(tuple(source), len(row_by_source)) for source in sources]
+    source_RS = collate_sources(list(row_by_source), languages[: len(row_by_source)], search.tags)
+    return source_RS, source_rows if len(row_by_source) < len(sources) else None

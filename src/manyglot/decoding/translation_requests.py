@@ -1,0 +1,262 @@
+"""Reads translation requests from a stream or files: text, TSV or JSONL, one request per line.
+
+Any sequence of bytes is valid input, and each line becomes one request, in order. A request that cannot be translated
+carries the reason in `problem` and gets an empty result. `notes` lists the changes made to the text of a request.
+
+    for block in group_into_blocks(read_requests([Path("news.txt")])):
+        ...
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from manyglot.corpus.languages import Languages
+from manyglot.corpus.textfiles import read_byte_blocks
+from manyglot.decoding.line_reader import InputLine, iter_stream_chunks, remove_control_characters, split_lines
+from manyglot.decoding.sentence_splitter import cut_index, split_sentences, wrap_text
+from manyglot.errors import LanguageError, ManyglotError
+
+TextFormat = Literal["text", "tsv", "jsonl"]
+
+MAX_TEXT_CHARS = 10_000
+"""Default maximum length of a text. Longer texts are cut or split."""
+
+_MAX_JSON_DEPTH = 100
+"""Maximum nesting of a JSON request."""
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """A text and the languages to translate it into."""
+
+    text: str
+    targets: tuple[str, ...] | None
+    """Target languages, or None if the request names none."""
+    number: int
+    """Number of the request in the input, from 1."""
+    location: str = ""
+    """Where the request comes from, such as `line 7 of FILE`."""
+    split_parts: tuple[str, ...] | None = None
+    """Sentences of a long text, or None if the text was not split."""
+    problem: str = ""
+    """Why the request cannot be translated."""
+    unknown_languages: Mapping[str, str] = field(default_factory=dict)
+    """Unknown target languages, each with an explanation. The request is translated into the others."""
+    notes: tuple[str, ...] = ()
+    """Changes made to the text, as messages to the user."""
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of a JSON request, which are copied to the result."""
+    num_bytes: int = 0
+    """Size of the input line."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The texts to translate one by one. `join_result` joins their translations."""
+        return (self.text,) if self.split_parts is None else self.split_parts
+
+    def resolve_targets(self, languages: Languages, default: Sequence[str] = ()) -> TranslationRequest:
+        """Return a copy with the language codes of its own targets, or of the default targets.
+
+        An unknown language keeps its name. If no target is known, or a nonempty request has none, it gets a problem.
+        """
+        codes: dict[str, None] = {}
+        unknown: dict[str, str] = {}
+        for name in self.targets or default:
+            try:
+                codes[languages.find_code(name)] = None
+            except LanguageError as error:
+                codes[name], unknown[name] = None, f"{self.location}: {error}"
+        problem = "" if codes or not self.text.strip() else f"{self.location} names no target language."
+        if unknown and len(unknown) == len(codes):
+            problem = next(iter(unknown.values()))
+        return replace(self, targets=tuple(codes) or None, problem=self.problem or problem, unknown_languages=unknown)
+
+
+@dataclass(frozen=True)
+class TsvColumns:
+    """The columns of a TSV file to read, by number (from 1) or by their name in the header."""
+
+    text: int | str = 1
+    target: int | str | None = 2
+    """None if no column holds target languages."""
+    header: bool = False
+    """Whether the first line is a header. Naming a column implies it."""
+
+    def __post_init__(self) -> None:
+        for column in (self.text, self.target):
+            if isinstance(column, int) and column < 1:
+                raise ManyglotError(f"--columns: there is no column {column}. Columns are counted from 1.")
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line of each file is a header instead of a request."""
+        return self.header or isinstance(self.text, str) or isinstance(self.target, str)
+
+
+def parse_tsv_columns(text: str) -> TsvColumns:
+    """Parse the value of `--columns`: `1,2`, `text,lang`, or `3` if no column holds target languages."""
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not first or (comma and not second) or "," in second:
+        raise ManyglotError(f"--columns: cannot parse {text!r}. Give a text and a target column, such as 1,2 or text,lang.")
+    column, target = (int(part) if part.isdecimal() else part for part in (first, second))
+    return TsvColumns(column, target or None)
+
+
+def read_requests(
+    source: BinaryIO | Sequence[Path | BinaryIO],
+    text_format: TextFormat = "text",
+    *,
+    columns: TsvColumns = TsvColumns(),
+    max_chars: int = MAX_TEXT_CHARS,
+    split_long: bool = False,
+) -> Iterator[TranslationRequest]:
+    """Yield one request per line of a stream, or of several files and streams in turn.
+
+    A text of more than `max_chars` characters is cut at a space, or split into sentences if `split_long` is set. A
+    missing or damaged file raises an error, because its requests are unknown.
+    """
+    if max_chars < 2:
+        raise ManyglotError(f"--max-chars is {max_chars}; it must be at least 2.")
+    sources = source if isinstance(source, Sequence) else [source]
+    files = [
+        (str(s), read_byte_blocks(s)) if isinstance(s, Path) else ("stdin", iter_stream_chunks(s)) for s in sources
+    ]
+    requests = chain.from_iterable(
+        _read_file(split_lines(chunks, name), name, text_format, columns) for name, chunks in files
+    )
+    for number, request in enumerate(requests, start=1):
+        yield _clean_and_shorten(replace(request, number=number), max_chars, split_long)
+
+
+def group_into_blocks(
+    requests: Iterable[TranslationRequest], max_requests: int = 4096, max_bytes: int = 2**23
+) -> Iterator[list[TranslationRequest]]:
+    """Yield blocks of requests to translate together: enough to sort by length, within a limit on memory."""
+    block: list[TranslationRequest] = []
+    num_bytes = 0
+    for request in requests:
+        block.append(request)
+        num_bytes += request.num_bytes
+        if len(block) == max_requests or num_bytes >= max_bytes:
+            yield block
+            block, num_bytes = [], 0
+    if block:
+        yield block
+
+
+def count_lines(paths: Sequence[Path]) -> int:
+    """Return the number of lines in files, headers included."""
+    total = 0
+    for path in paths:
+        last_byte = b"\n"
+        for chunk in filter(None, read_byte_blocks(path)):
+            total, last_byte = total + chunk.count(b"\n"), chunk[-1:]
+        total += last_byte != b"\n"
+    return total
+
+
+def _read_file(
+    lines: Iterator[InputLine], name: str, text_format: TextFormat, columns: TsvColumns
+) -> Iterator[TranslationRequest]:
+    """Yield the requests of one file, without numbers."""
+    parse: Callable[[InputLine], TranslationRequest] = _from_json if text_format == "jsonl" else _from_text
+    if text_format == "tsv":
+        header = next(lines, None) if columns.has_header else None
+        names = header.text.split("\t") if header else []
+        if columns.has_header and header is None:  # an empty file
+            return
+        target = None if columns.target is None else _column_index(columns.target, names, name)
+        parse = partial(_from_tsv, text_column=_column_index(columns.text, names, name), target_column=target)
+    for line in lines:
+        blank = line.problem or not line.text.strip()
+        request = TranslationRequest("", None, 0, problem=line.problem) if blank else parse(line)
+        yield replace(request, location=line.location, num_bytes=line.num_bytes)
+
+
+def _from_text(line: InputLine) -> TranslationRequest:
+    return TranslationRequest(line.text, None, 0)
+
+
+def _from_tsv(line: InputLine, text_column: int, target_column: int | None) -> TranslationRequest:
+    cells, num_needed = line.text.split("\t"), 1 + max(text_column, target_column or 0)
+    if len(cells) < num_needed:
+        columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+        return _failed_request(f"{line.location} has {columns}; expected {num_needed}, separated by tabs.")
+    names = [] if target_column is None else cells[target_column].split(",")
+    return TranslationRequest(cells[text_column], tuple(name.strip() for name in names if name.strip()) or None, 0)
+
+
+def _from_json(line: InputLine) -> TranslationRequest:
+    try:
+        value = _read_json(line.text)
+    except (ValueError, RecursionError) as error:
+        reason = re.sub(r": line 1 column (\d+) \(char \d+\)", r" at character \1", str(error))
+        return _failed_request(f"{line.location} is not valid JSON ({reason}).")
+    no_text = f'{line.location} is not an object with a "text", such as {{"text": "…", "to": "de"}}.'
+    if not isinstance(value, dict):
+        return _failed_request(no_text)
+    extra_fields = {key: other for key, other in value.items() if key not in ("text", "to")}
+    to = value.get("to")
+    names = [to] if isinstance(to, str) else to or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return replace(
+            _failed_request(f'{line.location}: "to" must be a language or a list of languages.'),
+            extra_fields=extra_fields,
+        )
+    if not isinstance(value.get("text"), str):
+        return replace(_failed_request(no_text), targets=tuple(names) or None, extra_fields=extra_fields)
+    return TranslationRequest(value["text"], tuple(names) or None, 0, extra_fields=extra_fields)
+
+
+def _read_json(text: str) -> Any:
+    """Parse JSON that can be written again: only finite numbers and limited nesting."""
+
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError(f"{number[:20]} is not a finite number")
+        return value
+
+    if text.count("[") + text.count("{") > _MAX_JSON_DEPTH:
+        depth = max_depth = 0
+        for mark in re.findall(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', text):
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark, 0)
+            max_depth = max(max_depth, depth)
+        if max_depth > _MAX_JSON_DEPTH:
+            raise ValueError(f"nested more than {_MAX_JSON_DEPTH} levels deep")
+    return json.loads(text, strict=False, parse_constant=finite, parse_float=finite)
+
+
+def _failed_request(problem: str) -> TranslationRequest:
+    return TranslationRequest("", None, 0, problem=problem)
+
+
+def _clean_and_shorten(request: TranslationRequest, max_chars: int, split_long: bool) -> TranslationRequest:
+    """Remove control characters and cut or split a long text. Changes are listed in the notes."""
+    text, num_removed = remove_control_characters(request.text)
+    notes = [f"{request.location}: control characters removed: {num_removed}."] if num_removed else []
+    split_parts = None
+    if len(text) > max_chars and split_long:
+        split_parts = tuple(piece for sentence in split_sentences(text) for piece in wrap_text(sentence, max_chars))
+    elif len(text) > max_chars:
+        end = cut_index(text, max_chars)
+        notes.append(f"{request.location} has {len(text):,} characters and was cut after {end:,}.")
+        text = text[:end]
+    return replace(request, text=text, split_parts=split_parts, notes=tuple(notes))
+
+
+def _column_index(column: int | str, header: Sequence[str], name: str) -> int:
+    """Return the index of a column, from 0."""
+    if isinstance(column, int):
+        return column - 1
+    if column not in header:
+        raise ManyglotError(f"{name} has no column '{column}'. Its header has: {', '.join(header)[:200]}.")
+    return header.index(column)

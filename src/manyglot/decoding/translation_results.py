@@ -1,0 +1,197 @@
+"""The results of translation requests, and their writers for text, TSV and JSONL."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, BinaryIO, Protocol, cast
+
+from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES, to_single_line
+from manyglot.decoding.sentence_splitter import join_sentences
+from manyglot.decoding.translation import Translation
+from manyglot.decoding.translation_requests import TextFormat, TranslationRequest
+from manyglot.errors import ManyglotError
+
+RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem")
+
+
+@dataclass(frozen=True)
+class TranslationResult:
+    """The translation of one request into one language."""
+
+    number: int
+    source: str
+    target: str
+    output: str
+    score: float | None = None
+    """Score as in `Translation`, or the mean over the sentences of a split text."""
+    alternatives: tuple[Translation, ...] = ()
+    """Other translations, best first."""
+    on_target: bool | None = None
+    """Whether the output is in the target language. None if it was not checked or cannot be identified."""
+    problem: str = ""
+    """Why there is no translation; empty if there is one."""
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of a JSON request."""
+
+
+class ResultWriter(Protocol):
+    """Writes results in the given order."""
+
+    def write(self, results: Iterable[TranslationResult]) -> None:
+        """Write whole lines and flush them."""
+
+
+def join_result(
+    request: TranslationRequest,
+    target: str,
+    hypotheses: Sequence[Sequence[Translation]],
+    include_scores: bool = False,
+) -> TranslationResult:
+    """Join the best hypotheses of a request's sentences into its result; a single sentence keeps its alternatives."""
+    best = [n_best[0] for n_best in hypotheses]
+    on_target = [translation.on_target for translation in best if translation.on_target is not None]
+    return TranslationResult(
+        number=request.number,
+        source=request.text,
+        target=target,
+        output=join_sentences([translation.text for translation in best], target),
+        score=fmean(translation.score for translation in best) if include_scores and request.text.strip() else None,
+        alternatives=tuple(hypotheses[0][1:]) if len(hypotheses) == 1 else (),
+        on_target=all(on_target) if on_target else None,
+        extra_fields=request.extra_fields,
+    )
+
+
+def failed_results(request: TranslationRequest, default_targets: Sequence[str] = ()) -> list[TranslationResult]:
+    """Return one empty result per target of a request with a problem, or per default target if it names none."""
+    return [failed_result(request, target) for target in request.targets or default_targets or [""]]
+
+
+def failed_result(request: TranslationRequest, target: str) -> TranslationResult:
+    """Return the empty result of a request that cannot be translated into this language."""
+    problem = request.unknown_languages.get(target, request.problem)
+    return TranslationResult(
+        request.number, request.text, target, "", problem=problem, extra_fields=request.extra_fields
+    )
+
+
+def format_as_text(result: TranslationResult) -> str:
+    """Return the output as one line."""
+    return to_single_line(result.output)
+
+
+def format_as_tsv(result: TranslationResult) -> str:
+    """Return the columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
+    score = "" if result.score is None else f"{result.score:.4f}"
+    on_target = "" if result.on_target is None else str(result.on_target).lower()
+    cells = (result.source, result.target, result.output, score, on_target, result.problem)
+    return "\t".join(to_single_line(cell.replace("\t", " ")) for cell in cells)
+
+
+def format_as_json(result: TranslationResult) -> str:
+    """Return a JSON object with the request's own fields. It omits values that are unknown."""
+    required = {"number": result.number, "text": result.source, "to": result.target, "output": result.output}
+    optional = {
+        "score": _finite(result.score),
+        "alternatives": [_alternative_to_dict(other, result.score is not None) for other in result.alternatives]
+        or None,
+        "on_target": result.on_target,
+        "problem": result.problem or None,
+    }
+    present = {key: value for key, value in optional.items() if value is not None}
+    return json.dumps({**result.extra_fields, **required, **present}, ensure_ascii=False)
+
+
+def _alternative_to_dict(alternative: Translation, include_score: bool) -> dict[str, Any]:
+    score = _finite(alternative.score) if include_score else None
+    return {"output": alternative.text} | ({} if score is None else {"score": score})
+
+
+def _finite(score: float | None) -> float | None:
+    """Return the rounded score, or None if JSON cannot represent it."""
+    return round(score, 6) if score is not None and math.isfinite(score) else None
+
+
+_FORMATTERS: Mapping[TextFormat, Callable[[TranslationResult], str]] = {
+    "text": format_as_text,
+    "tsv": format_as_tsv,
+    "jsonl": format_as_json,
+}
+
+
+class StreamWriter:
+    """Writes all results to one stream."""
+
+    def __init__(self, stream: BinaryIO, text_format: TextFormat = "text") -> None:
+        self.stream, self.format_line = stream, _FORMATTERS[text_format]
+        if text_format == "tsv":
+            self._write_line("\t".join(RESULT_TSV_HEADER))
+
+    def write(self, results: Iterable[TranslationResult]) -> None:
+        """Write a line for each result."""
+        for result in results:
+            self._write_line(self.format_line(result))
+        self.stream.flush()
+
+    def _write_line(self, line: str) -> None:
+        # A lone surrogate, which UTF-8 cannot encode, becomes an escape that JSON decodes to the same character.
+        self.stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+class PerLanguageWriter:
+    """Writes the results of each language to its own file. Line i of every file belongs to request i."""
+
+    def __init__(self, streams: Mapping[str, BinaryIO]) -> None:
+        self.writers = {code: StreamWriter(stream) for code, stream in streams.items()}
+
+    def write(self, results: Iterable[TranslationResult]) -> None:
+        """Write a line for each result to the file of its language."""
+        by_language: dict[str, list[TranslationResult]] = {code: [] for code in self.writers}
+        for result in results:
+            if result.target not in by_language:
+                raise ManyglotError(
+                    f"There is no output file for {result.target}. Use tsv or jsonl for requests with their own targets."
+                )
+            by_language[result.target].append(result)
+        for code, language_results in by_language.items():
+            self.writers[code].write(language_results)
+
+
+@contextmanager
+def open_result_writer(
+    output: Path | BinaryIO, text_format: TextFormat, targets: Sequence[str]
+) -> Iterator[ResultWriter]:
+    """Open a writer for a file or stream. Text in several languages goes to one file per language, such as out.de.txt."""
+    with ExitStack() as stack:
+        if not isinstance(output, Path):
+            if text_format == "text" and len(targets) > 1:
+                raise ManyglotError(
+                    "Text in several languages needs one file per language. Name an output file, or use tsv or jsonl."
+                )
+            yield StreamWriter(output, text_format)
+        elif text_format == "text" and len(targets) > 1:
+            paths = dict(zip(targets, result_paths(output, text_format, targets), strict=True))
+            yield PerLanguageWriter({code: stack.enter_context(_create_file(path)) for code, path in paths.items()})
+        else:
+            yield StreamWriter(stack.enter_context(_create_file(output)), text_format)
+
+
+def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) -> list[Path]:
+    """Return the paths of the output files: one per language for text in several languages, otherwise one."""
+    if text_format != "text" or len(targets) < 2:
+        return [output]
+    return [output.with_name(f"{output.stem}.{code}{output.suffix}") for code in targets]
+
+
+def _create_file(path: Path) -> BinaryIO:
+    """Create a file, compressed if its suffix is .gz."""
+    if path.suffix in COMPRESSED_SUFFIXES and path.suffix != ".gz":
+        raise ManyglotError(f"Cannot write {path}: output can be uncompressed or .gz.")
+    return cast("BinaryIO", gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb"))

@@ -1,0 +1,127 @@
+"""Per-sentence statistics of a direction: n-gram counts, identified languages and flags.
+
+Corpus scores follow from sums over sentences. Runs tested on different sentences can therefore be compared on the ones
+they share, and bootstrap samples can be scored, without translating or identifying anything again.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import FolderError
+from manyglot.evaluation.metrics import corpus_bleu, corpus_chrf
+
+Array = npt.NDArray[Any]
+SENTENCE_FLAGS = ("reference_language_accuracy", "unrestricted_language_accuracy", "copy_rate", "empty_rate")
+"""Boolean columns of `flags_NF`, named after the score that is their percentage of true values."""
+LANGUAGE_FLAGS = SENTENCE_FLAGS[:2]
+"""The flags that are None unless the identifier knows the target language."""
+
+
+class SentenceStatistics(NamedTuple):
+    """Statistics of N sentences of one direction."""
+
+    fingerprints_N: Array
+    """Hashes of source and reference."""
+    bleu_counts_NS: Array
+    """See `NgramCounts`."""
+    chrf_counts_NS: Array
+    identified_languages_N: Array
+    """The language of each output: the target's code if it is on target, else the identifier's label."""
+    flags_NF: Array
+    """See `SENTENCE_FLAGS`."""
+    row_numbers_N: Array | None = None
+    """Row of the test set; numbers are shared by all directions."""
+
+    def select_sentences(self, indices: Array) -> SentenceStatistics:
+        """Return the statistics of the sentences at these indices."""
+        return SentenceStatistics._make(None if column is None else column[indices] for column in self)
+
+    def direction_scores(self, target: str, is_identifiable: bool) -> dict[str, Any]:
+        """Return the score fields of a `DirectionResult`.
+
+        Language accuracies are None unless the identifier knows the target (`is_identifiable`).
+        """
+        num_sentences, language_counts = len(self.fingerprints_N), Counter(self.identified_languages_N.tolist())
+        num_on_target = language_counts.pop(target, 0)
+        language_counts.pop("", None)  # text in no language
+        top_other = min(language_counts, key=lambda label: (-language_counts[label], label), default=None)
+        rates = dict(
+            zip(SENTENCE_FLAGS, (100 * int(n) / num_sentences for n in self.flags_NF.sum(axis=0)), strict=True)
+        )
+        bleu_sums = self.bleu_counts_NS.sum(axis=0).tolist()
+        return {
+            **rates,
+            **({} if is_identifiable else dict.fromkeys(LANGUAGE_FLAGS)),
+            "num_sentences": num_sentences,
+            "bleu": corpus_bleu(bleu_sums),
+            "chrf": corpus_chrf(self.chrf_counts_NS.sum(axis=0).tolist()),
+            "language_accuracy": 100 * num_on_target / num_sentences if is_identifiable else None,
+            "top_off_target_language": top_other,
+            "top_off_target_rate": 100 * language_counts[top_other] / num_sentences if top_other else 0.0,
+            "length_ratio": bleu_sums[0] / bleu_sums[1] if bleu_sums[1] else None,
+            "test_set_fingerprint": blake2b(np.sort(self.fingerprints_N).tobytes(), digest_size=8).hexdigest(),
+        }
+
+
+def to_smallest_dtype(counts: Array) -> Array:
+    """Convert counts to the narrowest unsigned integer type that holds them."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+def write_statistics(path: Path, statistics: Mapping[Direction, SentenceStatistics]) -> None:
+    """Write the statistics of all directions, concatenated."""
+    columns: dict[str, Any] = {
+        _column_name(name): np.concatenate(arrays)
+        for name, arrays in zip(SentenceStatistics._fields, zip(*statistics.values(), strict=True), strict=True)
+        if arrays[0] is not None
+    }
+    sizes = [len(sentences.fingerprints_N) for sentences in statistics.values()]
+    directions = [direction.as_setting() for direction in statistics]
+    np.savez_compressed(path, directions=np.array(directions), sizes=np.array(sizes), **columns)
+
+
+def read_statistics(path: Path, expected_sizes: Mapping[Direction, int]) -> dict[Direction, SentenceStatistics]:
+    """Read the statistics of all directions; return an empty dictionary if the file does not exist.
+
+    Raises an error if a direction has another number of sentences than expected.
+    """
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            columns = {
+                name: stored[_column_name(name)] for name in SentenceStatistics._fields if _column_name(name) in stored
+            }
+            names, ends = stored["directions"].tolist(), np.cumsum(stored["sizes"]).tolist()
+        statistics = {}
+        for name, start, stop in zip(names, [0, *ends], ends, strict=False):
+            source, _, target = str(name).partition(">")
+            statistics[Direction(source, target)] = SentenceStatistics(
+                **{key: column[start:stop] for key, column in columns.items()}
+            )
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        raise FolderError(
+            f"{path} is damaged. Evaluate again, or delete it to compare without --significance."
+        ) from None
+    if any(
+        len(statistics[direction].fingerprints_N) != size
+        for direction, size in expected_sizes.items()
+        if direction in statistics
+    ):
+        raise FolderError(f"{path} does not match the results.json beside it. Evaluate again.")
+    return statistics
+
+
+def _column_name(name: str) -> str:
+    """Return the column name in the file: the field name without its shape letters."""
+    return name.rpartition("_")[0]

@@ -1,0 +1,77 @@
+"""Cache of the translations of an unfinished evaluation, so that an interrupted evaluation can resume.
+
+Each process writes its own file, one direction per line. The header line holds everything the outputs depend on: the
+model, the search, and all sentences, because sampling depends on a sentence's position among them. Files with another
+header are ignored, and so is a line that was truncated when the process was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import FolderError
+
+CACHE_FILE_PATTERN = "translated-*.jsonl"
+
+
+class TranslationCache:
+    """The cache files in a folder. Each process reads all of them and writes one."""
+
+    def __init__(self, folder: Path, provenance: Mapping[str, Any], rank: int = 0) -> None:
+        self.folder, self.header_line = folder, json.dumps({"provenance": provenance}, sort_keys=True)
+        self._file_stem = f"translated-{json_digest([self.header_line])}"
+        self.path = folder / f"{self._file_stem}-{rank}.jsonl"
+
+    def read(self) -> dict[Direction, list[str]]:
+        """Return the outputs of all cached directions."""
+        return {Direction(record["source"], record["target"]): record["outputs"] for record in self._cached_records()}
+
+    def add(self, outputs: Mapping[Direction, list[str]]) -> None:
+        """Append the outputs of some directions."""
+        lines = "".join(
+            json.dumps({**direction._asdict(), "outputs": texts}) + "\n" for direction, texts in outputs.items()
+        )
+        try:
+            has_header = self._has_header()
+            with self.path.open("ab" if has_header else "wb") as file:
+                file.write(b"\n" if has_header else f"{self.header_line}\n".encode())  # the last line may be truncated
+                file.write(lines.encode())
+        except OSError as error:
+            raise FolderError(f"Cannot write {self.path}: {error.strerror or error}.") from None
+
+    def clear(self) -> None:
+        """Delete all cache files in the folder, including those of other models and searches."""
+        for path in self.folder.glob(CACHE_FILE_PATTERN):
+            path.unlink()
+
+    def _has_header(self) -> bool:
+        """Whether this process's file exists with the right header; a truncated header is overwritten."""
+        if not self.path.exists():
+            return False
+        with self.path.open("rb") as file:
+            return file.readline() == f"{self.header_line}\n".encode()
+
+    def _cached_records(self) -> Iterator[dict[str, Any]]:
+        for path in sorted(self.folder.glob(f"{self._file_stem}-*.jsonl")):
+            with path.open("rb") as file:
+                if file.readline() == f"{self.header_line}\n".encode():
+                    yield from filter(None, map(_parse_record, file))
+
+
+def _parse_record(line: bytes) -> dict[str, Any] | None:
+    """Parse a line; return None if it is truncated."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and record.keys() >= {"source", "target", "outputs"} else None
+
+
+def json_digest(value: Any) -> str:
+    """Return a short hash of a value that JSON can represent."""
+    return blake2b(json.dumps(value).encode(), digest_size=8).hexdigest()

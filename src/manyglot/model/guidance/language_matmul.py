@@ -1,0 +1,378 @@
+"""The product of each sentence with the matrix of its language, x_b W[lang_b], in two ways.
+
+`gathered_matmul` copies one matrix per sentence, as Eqs. 6-7 of the paper do. `grouped_matmul` copies none: it sorts
+the sentences by language and computes one product per language. `language_matmul` picks the faster one for the device.
+
+Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width, E width of the product, L languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from manyglot.model.kernels import has_triton
+
+GRADIENT_CHUNK_TOKENS = 2048
+"""Tokens whose part of a matrix's gradient is computed at once."""
+
+
+@dataclass(frozen=True)
+class LanguageGroups:
+    """Which of L matrices each sentence takes, and the sentences grouped by that."""
+
+    lang_B: Tensor
+    """The number of each sentence's matrix."""
+    sort_order_B: Tensor | None
+    """The rows in the order of their numbers; nothing where they are in order already."""
+    group_end_L: Tensor
+    """How many of the ordered rows belong to each number and those below it."""
+    _shared_tables: dict[tuple[int, tuple[int, ...]], SharedTable] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _chunks: dict[int, LanguageChunks] = field(default_factory=dict, repr=False, compare=False)
+    _sorted_cache: list[tuple[LanguageGroups, Tensor]] = field(default_factory=list, repr=False, compare=False)
+
+    @classmethod
+    def from_languages(cls, lang_B: Tensor, num_languages: int, *, is_sorted: bool = False) -> LanguageGroups:
+        """Group sentences that come in any order, or in that of their numbers."""
+        sorted_B, sort_order_B = (lang_B, None) if is_sorted else lang_B.sort(stable=True)
+        language_L = torch.arange(num_languages, dtype=lang_B.dtype, device=lang_B.device)
+        return cls(lang_B, sort_order_B, torch.searchsorted(sorted_B, language_L, right=True))
+
+    def per_token(self, sentence_N: Tensor) -> LanguageGroups:
+        """The choice of tokens that belong to these sentences, one sentence after the other."""
+        return LanguageGroups.from_languages(
+            self.lang_B[sentence_N], len(self.group_end_L), is_sorted=self.sort_order_B is None
+        )
+
+    def select(self, rows_B: Tensor) -> LanguageGroups:
+        """The choice of some sentences, in the given order and number."""
+        return LanguageGroups.from_languages(self.lang_B[rows_B], len(self.group_end_L))
+
+    def sorted_groups(self) -> LanguageGroups:
+        """The choice of the same sentences put in order; remembered, with all that it remembers itself."""
+        return self if self.sort_order_B is None else self._sorted_groups_and_inverse(self.sort_order_B)[0]
+
+    def _sorted_groups_and_inverse(self, sort_order_B: Tensor) -> tuple[LanguageGroups, Tensor]:
+        """The choice in order, and where each row is there."""
+        if self._sorted_cache and not torch.compiler.is_compiling():
+            return self._sorted_cache[0]
+        row_B = torch.arange(len(sort_order_B), dtype=sort_order_B.dtype, device=sort_order_B.device)
+        inverse_order_B = torch.empty_like(sort_order_B).scatter_(0, sort_order_B, row_B)  # to sort would take longer
+        result = LanguageGroups(self.lang_B[sort_order_B], None, self.group_end_L), inverse_order_B
+        if not torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
+            self._sorted_cache.append(result)
+        return result
+
+    def chunks(self, max_rows: int) -> LanguageChunks:
+        """Ordered rows cut into pieces of one number, of at most so many rows; remembered, for they serve many layers.
+
+        A piece ends where its number does, and some are empty: how many there are depends on the number of rows alone.
+        """
+        if max_rows not in self._chunks:
+            group_end_L, num_rows = self.group_end_L.to(torch.int32), len(self.lang_B)
+            chunk_starts = torch.arange(0, num_rows, max_rows, dtype=torch.int32, device=group_end_L.device)[1:]
+            num_padding = -(len(group_end_L) + len(chunk_starts)) % 8  # rows of membership_LP are multiples of 16 bytes
+            padding = group_end_L.new_full((num_padding,), num_rows)
+            chunk_end_P = torch.cat([group_end_L, chunk_starts, padding]).sort().values
+            chunk_start_P = torch.cat([chunk_end_P.new_zeros(1), chunk_end_P[:-1]])
+            language_P = torch.searchsorted(group_end_L, chunk_start_P, right=True)
+            language_L1 = torch.arange(len(group_end_L), device=group_end_L.device)[:, None]
+            self._chunks[max_rows] = LanguageChunks(chunk_end_P, language_L1 == language_P)
+        return self._chunks[max_rows]
+
+    def shared_table(self, table: Tensor) -> SharedTable:
+        """The table with an accumulator for its gradient, the same for all uses; a transposed table has its own."""
+        key = table.data_ptr(), table.stride()
+        if key not in self._shared_tables:
+            accumulator = GradientAccumulator()
+            table_with_hook: Tensor = _CollectGradient.apply(table, accumulator)  # type: ignore[no-untyped-call]
+            self._shared_tables[key] = SharedTable(table_with_hook, accumulator)
+        return self._shared_tables[key]
+
+    def sort_rows(self, x: Tensor) -> Tensor:
+        """Something that has a row for each sentence, in order."""
+        if self.sort_order_B is None:
+            return x
+        return _permute_rows(x, self.sort_order_B, self._sorted_groups_and_inverse(self.sort_order_B)[1])
+
+    def unsort_rows(self, x: Tensor) -> Tensor:
+        """Undo `sort_rows`."""
+        if self.sort_order_B is None:
+            return x
+        return _permute_rows(x, self._sorted_groups_and_inverse(self.sort_order_B)[1], self.sort_order_B)
+
+
+class LanguageChunks(NamedTuple):
+    """Rows that follow one another and take the same matrix."""
+
+    chunk_end_P: Tensor
+    """Where each piece ends, and the next one begins."""
+    membership_LP: Tensor
+    """Whose each is."""
+
+
+class LanguageMatrices(NamedTuple):
+    """A matrix for each row, by its choice."""
+
+    matrix_LED: Tensor
+    groups: LanguageGroups
+
+
+class _PermuteRows(torch.autograd.Function):
+    """Rows in another order.
+
+    The gradient moves back likewise. That of an index would be added up element by element, since it cannot know that
+    no row is taken twice.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, sort_order_B: Tensor, inverse_order_B: Tensor) -> Tensor:
+        return x[sort_order_B]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        sort_order_B, inverse_order_B = ctx.saved_tensors
+        return _permute_rows(gradient, inverse_order_B, sort_order_B), None, None
+
+
+def _permute_rows(x: Tensor, sort_order_B: Tensor, inverse_order_B: Tensor) -> Tensor:
+    permuted: Tensor = _PermuteRows.apply(x, sort_order_B, inverse_order_B)  # type: ignore[no-untyped-call]
+    return permuted
+
+
+LanguageMatmul = Callable[[Tensor, Tensor, LanguageGroups], Tensor]
+"""Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
+
+
+def language_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
+    """Grouped on a CPU, and on a GPU where one kernel does all languages; otherwise gathered."""
+    matmul = grouped_matmul if not x_BTD.is_cuda or _supports_grouped_kernel(x_BTD, matrix_LDE) else gathered_matmul
+    return matmul(x_BTD, matrix_LDE, groups)
+
+
+def gathered_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
+    """One batched product with a copy of the matrix for each sentence."""
+    return x_BTD @ matrix_LDE[groups.lang_B]
+
+
+def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
+    """One product for each language; sentences that are not in order are moved there and back."""
+    if groups.sort_order_B is not None:
+        return groups.unsort_rows(grouped_matmul(groups.sort_rows(x_BTD), matrix_LDE, groups.sorted_groups()))
+    use_kernel = _supports_grouped_kernel(x_BTD, matrix_LDE)
+    if torch.compiler.is_compiling() and not use_kernel:  # a graph cannot depend on where the languages end
+        return gathered_matmul(x_BTD, matrix_LDE, groups)
+    dtype = matmul_dtype(x_BTD)
+    x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
+    group_end_L = groups.group_end_L * x_BTD.shape[1]
+    if not use_kernel:
+        y_NE = _matmul_per_language(x_ND, matrix_LDE, group_end_L)
+    elif x_BTD.shape[1] > 1:
+        y_NE = F.grouped_mm(x_ND, matrix_LDE, offs=group_end_L.to(torch.int32))
+    else:  # tokens of packed sentences, as they are trained on
+        y_NE = _grouped_kernel_matmul(x_ND, matrix_LDE, groups)
+    return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
+
+
+def _supports_grouped_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
+    """Whether a single kernel can do all languages: on a GPU, in half precision, with rows of whole 16 bytes."""
+    half = matmul_dtype(x_BTD) in (torch.bfloat16, torch.float16)
+    return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
+
+
+def try_fused_language_linear(
+    x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, matrices: LanguageMatrices
+) -> Tensor | None:
+    """x (W + W_l)^T of packed tokens, where one kernel can do all languages: one product instead of two and their sum.
+
+    The copy of W in half precision is given too.
+    """
+    matrix_LED, groups = matrices
+    if not _supports_grouped_kernel(x_BTD, matrix_LED):
+        return None
+    if groups.sort_order_B is not None:
+        sorted_matrices = LanguageMatrices(matrix_LED, groups.sorted_groups())
+        y_BTE = try_fused_language_linear(groups.sort_rows(x_BTD), weight_ED, half_ED, sorted_matrices)
+        return None if y_BTE is None else groups.unsort_rows(y_BTE)
+    x_ND, group_ends = x_BTD.flatten(0, 1), (groups.group_end_L.to(torch.int32), *groups.chunks(GRADIENT_CHUNK_TOKENS))
+    matrix_LED, accumulator = groups.shared_table(matrix_LED)
+    weights = half_ED, weight_ED, matrix_LED
+    y_NE: Tensor = FusedLanguageLinear.apply(x_ND, *weights, *group_ends, accumulator)  # type: ignore[no-untyped-call]
+    return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
+
+
+class FusedLanguageLinear(torch.autograd.Function):
+    """x (W + W_l)^T, all languages in one kernel; the matrices are added before."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_ND: Tensor,
+        half_ED: Tensor,
+        weight_ED: Tensor,
+        matrix_LED: Tensor,
+        group_end_L: Tensor,
+        chunk_end_P: Tensor,
+        membership_LP: Tensor,
+        accumulator: GradientAccumulator,
+    ) -> Tensor:
+        """Keep the sums."""
+        sum_LED, ctx.accumulator = _add_to_each_matrix(matrix_LED, half_ED), accumulator
+        ctx.save_for_backward(x_ND, sum_LED, group_end_L, chunk_end_P, membership_LP)
+        return _grouped_matmul_forward(x_ND, sum_LED.mT, group_end_L)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_NE: Tensor) -> Any:
+        """The gradient of W is that of all languages together."""
+        x_ND, sum_LED, group_end_L, *chunks = ctx.saved_tensors
+        gradient_NE = gradient_NE.contiguous()
+        dx_ND = _grouped_matmul_forward(gradient_NE, sum_LED, group_end_L)
+        parts_PED, membership_LP = _chunk_gradients(gradient_NE, x_ND, *chunks)
+        ctx.accumulator.add(parts_PED, membership_LP)
+        return dx_ND, None, parts_PED.sum(dim=0, dtype=torch.float32), None, None, None, None, None
+
+
+def _grouped_kernel_matmul(x_ND: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
+    """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
+    group_ends = groups.group_end_L.to(torch.int32), *groups.chunks(GRADIENT_CHUNK_TOKENS)
+    matrix_LDE, accumulator = groups.shared_table(matrix_LDE)
+    y_NE: Tensor = _GroupedMatmul.apply(x_ND, matrix_LDE, *group_ends, accumulator)  # type: ignore[no-untyped-call]
+    return y_NE
+
+
+class _GroupedMatmul(torch.autograd.Function):
+    """`grouped_mm`, with a gradient that does not wait for the language that has most of the tokens.
+
+    The gradient of a matrix is one long sum over the tokens of its language. Where one language has half of them, its
+    sum would take as long as all the others together; so they are cut into pieces, whose sums are added up.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_ND: Tensor,
+        matrix_LDE: Tensor,
+        group_end_L: Tensor,
+        chunk_end_P: Tensor,
+        membership_LP: Tensor,
+        accumulator: GradientAccumulator,
+    ) -> Tensor:
+        ctx.save_for_backward(x_ND, matrix_LDE, group_end_L, chunk_end_P, membership_LP)
+        ctx.accumulator = accumulator
+        return _grouped_matmul_forward(x_ND, matrix_LDE, group_end_L)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_NE: Tensor) -> Any:
+        x_ND, matrix_LDE, group_end_L, *chunks = ctx.saved_tensors
+        gradient_NE = gradient_NE.contiguous()
+        dx_ND = _grouped_matmul_forward(gradient_NE, matrix_LDE.mT, group_end_L)
+        if _is_transposed(matrix_LDE):  # its gradient is transposed too
+            ctx.accumulator.add(*_chunk_gradients(gradient_NE, x_ND, *chunks))
+        else:
+            ctx.accumulator.add(*_chunk_gradients(x_ND, gradient_NE, *chunks))
+        return dx_ND, None, None, None, None, None
+
+
+def _grouped_matmul_forward(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
+    """Of many tokens: by a kernel of our own, which is faster than the library's, where it is there."""
+    if x_ND.is_cuda and has_triton():
+        from manyglot.model.kernels.grouped_matmul import triton_grouped_matmul
+
+        return triton_grouped_matmul(x_ND, matrix_LDE, group_end_L)
+    y_NE: Tensor = F.grouped_mm(x_ND, matrix_LDE, offs=group_end_L)
+    return y_NE
+
+
+def _add_to_each_matrix(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
+    if matrix_LED.is_cuda and has_triton():
+        from manyglot.model.kernels.grouped_matmul import add_to_each_matrix
+
+        return add_to_each_matrix(matrix_LED, weight_ED)
+    return matrix_LED + weight_ED
+
+
+def _chunk_gradients(x_ND: Tensor, y_NE: Tensor, chunk_end_P: Tensor, membership_LP: Tensor) -> tuple[Tensor, Tensor]:
+    """x^T y over the tokens of each piece, and to which language each piece belongs."""
+    parts_PDE: Tensor = F.grouped_mm(x_ND.T, y_NE, offs=chunk_end_P)
+    return parts_PDE, membership_LP.to(x_ND.dtype)
+
+
+class GradientAccumulator:
+    """Sums the gradients of a table over all its uses, by language and in place.
+
+    Otherwise each use would write a gradient of the size of the table, and autograd would read them all to add them.
+    """
+
+    def __init__(self) -> None:
+        self.sum_LDE: Tensor | None = None
+
+    def add(self, parts_PDE: Tensor, membership_LP: Tensor) -> None:
+        """Add the gradient of one use, given in parts and the language of each part."""
+        parts_PF = parts_PDE.flatten(1)
+        if self.sum_LDE is None:
+            self.sum_LDE = (membership_LP @ parts_PF).view(-1, *parts_PDE.shape[1:])
+        else:
+            self.sum_LDE.view(len(self.sum_LDE), -1).addmm_(membership_LP, parts_PF)
+
+    def pop_sum(self) -> Tensor | None:
+        """The sum of the gradients since the last call."""
+        sum_LDE, self.sum_LDE = self.sum_LDE, None
+        return sum_LDE
+
+
+class SharedTable(NamedTuple):
+    """A table that is used many times, and what accumulates its gradient."""
+
+    table: Tensor
+    accumulator: GradientAccumulator
+
+
+class _CollectGradient(torch.autograd.Function):
+    """The identity, between a table and its uses.
+
+    Autograd runs a node after all its uses that take part in the loss, whichever these are. So the backward pass here
+    finds the complete sum in the accumulator, and no gradient can be lost.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, accumulator: GradientAccumulator) -> Tensor:
+        ctx.accumulator, ctx.transposed = accumulator, _is_transposed(table)
+        ctx.set_materialize_grads(False)
+        return table.view_as(table)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, None]:
+        assert gradient is None, "all uses add to the accumulator"
+        total = ctx.accumulator.pop_sum()
+        return total.mT if total is not None and ctx.transposed else total, None
+
+
+def _is_transposed(table: Tensor) -> bool:
+    return table.stride(-1) != 1
+
+
+def _matmul_per_language(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
+    """A product for each language that has sentences."""
+    sizes = group_end_L.diff(prepend=group_end_L.new_zeros(1)).tolist()
+    # unbind and split, not indices: each index would have a gradient of the size of the whole table
+    parts = zip(torch.split(x_ND, sizes), matrix_LDE.unbind(), strict=True)
+    products = [x_nD @ matrix_DE for x_nD, matrix_DE in parts if len(x_nD)]
+    return torch.cat(products) if products else x_ND @ matrix_LDE[0]
+
+
+def matmul_dtype(x: Tensor) -> torch.dtype:
+    """What a product of x is computed in here; grouped products are not among those that autocast knows."""
+    device_type = x.device.type
+    uses_autocast = torch.is_autocast_enabled(device_type) and x.dtype != torch.float64  # which autocast leaves alone
+    return torch.get_autocast_dtype(device_type) if uses_autocast else x.dtype

@@ -1,0 +1,239 @@
+"""The model folder: weights, settings, languages and subwords, with a format version and nothing that can execute.
+
+model.safetensors  the weights
+config.yaml        the resolved settings of the experiment
+languages.json     the languages and their ids, and the directions of the training
+training.json      how many steps it was trained for, and which step's weights these are, and why
+subwords.model     the SentencePiece model
+format.json        the version of this layout, and the SHA-256 of what nobody changes by hand
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors.torch import save_file
+
+import manyglot
+from manyglot.config.settings import Settings, parse_settings
+from manyglot.corpus.languages import Direction, Languages, english_language_name
+from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.files import atomic_folder, file_checksum, read_small_file
+from manyglot.model.guidance import GuidanceList
+from manyglot.model.settings import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header
+from manyglot.vocabulary.subword_model import MAX_MODEL_BYTES, SubwordModel
+from manyglot.vocabulary.vocabulary import Vocabulary
+
+MODEL_FORMAT_VERSION = 1
+SETTINGS_BEGIN, SETTINGS_END = "# settings:begin\n", "# settings:end\n"
+"""Of the settings, so that it is noticed if they were cut off; those of earlier releases have neither."""
+CHECKSUMMED_FILES = ("model.safetensors", "subwords.model", "languages.json")
+"""Files that are what was saved, or are refused. Settings may be changed: the search goes by those of the folder."""
+
+MAX_CONFIG_BYTES, MAX_LANGUAGES_BYTES = 2**20, 2**26
+"""Bytes of a file of settings, and of languages.json: room for all directions between a thousand languages."""
+MAX_VALUE_CHARS, MAX_NESTING = 4096, 50
+"""Characters of a name or number in the settings, and lists and tables within one another."""
+MAX_ERROR_CHARS = 300
+"""Characters of another library's words in an error."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model with what is needed to use it and to judge it."""
+
+    model: Transformer
+    vocabulary: Vocabulary
+    trained_directions: tuple[Direction, ...]
+    """The directions it was trained on; all others are zero-shot."""
+    config: Mapping[str, Any]
+    """The resolved experiment, of which `model` and `guidance` rebuild the model."""
+    training_info: Mapping[str, Any] = field(default_factory=dict)
+    """The `steps` it was trained for, the `step` whose weights these are, and what that was chosen by."""
+
+
+def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
+    """Write a model folder, its weights as they are or rounded to another type."""
+    weights = {name: tensor.contiguous().cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
+    codes = trained.vocabulary.languages.codes
+    languages = {
+        "languages": [{"id": i, "code": code, "name": english_language_name(code)} for i, code in enumerate(codes)],
+        "trained_directions": [list(direction) for direction in trained.trained_directions],
+    }
+    settings = yaml.dump(dict(trained.config), Dumper=_NoAliasDumper, sort_keys=False, allow_unicode=True)
+    with atomic_folder(folder) as unfinished:
+        save_file(weights, unfinished / "model.safetensors")
+        (unfinished / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
+        trained.vocabulary.subword_model.save(unfinished / "subwords.model")
+        _write_json(unfinished / "languages.json", languages)
+        _write_json(unfinished / "training.json", dict(trained.training_info))
+        checksums = {name: file_checksum(unfinished / name) for name in CHECKSUMMED_FILES}
+        _write_json(
+            unfinished / "format.json",
+            {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums},
+        )
+
+
+def load_model(folder: Path) -> TrainedModel:
+    """Read a model folder; the model is in evaluation mode.
+
+    The folder may come from anybody: nothing in it can execute, and nothing large is allocated before it is known to be
+    what the weights need. Whatever is wrong with it is a FolderError.
+    """
+    metadata = _read_format(folder)
+    header = read_weights_header(folder / "model.safetensors")
+    config = _read_config(folder)
+    max_small_file_bytes = 2**20 + 4 * sum(
+        math.prod(model_config) for _, model_config in header.values()
+    )  # what is small beside the weights
+    languages, directions = _read_languages(folder, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
+    training = read_training_info(folder)
+    subword_model = SubwordModel.load(folder / "subwords.model", max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
+    model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
+    check_header_matches_model(header, model, folder / "model.safetensors")
+    _check_unaltered(folder, metadata.get("sha256"))
+    load_weights(folder / "model.safetensors", model)
+    return TrainedModel(model.eval(), Vocabulary(subword_model, languages), directions, config, training)
+
+
+def read_training_info(folder: Path) -> dict[str, Any]:
+    """What a model folder says of its training; those of earlier releases say nothing."""
+    path = folder / "training.json"
+    with _report_damage(path):
+        return dict(json.loads(read_small_file(path, MAX_CONFIG_BYTES))) if path.exists() else {}
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The resolved settings."""
+    path = folder / "config.yaml"
+    with _report_damage(path):
+        text = read_small_file(path, MAX_CONFIG_BYTES).decode("utf-8")
+        config = yaml.load(text, _BoundedYamlLoader)
+        cut_off = text.startswith(SETTINGS_BEGIN) and f"\n{SETTINGS_END}" not in text
+        if cut_off or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+            raise ValueError("incomplete")
+        return config
+
+
+def _read_languages(folder: Path, max_bytes: int) -> tuple[Languages, tuple[Direction, ...]]:
+    """The languages, and the directions of the training."""
+    path = folder / "languages.json"
+    with _report_damage(path):
+        metadata = json.loads(read_small_file(path, max_bytes))
+        codes = [entry["code"] for entry in metadata["languages"]]
+        languages = Languages(codes)
+        if codes != list(languages) or not codes:
+            raise ValueError("the languages are not in order")
+        directions = tuple(Direction(source, target) for source, target in metadata["trained_directions"])
+        if not all(source in languages and target in languages for source, target in directions):
+            raise ValueError("a direction of the training is not between its languages")
+        return languages, directions
+
+
+def _model_on_meta_device(
+    folder: Path, config: Mapping[str, Any], num_subwords: int, num_languages: int, max_layers: int
+) -> Transformer:
+    """The model that the settings describe: shapes only, for nothing is allocated before the file is known to fit."""
+    with _report_damage(folder / "config.yaml"):
+        model_config = parse_settings(_ModelConfig, {"model": config["model"], "guidance": config["guidance"]})
+        if model_config.model.num_encoder_layers + model_config.model.num_decoder_layers > max_layers:
+            raise ValueError(f"more layers than the weights have tensors, {max_layers}")
+        with torch.device("meta"):
+            return Transformer(model_config.model, model_config.guidance, num_subwords, num_languages)
+
+
+@contextmanager
+def _report_damage(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with what a file says is its damage, told in a line."""
+    try:
+        yield
+    except FolderError:
+        raise
+    except SettingsError as error:
+        raise FolderError(f"{path}: {str(error)[:MAX_ERROR_CHARS]}") from None
+    except (LanguageError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise FolderError(
+            f"The model folder {path.parent} is damaged ({path.name}: {str(error)[:MAX_ERROR_CHARS]})."
+        ) from None
+
+
+class _BoundedYamlLoader(yaml.SafeLoader):
+    """YAML without aliases, by which a few lines become gigabytes, and with bounds for all that costs time."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError("there are aliases")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_VALUE_CHARS:
+            raise yaml.YAMLError("a value is too long")
+        if self.depth == MAX_NESTING:
+            raise yaml.YAMLError("it is nested too deep")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _NoAliasDumper(yaml.SafeDumper):
+    """YAML as `_BoundedYamlLoader` reads it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _ModelConfig(Settings):
+    """The part of the settings that rebuilds a model."""
+
+    model: ModelSettings
+    guidance: GuidanceList
+
+
+def _check_unaltered(folder: Path, checksums: Any) -> None:
+    """Refuse files that are not what was saved; folders of earlier releases do not say what that was."""
+    if checksums is None:
+        return
+    with _report_damage(folder / "format.json"):
+        expected = {name: checksums[name] for name in CHECKSUMMED_FILES}
+    for name, digest in expected.items():
+        if file_checksum(folder / name) != digest:
+            raise FolderError(
+                f"{folder / name} was altered or damaged since it was saved. Copy the model folder again; if you "
+                f"changed it yourself, take sha256 out of format.json."
+            )
+
+
+def _read_format(folder: Path) -> dict[str, Any]:
+    """What a folder says of its layout, which must be one that we know."""
+    try:
+        metadata = dict(json.loads(read_small_file(folder / "format.json", MAX_CONFIG_BYTES)))
+        version = metadata["format"]
+    except (FolderError, LookupError, RecursionError, TypeError, ValueError):
+        models = [each for each in (folder / "model", folder.parent / "model") if (each / "format.json").exists()]
+        hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
+        if not models and not folder.exists() and (folder.parent / "checkpoints").is_dir():
+            hint = f" The run in {folder.parent} is not finished; `manyglot train` goes on with it."
+        missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
+        raise FolderError(f"{folder} {missing}.{hint}") from None
+    if not isinstance(version, int) or not 1 <= version <= MODEL_FORMAT_VERSION:
+        raise FolderError(
+            f"{folder} has model format {reprlib.repr(version)} and this manyglot reads up to {MODEL_FORMAT_VERSION}. "
+            f"Upgrade manyglot to use it."
+        )
+    return metadata
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,68 @@
+"""A file of weights, which may come from anybody: its header is compared with the model before it is loaded."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from manyglot.errors import FolderError
+from manyglot.files import read_first_bytes
+from manyglot.model.transformer import Transformer
+
+MAX_HEADER_BYTES = 2**24
+"""Bytes of names and shapes; a model of a thousand layers has a quarter of that."""
+
+WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
+"""The type and the shape of each tensor, by name."""
+
+
+def read_weights_header(path: Path) -> WeightsHeader:
+    """What is in a file, without reading its weights."""
+    size = int.from_bytes(read_first_bytes(path, 8), "little")
+    if size > MAX_HEADER_BYTES:
+        raise FolderError(f"The weights {path} cannot be read (a header of {size:,} bytes).")
+    try:
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
+    except (OSError, SafetensorError) as error:
+        raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
+
+
+def check_header_matches_model(header: WeightsHeader, model: Transformer, path: Path) -> None:
+    """Refuse weights whose names or shapes are not those of the model that the settings describe, or other types."""
+    expected = {name: ("F32", tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
+    for name in sorted(expected.keys() | header.keys()):
+        dtype, shape = header.get(name, ("", ()))
+        if expected.get(name) != ("F32" if dtype == "BF16" else dtype, shape):
+            stored, wanted = _format_entry(header.get(name), "missing"), _format_entry(expected.get(name), "nothing")
+            raise FolderError(
+                f"The weights {path} do not fit config.yaml: {name[:100]} is {stored}, expected {wanted}."
+            )
+
+
+def load_weights(path: Path, model: Transformer) -> None:
+    """Give a model without weights those of a file, which it is known to fit, in float32; they must all be numbers."""
+    try:
+        weights = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
+    for name, tensor in weights.items():
+        if not is_all_finite(tensor):
+            raise FolderError(f"The weights in {path.parent} are not all numbers ({name}).")
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
+
+
+def is_all_finite(tensor: Tensor) -> bool:
+    """Whether a tensor has neither NaN nor infinity, by its extremes: no copy of it is made to find out."""
+    return tensor.numel() == 0 or bool(torch.stack(tensor.aminmax()).isfinite().all())
+
+
+def _format_entry(entry: tuple[str, tuple[int, ...]] | None, if_missing: str) -> str:
+    return if_missing if entry is None else f"{entry[0]} {reprlib.repr(list(entry[1]))}"

@@ -1,0 +1,431 @@
+"use strict";
+// Renders the JSON data of the page. Text from the data is only ever set as text, never as HTML.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { languages, runs, source, target, zero_shot: isZeroShot } = data;
+  const allDirections = source.map((_, i) => i);
+  const state = { run: 0, baseline: -1, metric: "bleu", order: "code", selected: -1 }; // -1: none
+  const METRIC_LABELS = {
+    bleu: "BLEU", chrf: "chrF++", language_accuracy: "LangAcc",
+    relative_language_accuracy: "LangAcc relative to references",
+  };
+  const PERCENT_METRICS = new Set(["language_accuracy", "relative_language_accuracy"]);
+
+  // ---- helpers ------------------------------------------------------------------------------------------------------
+
+  const initialize = (node, attributes, children) => {
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
+    }
+    node.append(...children.filter((child) => child !== null));
+    return node;
+  };
+  const element = (tag, attributes = {}, ...children) => initialize(document.createElement(tag), attributes, children);
+  const svgElement = (tag, attributes = {}, ...children) =>
+    initialize(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+  const formatNumber = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+  const formatSigned = (value) => (value === null ? "–" : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(1));
+  const mean = (values) => {
+    const known = values.filter((value) => value !== null);
+    return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+  };
+  const languageName = (code) => (code === "" ? "no language" : data.language_names[code] || code);
+  const directionTitle = (i) => `${languages[source[i]].name} → ${languages[target[i]].name}`;
+  const GROUP_LABELS = { supervised: "supervised", zero_shot: "zero-shot" };
+  const groupOf = (i) => (isZeroShot[i] ? "zero_shot" : "supervised");
+  const groupLabel = (i) => GROUP_LABELS[groupOf(i)];
+  const difference = (a, b) => (a === null || b === null ? null : a - b);
+  const selectControl = (label, options, value, onChange) =>
+    element("label", {}, label, element("select", { onchange: (event) => onChange(event.target.value) },
+      ...options.map(([key, text]) => element("option", { value: key, selected: String(key) === String(value) }, text))));
+
+  const availableMetrics = Object.entries(METRIC_LABELS).filter(([key]) => runs.some((run) => run[key].some((value) => value !== null)));
+
+  // ---- heat map -------------------------------------------------------------------------------------------------
+
+  const directionAt = new Map(allDirections.map((i) => [`${source[i]} ${target[i]}`, i]));
+  const tooltip = element("div", { id: "tooltip", role: "tooltip", hidden: true });
+  document.body.append(tooltip);
+
+  const cellValue = (i) => {
+    const value = runs[state.run][state.metric][i];
+    return state.baseline < 0 ? value : difference(value, runs[state.baseline][state.metric][i]);
+  };
+
+  const languageOrder = () => {
+    const codes = languages.map((_, i) => i);
+    const into = (code) => mean(allDirections.filter((i) => target[i] === code).map(cellValue)) ?? -Infinity;
+    if (state.order === "name") codes.sort((a, b) => languages[a].name.localeCompare(languages[b].name));
+    if (state.order === "value") {
+      const means = codes.map(into);
+      codes.sort((a, b) => means[b] - means[a]);
+    }
+    if (state.order === "data") codes.sort((a, b) => languages[b].num_training_sentences - languages[a].num_training_sentences);
+    return codes;
+  };
+
+  /** The end of the colour scale. For differences it ignores the most extreme percent, which would fade all others. */
+  const scaleMaximum = () => {
+    const values = allDirections.map(cellValue).filter((value) => value !== null);
+    if (state.baseline >= 0) {
+      const sizes = values.map(Math.abs).sort((a, b) => a - b);
+      return Math.max(Math.ceil(sizes[Math.floor(0.99 * (sizes.length - 1))] || 0), 1);
+    }
+    return PERCENT_METRICS.has(state.metric) ? 100 : Math.max(Math.ceil(Math.max(0, ...values) / 5) * 5, 5);
+  };
+
+  const directionFacts = (i) => {
+    const run = runs[state.run];
+    const lines = [`BLEU ${formatNumber(run.bleu[i])}, chrF++ ${formatNumber(run.chrf[i])}`];
+    if (run.language_accuracy[i] !== null)
+      lines.push(`LangAcc ${formatNumber(run.language_accuracy[i])}% (references ${formatNumber(run.reference_language_accuracy[i])}%)`);
+    if (run.top_off_target_language[i]) lines.push(`${formatNumber(run.top_off_target_rate[i])}% in ${languageName(run.top_off_target_language[i])}`);
+    if (run.copy_rate[i] || run.empty_rate[i]) lines.push(`copied ${formatNumber(run.copy_rate[i])}%, empty ${formatNumber(run.empty_rate[i])}%`);
+    runs.forEach((other, k) => {
+      if (k !== state.run) lines.push(`${other.name}: BLEU ${formatNumber(other.bleu[i])}, LangAcc ${formatNumber(other.language_accuracy[i])}%`);
+    });
+    return [`${directionTitle(i)}, ${groupLabel(i)}`, ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
+  };
+
+  let layout = { codes: [], rects: [], labels: [[], []], frame: null };
+
+  const renderHeatmap = (width) => {
+    const box = document.getElementById("direction-heatmap");
+    const codes = languageOrder(), n = codes.length, top = scaleMaximum();
+    const longest = Math.max(...languages.map((language) => language.code.length));
+    const gutter = 12 + 7 * longest;
+    const cell = Math.max(11, Math.min(54, Math.floor((width - gutter - 4) / n)));
+    const gap = cell > 20 ? 2 : 1, size = n * cell, font = Math.min(12, Math.max(9, cell - 3));
+    const rows = svgElement("svg", { class: "rows", width: gutter, height: gutter + size + 2, style: `font-size:${font}px` });
+    const grid = svgElement("svg", {
+      class: "grid", width: size + 2, height: gutter + size + 2, tabindex: 0, role: "img",
+      "aria-label": "Heat map: rows are source languages, columns target languages. Use the arrow keys to move.",
+    });
+    layout = { codes, rects: new Array(allDirections.length), labels: [[], []], frame: null };
+    codes.forEach((code, k) => {
+      const middle = gutter + (k + 0.5) * cell, text = languages[code].code;
+      const row = svgElement("text", { x: gutter - 5, y: middle + font / 3, "text-anchor": "end" }, text,
+        svgElement("title", {}, languages[code].name));
+      const x = (k + 0.5) * cell, upright = cell >= 9 * longest;
+      const column = svgElement("text", upright ? { x, y: gutter - 5, "text-anchor": "middle" } :
+        { x: 4, y: font / 3, transform: `translate(${x} ${gutter}) rotate(-90)` }, text,
+        svgElement("title", {}, languages[code].name));
+      column.setAttribute("font-size", font);
+      rows.append(row); grid.append(column);
+      layout.labels[0][code] = row; layout.labels[1][code] = column;
+    });
+    codes.forEach((s, r) => codes.forEach((t, c) => {
+      const i = directionAt.get(`${s} ${t}`);
+      if (i === undefined) return;
+      const value = cellValue(i), share = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
+      const kind = value === null ? "none" : state.baseline < 0 ? "cell" : value < 0 ? "minus" : "plus";
+      const inset = isZeroShot[i] ? 0 : 0.5;
+      const rect = svgElement("rect", {
+        class: kind + (isZeroShot[i] ? "" : " supervised"), "data-i": i,
+        x: c * cell + gap / 2 + inset, y: gutter + r * cell + gap / 2 + inset,
+        width: cell - gap - 2 * inset, height: cell - gap - 2 * inset, rx: cell > 20 ? 3 : 1,
+        style: `--p:${(100 * share).toFixed(0)}%`,
+      });
+      layout.rects[i] = rect;
+      grid.append(rect);
+      if (cell >= 24) {
+        const text = value === null ? "–" : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
+        grid.append(svgElement("text", {
+          class: `value${share > 0.7 ? " strong" : share > 0.5 ? " medium" : ""}`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
+          "text-anchor": "middle", "font-size": 11,
+        }, text));
+      }
+    }));
+    layout.frame = svgElement("rect", { class: "frame" });
+    grid.append(layout.frame);
+    drawSelection();
+    grid.addEventListener("pointermove", (event) => hover(event));
+    grid.addEventListener("pointerleave", () => hideTooltip());
+    grid.addEventListener("click", (event) => event.target.dataset.i && selectDirection(Number(event.target.dataset.i)));
+    grid.addEventListener("keydown", moveSelection);
+    const scale = state.baseline < 0
+      ? element("div", { class: "scale" }, "0", element("i"), `${top}${PERCENT_METRICS.has(state.metric) ? "%" : ""}`)
+      : element("div", { class: "scale both" }, `−${top} worse`, element("i"), `+${top} better than ${runs[state.baseline].name}`);
+    const values = allDirections.map(cellValue);
+    const wins = state.baseline < 0 ? "" :
+      `higher in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
+    scale.append(element("b"), "supervised directions", element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
+    box.replaceChildren(heatmapControls(), scale, element("div", { class: "map" }, rows, grid), directionDetail());
+  };
+
+  const heatmapControls = () => {
+    const onChange = (key) => (value) => {
+      state[key] = key === "run" || key === "baseline" ? Number(value) : value;
+      if (state.baseline === state.run) state.baseline = -1;
+      key === "run" ? renderAll() : renderHeatmap(availableWidth());
+    };
+    const orders = [["code", "code"], ["name", "name"], ["value", "best target first"]];
+    if (languages.every((language) => language.num_training_sentences !== null)) orders.push(["data", "most training data first"]);
+    const names = runs.map((run, i) => [i, run.name]);
+    return element("div", { class: "controls" },
+      runs.length > 1 ? selectControl("run", names, state.run, onChange("run")) : null,
+      selectControl("metric", availableMetrics, state.metric, onChange("metric")),
+      runs.length > 1
+        ? selectControl("difference from", [[-1, "none"], ...names.filter(([i]) => i !== state.run)], state.baseline, onChange("baseline")) : null,
+      selectControl("order", orders, state.order, onChange("order")));
+  };
+
+  const highlight = (i, on) => {
+    layout.labels[0][source[i]]?.classList.toggle("on", on);
+    layout.labels[1][target[i]]?.classList.toggle("on", on);
+  };
+  let hovered = -1;
+  const hideTooltip = () => {
+    if (hovered >= 0) highlight(hovered, false);
+    hovered = -1;
+    tooltip.hidden = true;
+  };
+  const hover = (event) => {
+    const i = event.target.dataset.i === undefined ? -1 : Number(event.target.dataset.i);
+    if (i !== hovered) hideTooltip();
+    if (i < 0) return;
+    if (i !== hovered) {
+      highlight(i, true);
+      tooltip.textContent = directionFacts(i).join("\n");
+      tooltip.hidden = false;
+      hovered = i;
+    }
+    placeTooltip(event);
+  };
+  const placeTooltip = (event) => {
+    const { width, height } = tooltip.getBoundingClientRect();
+    tooltip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
+    tooltip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
+  };
+  const drawSelection = () => {
+    const rect = layout.rects[state.selected];
+    if (!rect) return;
+    for (const key of ["x", "y", "width", "height", "rx"]) layout.frame.setAttribute(key, rect.getAttribute(key));
+    layout.frame.classList.add("selected");
+  };
+  const selectDirection = (i) => {
+    state.selected = i;
+    drawSelection();
+    document.getElementById("detail").replaceWith(directionDetail());
+  };
+  const moveSelection = (event) => {
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!steps) return;
+    event.preventDefault();
+    const { codes } = layout, n = codes.length;
+    let row = state.selected < 0 ? 0 : codes.indexOf(source[state.selected]);
+    let column = state.selected < 0 ? 0 : codes.indexOf(target[state.selected]);
+    for (let tries = 0; tries < n; tries++) {
+      row += steps[0]; column += steps[1];
+      if (row < 0 || column < 0 || row >= n || column >= n) return;
+      const i = directionAt.get(`${codes[row]} ${codes[column]}`);
+      if (i !== undefined) return selectDirection(i);
+    }
+  };
+
+  const directionDetail = () => {
+    const i = state.selected;
+    if (i < 0) return element("div", { id: "detail", class: "quiet" }, "Select a cell to see the scores of its direction and an example.");
+    const [heading, ...lines] = directionFacts(i);
+    return element("div", { id: "detail" }, element("h3", {}, heading), element("p", { class: "quiet" }, lines.join(" · ")),
+      ...(data.examples[i] || []).map((entry) => exampleList(i, entry)));
+  };
+  const exampleList = (i, [text, output, reference, identified, others]) => {
+    const line = (label, textIndex, code, offTarget) => [
+      element("dt", {}, label, offTarget ? element("em", {}, ` ${offTarget}`) : null),
+      element("dd", { dir: "auto", lang: code || null }, data.texts[textIndex] || "(empty)"),
+    ];
+    const code = languages[target[i]].code;
+    const offTarget = (label) => (label === code || runs[0].language_accuracy[i] === null ? "" : languageName(label));
+    const otherOutputs = others.flatMap((other, k) =>
+      other ? line(`output of ${runs[k + 1].name}`, other[0], other[1], offTarget(other[1])) : []);
+    return element("dl", { class: "sentence" }, ...line("source", text, languages[source[i]].code),
+      ...line(runs.length > 1 ? `output of ${runs[0].name}` : "output", output, identified, offTarget(identified)), ...otherOutputs,
+      ...line("reference", reference, code));
+  };
+
+  // ---- tables -------------------------------------------------------------------------------------------------------
+
+  /** A table with sortable columns ({title, value, text, number}), a search field and filters. */
+  const sortableTable = (box, columns, all, { sort, descending, matches, filters = [], maxRows, unit }) => {
+    const view = { sort, descending, maxRows, query: "" };
+    const head = element("tr", {}, ...columns.map((column, k) => element("th", { scope: "col", class: column.number ? "number" : null },
+      element("button", { type: "button", title: column.hint || null, onclick: () => {
+        view.descending = view.sort === k ? !view.descending : Boolean(column.number);
+        view.sort = k;
+        show();
+      } }, column.title))));
+    const body = element("tbody"), note = element("span", { class: "quiet", "aria-live": "polite" });
+    const more = element("button", { type: "button", onclick: () => { view.maxRows = Infinity; show(); } });
+    const search = element("input", { type: "search", placeholder: "de, German, de>fr …", oninput: (event) => {
+      view.query = event.target.value;
+      show();
+    } });
+    const compare = (a, b) => {
+      const column = columns[view.sort], x = column.value(a), y = column.value(b);
+      if (x === null || y === null) return (x === null) - (y === null); // unknown values come last
+      const order = column.number ? x - y : String(x).localeCompare(String(y));
+      return view.descending ? -order : order;
+    };
+    const show = () => {
+      const words = view.query.toLowerCase().replace(/→/g, ">").split(/[\s,]+/).filter(Boolean);
+      const matching = all.filter((row) => words.every((word) => matches(row, word)) && filters.every(({ accepts }) => accepts(row)));
+      matching.sort(compare);
+      const visible = matching.slice(0, view.maxRows), count = (rows) => rows.length.toLocaleString("en");
+      body.replaceChildren(...visible.map((row) => element("tr", {}, ...columns.map((column) =>
+        element("td", { class: column.number ? "number" : null, dir: column.number ? null : "auto" }, column.text(row))))));
+      [...head.children].forEach((th, k) => {
+        if (k === view.sort) th.setAttribute("aria-sort", view.descending ? "descending" : "ascending");
+        else th.removeAttribute("aria-sort");
+      });
+      note.textContent = [visible.length < matching.length ? `first ${count(visible)} of` : "",
+        matching.length < all.length ? `${count(matching)} of` : "", `${count(all)} ${unit}`].filter(Boolean).join(" ");
+      more.textContent = `show all ${count(matching)}`;
+      more.hidden = matching.length <= view.maxRows;
+    };
+    box.replaceChildren(
+      element("div", { class: "controls" }, element("label", {}, "search", search), ...filters.map(({ control }) => control(show))),
+      element("div", { class: "scroll" }, element("table", { class: "sorted" }, element("thead", {}, head), body)),
+      element("div", { class: "more" }, more, note));
+    show();
+  };
+  const numberColumn = (title, value, digits = 1, hint = "") => ({
+    title, value, hint, number: true, text: (row) => formatNumber(value(row), digits),
+  });
+  const matchesLanguage = (language, word) => language.code.toLowerCase() === word || language.name.toLowerCase().startsWith(word);
+
+  const renderDirections = () => {
+    const run = runs[state.run], view = { group: "all" };
+    const from = (i) => languages[source[i]], into = (i) => languages[target[i]];
+    // A phone has room for the code only.
+    const languageCell = ({ name, code }) =>
+      element("span", { title: name }, element("span", { class: "long" }, `${name} (`), code, element("span", { class: "long" }, ")"));
+    const columns = [
+      { title: "from", value: (i) => from(i).name, text: (i) => languageCell(from(i)) },
+      { title: "into", value: (i) => into(i).name, text: (i) => languageCell(into(i)) },
+      numberColumn("BLEU", (i) => run.bleu[i]),
+      ...runs.flatMap((other, k) => (k === state.run ? [] : [{
+        title: `− ${other.name}`, hint: `BLEU minus the BLEU of ${other.name}`, number: true,
+        value: (i) => difference(run.bleu[i], other.bleu[i]), text: (i) => formatSigned(difference(run.bleu[i], other.bleu[i])),
+      }])),
+      numberColumn("chrF++", (i) => run.chrf[i]),
+      numberColumn("LangAcc", (i) => run.language_accuracy[i], 1, "percentage of outputs identified as the target language"),
+      numberColumn("relative", (i) => run.relative_language_accuracy[i], 1, "LangAcc divided by the LangAcc of the references, in percent"),
+      { title: "off-target", hint: "the most frequent wrong language of the outputs", value: (i) => run.top_off_target_language[i] && languageName(run.top_off_target_language[i]),
+        text: (i) => (run.top_off_target_language[i] ? languageName(run.top_off_target_language[i]) : "") },
+      numberColumn("share", (i) => run.top_off_target_rate[i], 1, "percentage of outputs in the off-target language"),
+      numberColumn("copied", (i) => run.copy_rate[i], 1, "percentage of outputs that copy the source"),
+      numberColumn("empty", (i) => run.empty_rate[i], 1, "percentage of outputs that are empty"),
+      numberColumn("length", (i) => run.length_ratio[i], 2, "words in the outputs per word in the references"),
+      numberColumn("sentences", (i) => data.num_sentences[i], 0),
+      { title: "group", value: groupLabel, text: groupLabel },
+    ];
+    const matches = (i, word) => {
+      if (!word.includes(">")) return matchesLanguage(from(i), word) || matchesLanguage(into(i), word);
+      const [left, right] = word.split(">");
+      return (!left || matchesLanguage(from(i), left)) && (!right || matchesLanguage(into(i), right));
+    };
+    const groups = [["all", "all"], ...Object.entries(GROUP_LABELS)];
+    const filter = {
+      accepts: (i) => view.group === "all" || groupOf(i) === view.group,
+      control: (show) => selectControl("group", groups, "all", (value) => { view.group = value; show(); }),
+    };
+    sortableTable(document.getElementById("direction-table"), columns, [...allDirections],
+      { sort: 2, descending: false, matches, filters: isZeroShot.includes(1) ? [filter] : [], maxRows: 50, unit: "directions" });
+  };
+
+  const renderLanguages = () => {
+    const run = runs[state.run];
+    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && isZeroShot[i] === zeroShot);
+    const rows = languages.map((language, code) => {
+      const [into, intoZeroShot] = [directionsOf(target, code, 0), directionsOf(target, code, 1)];
+      const [from, fromZeroShot] = [directionsOf(source, code, 0), directionsOf(source, code, 1)];
+      const meanOf = (metric, directions) => mean(directions.map((i) => run[metric][i]));
+      const [topOffTarget] = outputLanguages(run, language.code, Object.keys(GROUP_LABELS)).offTarget;
+      return { language, into: meanOf("bleu", into), intoZeroShot: meanOf("bleu", intoZeroShot), from: meanOf("bleu", from),
+        fromZeroShot: meanOf("bleu", fromZeroShot), accuracy: meanOf("language_accuracy", into),
+        accuracyZeroShot: meanOf("language_accuracy", intoZeroShot),
+        reference: meanOf("reference_language_accuracy", [...into, ...intoZeroShot]),
+        offTarget: topOffTarget ? `${languageName(topOffTarget[0])} ${formatNumber(topOffTarget[1])}%` : "" };
+    });
+    const has = (key) => rows.some((row) => row[key] !== null);
+    const columns = [
+      { title: "language", value: (row) => row.language.name, text: (row) => `${row.language.name} (${row.language.code})` },
+      languages.some((language) => language.num_training_sentences !== null) ? { title: "training sentences", number: true,
+        value: (row) => row.language.num_training_sentences, text: (row) => row.language.num_training_sentences?.toLocaleString("en") ?? "–" } : null,
+      numberColumn("BLEU into", (row) => row.into, 1, "supervised"),
+      has("intoZeroShot") ? numberColumn("zero-shot", (row) => row.intoZeroShot, 1, "zero-shot BLEU into the language") : null,
+      numberColumn("BLEU from", (row) => row.from, 1, "supervised"),
+      has("fromZeroShot") ? numberColumn("zero-shot", (row) => row.fromZeroShot, 1, "zero-shot BLEU from the language") : null,
+      numberColumn("LangAcc into", (row) => row.accuracy, 1, "supervised"),
+      has("accuracyZeroShot") ? numberColumn("zero-shot", (row) => row.accuracyZeroShot, 1, "zero-shot LangAcc into the language") : null,
+      numberColumn("references", (row) => row.reference),
+      Object.keys(run.output_language_counts).length ? { title: "off-target", value: (row) => row.offTarget, text: (row) => row.offTarget } : null,
+    ].filter(Boolean);
+    sortableTable(document.getElementById("language-table"), columns, rows,
+      { sort: 0, descending: false, matches: (row, word) => matchesLanguage(row.language, word), maxRows: Infinity, unit: "languages" });
+  };
+
+  // ---- off-target languages -----------------------------------------------------------------------------------------
+
+  /** Percentages of the outputs into a language that are in the target language and in others, most frequent first. */
+  const outputLanguages = (run, code, groups) => {
+    const counts = {};
+    for (const group of groups)
+      for (const [label, count] of Object.entries(run.output_language_counts[group]?.[code] || {})) counts[label] = (counts[label] || 0) + count;
+    const total = Object.values(counts).reduce((a, b) => a + b, 0);
+    const offTarget = Object.entries(counts).filter(([label]) => label !== code)
+      .map(([label, count]) => [label, (100 * count) / total]).sort((a, b) => b[1] - a[1]);
+    return { total, onTarget: total ? (100 * (counts[code] || 0)) / total : null, offTarget };
+  };
+
+  const offTargetState = { group: runs.some((run) => run.output_language_counts.zero_shot) ? "zero_shot" : "supervised" };
+  const renderOffTarget = () => {
+    const box = document.getElementById("off-target-chart");
+    if (!box) return;
+    const run = runs[state.run], groups = Object.keys(run.output_language_counts);
+    const rows = languages.map(({ code, name }) => ({ code, name, ...outputLanguages(run, code, [offTargetState.group]) }))
+      .filter(({ total }) => total).sort((a, b) => a.onTarget - b.onTarget);
+    const sums = {};
+    for (const { offTarget } of rows) for (const [label, share] of offTarget) sums[label] = (sums[label] || 0) + share;
+    const topLanguages = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
+    const colour = (label) => (topLanguages.includes(label) ? `d${topLanguages.indexOf(label)}` : "rest");
+    const segment = (share, text, style, title) =>
+      element("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
+    const lines = rows.flatMap(({ name, code, onTarget, offTarget }) => {
+      const large = offTarget.filter(([, share]) => share >= 0.5);
+      const rest = offTarget.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);
+      return [element("span", {}, `${name} (${code})`),
+        element("div", { class: "bar" }, segment(onTarget, code, "on-target", `${name} ${formatNumber(onTarget)}%`),
+          ...large.map(([label, share]) => segment(share, label || "–", colour(label), `${languageName(label)} ${formatNumber(share)}%`)),
+          rest > 0 ? segment(rest, "…", "rest", `other languages ${formatNumber(rest)}%`) : null),
+        element("span", { class: "number" }, `${formatNumber(onTarget)}%`)];
+    });
+    box.replaceChildren(
+      element("div", { class: "controls" }, groups.length > 1
+        ? selectControl("directions", groups.map((group) => [group, GROUP_LABELS[group]]), offTargetState.group,
+          (value) => { offTargetState.group = value; renderOffTarget(); })
+        : null),
+      element("div", { class: "swatches" }, element("span", {}, element("i", { class: "on-target" }), "target language"),
+        ...topLanguages.map((label) => element("span", {}, element("i", { class: colour(label) }), languageName(label))),
+        element("span", {}, element("i", { class: "rest" }), "others")),
+      element("div", { class: "off-target" }, ...lines));
+  };
+
+  // ---- rendering ----------------------------------------------------------------------------------------------------
+
+  const availableWidth = () => document.getElementById("direction-heatmap").clientWidth;
+  const renderLanguageMap = makeLanguageMap(data.language_maps, { element, svgElement, selectControl, tooltip, placeTooltip });
+  const renderMaps = (width) => { renderHeatmap(width); renderLanguageMap(width); };
+  const renderAll = () => { renderHeatmap(availableWidth()); renderOffTarget(); renderDirections(); renderLanguages(); };
+  renderAll();
+  renderLanguageMap(availableWidth());
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth !== width) renderMaps(availableWidth()); // scrolling changes the height on a phone
+    width = innerWidth;
+  });
+  addEventListener("beforeprint", () => renderMaps(700));
+  addEventListener("afterprint", () => renderMaps(availableWidth()));
+})();

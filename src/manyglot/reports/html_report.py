@@ -1,0 +1,277 @@
+"""The HTML report: one self-contained page that opens from disk.
+
+Python writes what needs no script: averages, model cards, worst directions and learning curves. html_report.js and
+language_map.js draw the heat map, the tables, the off-target chart and the language map from JSON inside the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import manyglot
+from manyglot.corpus.languages import english_language_name
+from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets
+from manyglot.evaluation.comparison import group_directions, win_rate
+from manyglot.evaluation.evaluator import DirectionResult, Evaluation
+from manyglot.evaluation.results import DirectionGroup, macro_average
+from manyglot.langid.identifier import describe_identifier
+from manyglot.progress import format_duration
+from manyglot.reports.html_report_data import ReportRun as ReportRun
+from manyglot.reports.html_report_data import html_report_data, lowest_bleu_directions
+from manyglot.reports.html_report_data import load_report_run as load_report_run
+from manyglot.reports.html_report_data import make_report_run as make_report_run
+from manyglot.reports.html_report_data import restrict_report_run as restrict_report_run
+from manyglot.reports.learning_curves_html import learning_curves_html
+from manyglot.reports.terminal_tables import group_label
+
+SECTIONS = {
+    "averages": "Averages",
+    "heatmap": "Heat map of all directions",
+    "off_target": "Off-target languages",
+    "worst": "Worst directions",
+    "directions": "Directions",
+    "languages": "Languages",
+    "similarities": "Language similarity",
+    "learning": "Learning curves",
+    "card": "Model card",
+}
+
+SIMILARITY_NOTE = (
+    "Similarity of the representations that the model has learned for each language: the cosine of vectors, or the "
+    "mean row-wise cosine of matrices. The dendrogram uses average linkage."
+)
+
+
+RUN_COLUMN = 2
+"""Index of the column with the run's name in the table of averages, if there are several runs."""
+MAX_NAMED_LEAKING_PAIRS = 5
+"""Number of language pairs to name, those with the largest share of leaked sentences first."""
+
+
+def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
+    """Write a report of the first run, compared with the others; all must have the same metrics and test sets."""
+    if len(runs) > 1:
+        check_same_metrics([run.evaluation for run in runs])
+        check_same_test_sets([(run.name, run.evaluation) for run in runs])
+    data = html_report_data(runs)
+    similarities = f"<p class=quiet>{SIMILARITY_NOTE}</p><div id=language-map></div>"
+    bodies = {
+        "averages": _averages_html(runs),
+        "heatmap": "<div id=direction-heatmap></div>",
+        "off_target": "<div id=off-target-chart></div>"
+        if any(run.evaluation.output_language_counts for run in runs)
+        else "",
+        "worst": _worst_directions_html(runs, data),
+        "directions": "<div id=direction-table></div>",
+        "languages": "<div id=language-table></div>",
+        "similarities": similarities if data["language_maps"] else "",
+        "learning": learning_curves_html([(run.name, run.model_card.get("curves", {})) for run in runs]),
+        "card": "".join(map(_model_card_html, runs)),
+    }
+    bodies = {key: body for key, body in bodies.items() if body}
+    links = "".join(f'<a href="#{key}">{SECTIONS[key]}</a>' for key in bodies)
+    sections = "".join(f"<section id={key}><h2>{SECTIONS[key]}</h2>{body}</section>" for key, body in bodies.items())
+    title = escape(" · ".join(run.name for run in runs))
+    page = (
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>{title}</title>\n<style>\n{_read_resource('html_report.css')}</style></head>\n<body>"
+        f"<header><h1>{title}</h1>{_introduction_html(runs[0].evaluation)}<nav>{links}</nav></header>\n<main>{sections}</main>"
+        "<noscript><p>The heat map and the tables need JavaScript; the scripts are part of this page.</p></noscript>"
+        f"<footer>manyglot {escape(manyglot.__version__)}</footer>\n"
+        f"<script type=application/json id=data>{json_for_script(data)}</script>\n"
+        f"<script>\n{_read_resource('language_map.js')}{_read_resource('html_report.js')}</script>"
+        "</body></html>\n"
+    )
+    path.write_text(page, encoding="utf-8", errors="replace")  # outputs may contain lone surrogates
+
+
+def json_for_script(data: Any) -> str:
+    """Return JSON that is safe inside a <script> element: no text in it can close the element."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _read_resource(name: str) -> str:
+    return files("manyglot.reports").joinpath(name).read_text("utf-8")
+
+
+def _introduction_html(evaluation: Evaluation) -> str:
+    """Summarize an evaluation in a sentence."""
+    codes = {code for d in evaluation.directions for code in (d.source, d.target)}
+    num_zero_shot = sum(d.zero_shot for d in evaluation.directions)
+    num_sentences = sum(d.num_sentences for d in evaluation.directions)
+    return (
+        f"<p class=quiet>{len(evaluation.directions):,} directions between {len(codes)} languages, "
+        f"{num_zero_shot:,} of them zero-shot; {num_sentences:,} sentences.</p>"
+    )
+
+
+def _averages_html(runs: Sequence[ReportRun]) -> str:
+    several = len(runs) > 1
+    headings = ["directions", "number", *(["run"] if several else []), "BLEU", "chrF++", "LangAcc", "references"]
+    headings += ["relative", "copied", "empty", *(f"win rate against {run.name}" for run in runs if several)]
+    rows = []
+    for group, members in group_directions(runs[0].evaluation).items():
+        for i, run in enumerate(runs):
+            results = {d.direction: d for d in run.evaluation.directions}
+            means = macro_average([results[direction] for direction in members])
+            name = (
+                "all supervised"
+                if group is DirectionGroup.SUPERVISED
+                else group_label(group, run.evaluation.central_language)
+            )
+            is_first = i == 0
+            cells = [_header_cell(name if is_first else ""), _number_cell(f"{len(members):,}" if is_first else "")]
+            cells += [f'<td class="run{i} name">{escape(run.name)}</td>'] if several else []
+            keys = ("bleu", "chrf", "language_accuracy", "reference_language_accuracy", "relative_language_accuracy")
+            cells += [_number_cell(_format_score(means[key])) for key in (*keys, "copy_rate", "empty_rate")]
+            ours = [results[direction].bleu for direction in members]
+            for other in runs if several else []:
+                theirs = {d.direction: d.bleu for d in other.evaluation.directions}
+                rate = None if other is run else win_rate(ours, [theirs[direction] for direction in members])
+                cells.append(_number_cell(_format_score(rate)))
+            rows.append(f"<tr{' class=begins' if is_first else ''}>{''.join(cells)}</tr>")
+    head = "".join(
+        f"<th scope=col{' class=name' if several and column == RUN_COLUMN else ''}>{escape(heading)}</th>"
+        for column, heading in enumerate(headings)
+    )
+    table = f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return table + _metric_notes_html(runs[0].evaluation, several)
+
+
+def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
+    signatures = [*sorted({d.bleu_signature for d in evaluation.directions}), evaluation.chrf_signature]
+    notes = [
+        "All values are unweighted means over directions. LangAcc is the percentage of outputs identified as the "
+        f"target language (identifier: {describe_identifier(evaluation.identifier_signature)}). "
+        'No identifier is perfect: "references" is its score on the reference translations; "relative" divides by it.'
+    ]
+    if has_win_rates:
+        notes.append("The win rate is the percentage of directions with a strictly higher BLEU.")
+    if unknown := evaluation.unidentifiable_targets():
+        notes.append(f"LangAcc excludes targets that the identifier does not know: {', '.join(unknown)}.")
+    notes.append(f"Signatures: {' · '.join(signature for signature in signatures if signature)}.")
+    return f"<p class=quiet>{escape(' '.join(notes))}</p>"
+
+
+def _worst_directions_html(runs: Sequence[ReportRun], data: Mapping[str, Any]) -> str:
+    """List the worst directions, with examples where there are any."""
+    index_by_direction = {d.direction: i for i, d in enumerate(runs[0].evaluation.directions)}
+    parts = []
+    for group, results in lowest_bleu_directions(runs[0].evaluation).items():
+        parts.append(f"<h3>{group_label(group).capitalize()}</h3>")
+        for i, d in enumerate(results):
+            entries = data["examples"].get(index_by_direction[d.direction], [])
+            examples = "".join(_example_html(d, entry, runs, data["texts"]) for entry in entries)
+            is_open = " open" if i == 0 else ""
+            parts.append(f"<details{is_open}><summary>{_direction_heading(d)}</summary>{examples}</details>")
+    note = f"Directions with the lowest BLEU of {runs[0].name}. The examples are spread evenly over the test set."
+    return f"<p class=quiet>{escape(note)}</p>" + "".join(parts)
+
+
+def _direction_heading(d: DirectionResult) -> str:
+    facts = [f"BLEU {d.bleu:.1f}", f"chrF++ {_format_score(d.chrf)}"]
+    if d.language_accuracy is not None:
+        facts.append(f"LangAcc {d.language_accuracy:.0f}%")
+    if d.top_off_target_language and d.top_off_target_rate >= 5:
+        facts.append(f"{d.top_off_target_rate:.0f}% in {english_language_name(d.top_off_target_language)}")
+    languages = f"{english_language_name(d.source)} → {english_language_name(d.target)}"
+    return f"<b>{escape(languages)}</b> <span>{escape(', '.join(facts))}</span>"
+
+
+def _example_html(d: DirectionResult, entry: Sequence[Any], runs: Sequence[ReportRun], texts: Sequence[str]) -> str:
+    """Show source, outputs and reference; an output in another language is marked with that language."""
+    source, output, reference, identified_language, others = entry
+    lines = [_labelled_text_html("source", texts[source], d.source)]
+    outputs = [(runs[0].name, output, identified_language)]
+    outputs += [(run.name, *other) for run, other in zip(runs[1:], others, strict=True) if other is not None]
+    for name, text_index, language in outputs:
+        label = "output" if len(runs) == 1 else f"output of {name}"
+        is_off_target = language != d.target and d.language_accuracy is not None
+        language_name = english_language_name(language) if language else "no language"
+        mark = f" <em>{escape(language_name)}</em>" if is_off_target else ""
+        lines.append(_labelled_text_html(label, texts[text_index], language, mark))
+    lines.append(_labelled_text_html("reference", texts[reference], d.target))
+    return f"<dl class=sentence>{''.join(lines)}</dl>"
+
+
+def _labelled_text_html(label: str, text: str, code: str, mark: str = "") -> str:
+    lang = f' lang="{escape(code)}"' if code else ""
+    shown = escape(text) if text.strip() else "<i class=quiet>empty</i>"
+    return f"<dt>{escape(label)}{mark}</dt><dd dir=auto{lang}>{shown}</dd>"
+
+
+def _model_card_html(run: ReportRun) -> str:
+    """Show the languages, data, parameters, training and settings of a run."""
+    card, facts = run.model_card, {}
+    if card:
+        data, codes = card["data"], card["languages"]
+        facts["model"] = card["model"]
+        facts["languages"] = f"{len(codes)}: {', '.join(f'{english_language_name(code)} ({code})' for code in codes)}"
+        facts["trained directions"] = f"{card['num_trained_directions']:,}"
+        facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
+        test = card.get("test") or {"folder": "the test split of the data"}
+        facts["test set"] = test["folder"]
+        facts["test sentences in training"] = _leakage_text(test.get("leaks"))
+        facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
+        parts = ", ".join(f"{part} {n:,}" for part, n in card["parameters"].items())
+        facts["parameters"] = f"{card['num_parameters']:,} ({parts})"
+        facts["subwords"] = f"{card['num_subwords']:,}"
+        facts["training"] = ", ".join(_training_facts(card["training"]))
+    settings = {**card.get("config", {}), **run.evaluation.settings}
+    rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
+    missing = "" if card else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
+    text = escape(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    return (
+        f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"
+        f"<details><summary>Settings</summary><pre>{text}</pre></details>"
+    )
+
+
+def _leakage_text(leaks: Mapping[str, Any] | None) -> str:
+    """Describe how many test sentences occur in the training data, and which language pairs have the most."""
+    if leaks is None:
+        return ""
+    sets = sorted(leaks["sets"], key=lambda s: -s["num_any_leaked"] / s["num_sentences"])
+    num_leaked, num_sentences = (sum(s[key] for s in sets) for key in ("num_any_leaked", "num_sentences"))
+    worst = [
+        f"{s['first_language']}-{s['second_language']} {s['num_any_leaked'] / s['num_sentences']:.0%}"
+        for s in sets[:MAX_NAMED_LEAKING_PAIRS]
+        if s["num_any_leaked"]
+    ]
+    share = f"{num_leaked:,} of {num_sentences:,} sentence pairs ({num_leaked / num_sentences:.1%})"
+    text = f"{share} by source, target or central language"
+    text += f", most in {', '.join(worst)}" if worst else ""
+    return text + ("; excluded from the test set" if leaks["leaked_dropped"] and num_leaked else "")
+
+
+def _training_facts(training: Mapping[str, Any]) -> list[str]:
+    facts = []
+    if training.get("steps"):
+        facts.append(f"{training['steps']:,} steps")
+    if training.get("target_tokens"):
+        facts.append(f"{training['target_tokens']:,} target tokens")
+    if training.get("seconds"):
+        facts.append(format_duration(training["seconds"]))
+    if training.get("best_metric"):
+        facts.append(f"weights of step {training['step']:,}, the best by {training['best_metric']}")
+    return facts
+
+
+def _header_cell(text: str) -> str:
+    return f"<th scope=row>{escape(text)}</th>"
+
+
+def _number_cell(text: str) -> str:
+    return f"<td class=number>{escape(text)}</td>"
+
+
+def _format_score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"

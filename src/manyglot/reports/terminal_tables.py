@@ -1,0 +1,105 @@
+"""Print evaluations, translation examples and model descriptions in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from manyglot.evaluation.evaluator import Evaluation, TranslationExample
+from manyglot.evaluation.results import DirectionGroup
+from manyglot.langid.identifier import describe_identifier
+
+
+def print_evaluation_averages(evaluation: Evaluation) -> None:
+    """Print the averages by group of directions, with the signatures of the metrics."""
+    table = Table(title=None)
+    table.add_column("directions")
+    for heading in ("number", "BLEU", "chrF++", "LangAcc", "references", "relative"):
+        table.add_column(heading, justify="right")
+    for group, row in evaluation.averages().items():
+        table.add_row(
+            group_label(group, evaluation.central_language),
+            str(row["num_directions"]),
+            f"{row['bleu']:.1f}",
+            f"{row['chrf']:.1f}",
+            format_percent(row["language_accuracy"]),
+            format_percent(row["reference_language_accuracy"]),
+            format_percent(row["relative_language_accuracy"]),
+        )
+    console = _make_console()
+    console.print(table)
+    for signature in sorted({d.bleu_signature for d in evaluation.directions}):
+        console.print(f"BLEU {signature}", highlight=False)
+    console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
+    console.print(f"LangAcc: {describe_identifier(evaluation.identifier_signature)}", highlight=False)
+    if unknown := evaluation.unidentifiable_targets():
+        console.print(f"LangAcc excludes targets that the identifier does not know: {', '.join(unknown)}")
+
+
+def print_translation_examples(examples: Iterable[TranslationExample]) -> None:
+    """Print source, output and reference of each example."""
+    console = _make_console()
+    for example in examples:
+        group = DirectionGroup.ZERO_SHOT if example.zero_shot else DirectionGroup.SUPERVISED
+        console.print(Text(f"{example.source}→{example.target} ({group_label(group)})", style="bold"))
+        for label, text in (
+            ("source", example.source_text),
+            ("output", example.output),
+            ("reference", example.reference),
+        ):
+            console.print(Text(f"  {label:<9} {text}"))
+
+
+def print_model_description(description: Mapping[str, Any]) -> None:
+    """Print the shape, languages and parameters of a model, given by `describe`."""
+    shape, languages = description["model"], description["languages"]
+    lines = {
+        "layers": f"{shape['num_encoder_layers']} + {shape['num_decoder_layers']}, {shape['norm']}-norm",
+        "width": f"{shape['width']}, feed-forward {shape['ffn_width']}, {shape['num_heads']} heads",
+        "guidance": ", ".join(_format_guidance(settings) for settings in description["guidance"]) or "none",
+        "vocabulary": f"{description['num_subwords']:,} subwords + {len(languages)} language tags",
+        "languages": f"{len(languages)}: {' '.join(languages)}",
+    }
+    if training := description["training"]:
+        selection = f"best by {training['best_metric']}" if training["best_metric"] else "last step"
+        lines["weights"] = f"step {training['step']:,} of {training['steps']:,}, {selection}"
+    console = _make_console()
+    for key, value in lines.items():
+        console.print(f"{key:<11} {value}", highlight=False, markup=False)
+    table = Table()
+    table.add_column("part")
+    table.add_column("parameters", justify="right")
+    for part, count in description["parameters"].items():
+        table.add_row(part, f"{count:,}")
+    table.add_section()
+    table.add_row("total", f"{description['num_parameters']:,}")
+    console.print(table)
+
+
+def _format_guidance(settings: Mapping[str, Any]) -> str:
+    shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in settings.items()}
+    details = "; ".join(f"{key} {value}" for key, value in shown.items() if key != "method")
+    return f"{settings['method']} ({details})" if details else str(settings["method"])
+
+
+def group_label(group: DirectionGroup, central_language: str | None = None) -> str:
+    """Return the display label of a group of directions."""
+    return {
+        DirectionGroup.FROM_CENTRAL_LANGUAGE: f"{central_language}→xx",
+        DirectionGroup.INTO_CENTRAL_LANGUAGE: f"xx→{central_language}",
+        DirectionGroup.SUPERVISED: "supervised",
+        DirectionGroup.ZERO_SHOT: "zero-shot",
+    }[group]
+
+
+def format_percent(value: float | None) -> str:
+    """Format a percentage; a dash if it is None."""
+    return "–" if value is None else f"{value:.1f}%"
+
+
+def _make_console() -> Console:
+    return Console(soft_wrap=True)

@@ -1,0 +1,87 @@
+"""The folder of a run belongs to one experiment: its settings are written there first and compared ever after."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from manyglot.config.settings import Settings, is_changeable_on_resume
+from manyglot.errors import FolderError
+from manyglot.files import is_empty_folder, locked_folder, nearest_existing_folder
+
+
+def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
+    """Refuse a folder that is not this run's: once it has a checkpoint, only settings marked as resumable may change.
+
+    A setting that the run's version did not have yet is taken to be as it is now.
+    """
+    config_path, digest_path = run / "config.yaml", run / "data.sha256"
+    is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
+    if config_path.exists() and is_started:
+        saved = yaml.safe_load(config_path.read_text("utf-8")) or {}
+        changed = [
+            name for name in _changed_settings(saved, _to_dict(settings)) if not is_changeable_on_resume(settings, name)
+        ]
+        if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
+            raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
+        if changed:
+            saved_value = _describe_saved_value(changed[0], saved)
+            raise FolderError(
+                f"{run} holds a run with other settings ({', '.join(changed)}); {saved_value}. "
+                f"Set `run` to another folder, or delete this one."
+            )
+    elif not config_path.exists() and run.exists() and not is_empty_folder(run):
+        raise FolderError(f"{run} exists and holds something else. Set `run` to another folder.")
+
+
+def check_run_writable(run: Path) -> None:
+    """Refuse what `lock_run` could not keep: another process has it, or it cannot be written; nothing is changed."""
+    if run.is_dir():
+        with locked_folder(run):
+            pass
+    if not (nearest_existing_folder(run).is_dir() and os.access(nearest_existing_folder(run), os.W_OK)):
+        raise FolderError(f"Cannot write to {run}. Set `run` to another folder.")
+
+
+@contextmanager
+def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
+    """Keep the run's folder for this process, with the settings written into it."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked_folder(run))
+            (run / "data.sha256").write_text(data_digest + "\n", "utf-8")
+            unfinished = run / "config.unfinished"
+            unfinished.write_text(yaml.safe_dump(_to_dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
+            unfinished.replace(run / "config.yaml")
+        except OSError as error:
+            raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
+        yield
+
+
+def _to_dict(settings: Settings) -> dict[str, Any]:
+    """All settings, defaults included, as plain values."""
+    return settings.model_dump(mode="json")
+
+
+def _describe_saved_value(name: str, saved: Any) -> str:
+    """What a setting is in the settings of the run."""
+    for key in name.split("."):
+        saved = saved.get(key) if isinstance(saved, Mapping) else None
+    return f"there, {name} is {json.dumps(saved)}"
+
+
+def _changed_settings(saved: Mapping[str, Any], current: Mapping[str, Any], prefix: str = "") -> list[str]:
+    changed = []
+    for key in sorted(saved.keys() | current.keys()):
+        old, new, name = saved.get(key, current.get(key)), current.get(key), f"{prefix}{key}"
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            changed += _changed_settings(old, new, f"{name}.")
+        elif old != new:
+            changed.append(name)
+    return changed

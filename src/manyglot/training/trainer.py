@@ -1,0 +1,309 @@
+"""The training loop: batches in, a trained model and a log out; interrupted runs go on exactly where they were."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
+from manyglot.config.settings import CHANGEABLE_ON_RESUME, ChangeableOnResume, Settings
+from manyglot.devices import Precision
+from manyglot.distributed import DistributedContext
+from manyglot.errors import ManyglotError, SettingsError
+from manyglot.model.transformer import Transformer
+from manyglot.progress import print_status, progress_bar
+from manyglot.training.best_steps import BestMetric
+from manyglot.training.checkpoint import (
+    RunState,
+    flatten_optimizer_state,
+    load_latest_intact_checkpoint,
+    save_checkpoint,
+)
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
+from manyglot.training.fsdp import gather_full_model, gather_full_tensors, is_sharded, local_shard, move_or_shard_model
+from manyglot.training.log import TrainingLog
+from manyglot.training.loss_meter import LossMeter
+from manyglot.training.schedule import SCHEDULES_DECAYING_TO_ZERO, ScheduleName, learning_rate_at_step
+from manyglot.training.step import TrainingStep, make_training_step, report_step_out_of_memory
+from manyglot.training.stop_signals import catch_stop_signals
+from manyglot.training.throughput import ThroughputMeter
+from manyglot.training.trackers import TrackerName, open_trackers
+from manyglot.training.validation import Validator
+
+AdamBeta = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _max_steps_may_change(settings: TrainingSettings) -> bool:
+    """Whether the learning rate of a step does not depend on the last one."""
+    return settings.lr_schedule not in SCHEDULES_DECAYING_TO_ZERO
+
+
+class TrainingSettings(Settings):
+    """How the model learns; the defaults are the paper's."""
+
+    max_steps: Annotated[int, ChangeableOnResume(condition=_max_steps_may_change)] = Field(100_000, ge=1)
+    """Stop after this many updates. With the schedules cosine and linear, which end at zero there, it is fixed."""
+    gradient_accumulation: int = Field(1, ge=1)
+    """Batches whose gradients make one update: the real batch is this many times batches.max_tokens."""
+    learning_rate: float = Field(5e-4, gt=0)
+    """The peak, reached at the end of the warm-up."""
+    lr_schedule: ScheduleName = "inverse_square_root"
+    """How the learning rate falls after the warm-up: with the inverse square root of the step (the paper), by a cosine
+    or a line to zero at max_steps, or not at all (constant)."""
+    warmup_steps: int = Field(4000, ge=0)
+    """Updates over which the learning rate rises."""
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Share of the probability given to all symbols alike."""
+    alignment: ContrastiveAlignmentSettings | None = None
+    """A second aim, for directions without training: that the encoder gives a sentence and its translation like states
+    (`{}` with the defaults below). It is not in the paper; null does without."""
+    adam_betas: tuple[AdamBeta, AdamBeta] = (0.9, 0.98)
+    """Adam's two decay rates."""
+    weight_decay: float = Field(1e-4, ge=0)
+    """Decoupled weight decay (not in the paper's text, but in its code)."""
+    max_grad_norm: float | None = Field(None, gt=0)
+    """Scale gradients down to this norm; null does not, as in the paper."""
+    precision: Precision = "auto"
+    """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
+    device: Annotated[str, CHANGEABLE_ON_RESUME] = "auto"
+    """auto, cpu, cuda or cuda:1."""
+    fsdp: Annotated[bool, CHANGEABLE_ON_RESUME] = False
+    """Share the weights, gradients and moments out among the processes, for a model that is too large for one GPU."""
+    validate_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(5000, ge=1)
+    """Updates between two measurements on the dev split; `validation` says what is measured."""
+    best_metric: Annotated[BestMetric | None, CHANGEABLE_ON_RESUME] = "auto"
+    """What tells the best step, whose weights the model gets in the end: dev_bleu (the mean over the directions, as in
+    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto takes dev_bleu, or dev_nll where
+    nothing is translated; null takes the last step."""
+    patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1)
+    """Stop when so many measurements in a row have not been better than the best; null never does."""
+    checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
+    """Updates between two checkpoints; a step that is among the best has one too."""
+    keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1)
+    """How many of the last checkpoints to keep."""
+    keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1)
+    """How many of the best checkpoints to keep, beside the last."""
+    log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1)
+    """Updates between two lines of the log."""
+    trackers: Annotated[tuple[TrackerName, ...], CHANGEABLE_ON_RESUME] = ()
+    """Where the log goes as well: tensorboard (into the run's folder) and wandb; each is an extra to install."""
+
+
+def train(
+    model: Transformer,
+    loader: BatchLoader,
+    settings: TrainingSettings,
+    run: Path,
+    seed: int,
+    validator: Validator,
+    distributed: DistributedContext,
+) -> RunState:
+    """Train until the run is finished or we are asked to stop, from the last checkpoint of the run if it has one."""
+    check_accumulation_divisible(settings, distributed)
+    move_or_shard_model(model, settings.fsdp, distributed)
+    optimizer = make_optimizer(model, settings)
+    state = resume_from_last_checkpoint(run, model, optimizer, settings)
+    if state.step:
+        print_status(f"Going on from step {state.step:,}.")
+    if settings.warmup_steps >= settings.max_steps:
+        print_status(
+            "training.warmup_steps: the learning rate rises until the end and never reaches its peak. Fewer are usual."
+        )
+    if state.step < settings.max_steps:
+        state = replace(state, best_steps=validator.resume_best_steps(state.best_steps, settings.validate_every))
+    distributed.barrier()  # nobody writes before all have read
+    loss_meter = LossMeter(run, state.unlogged_losses)
+    training_step = make_training_step(
+        model, settings.label_smoothing, distributed.device, settings.precision, settings.alignment
+    )
+    updates = iter_update_batches(loader, state.data_position, settings.gradient_accumulation)
+    stop = False
+    with (
+        open_trackers(settings.trackers if distributed.is_main else (), run, state.step) as trackers,
+        progress_bar("training", settings.max_steps, done=state.step) as display,
+        catch_stop_signals() as stop_request,
+    ):
+        throughput = ThroughputMeter(model, settings.precision, distributed, state.unlogged_losses)
+        log = TrainingLog(run / "log.jsonl", state, loader.languages, throughput, trackers, enabled=distributed.is_main)
+        while not is_finished(state, settings) and not stop:
+            batches, data_position = next(updates)
+            state = RunState(state.step + 1, data_position, best_steps=state.best_steps)
+            with report_step_out_of_memory(distributed.device):
+                loss_vector = accumulate_gradients(model, training_step, batches, (seed, state.step), distributed)
+                loss_meter.add_update(state.step, batches, loss_vector)
+                step_optimizer(
+                    model, optimizer, settings, state.step, keep_gradient_buffers=training_step.keeps_gradient_buffers
+                )
+            stop = distributed.any_process(stop_request.is_requested)
+            is_logged = _is_due(state.step, settings.log_every, settings)
+            if is_logged:
+                log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
+                loss_meter = LossMeter(run)
+            if _is_due(state.step, settings.validate_every, settings) and validator.evaluators:
+                check_weights_finite(model, state.step, distributed)
+                with log.pause_throughput():
+                    state = _validate_and_update_best(
+                        model, state, settings.keep_best_checkpoints, validator, log, distributed
+                    )
+            if is_finished(state, settings) and not is_logged:  # it stops early
+                log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
+                loss_meter = LossMeter(run)
+            must_save = stop or is_finished(state, settings) or state.step in state.best_steps.steps
+            if must_save or _is_due(state.step, settings.checkpoint_every, settings):
+                state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
+                check_weights_finite(model, state.step, distributed)
+                _save_checkpoint_on_main(
+                    run / "checkpoints", model, optimizer, state, settings.keep_last_checkpoints, distributed
+                )
+            display.advance(note=log.progress_note)
+    validator.report_time()
+    if is_finished(state, settings) and state.step < settings.max_steps:
+        num_validations = state.best_steps.num_validations_without_improvement
+        print_status(
+            f"Stopped at step {state.step:,}: {validator.best_metric} was not better {num_validations} times in a row."
+        )
+    return state
+
+
+def is_finished(state: RunState, settings: TrainingSettings) -> bool:
+    """Whether a run has made all its steps, or has not got better for too long."""
+    return state.step == settings.max_steps or state.best_steps.num_validations_without_improvement >= (
+        settings.patience or math.inf
+    )
+
+
+def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
+    """Adam with decoupled weight decay."""
+    return torch.optim.AdamW(
+        model.parameters(), betas=settings.adam_betas, weight_decay=settings.weight_decay, fused=True
+    )
+
+
+def resume_from_last_checkpoint(
+    run: Path, model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings
+) -> RunState:
+    """Restore the last checkpoint of a run, if it has one and is not beyond its end."""
+    state = load_latest_intact_checkpoint(run / "checkpoints", model, optimizer)
+    if state.step > settings.max_steps:
+        raise SettingsError(
+            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}."
+        )
+    return state
+
+
+def check_accumulation_divisible(settings: TrainingSettings, distributed: DistributedContext) -> None:
+    """Refuse a number of processes that the batches of an update cannot be dealt out to."""
+    if settings.gradient_accumulation % distributed.world_size:
+        raise SettingsError(
+            f"training.gradient_accumulation: {settings.gradient_accumulation} batches cannot be shared by "
+            f"{distributed.world_size} processes alike. Use a multiple of {distributed.world_size}, with smaller "
+            f"batches if the update should stay as large."
+        )
+
+
+def check_weights_finite(model: Transformer, step: int, distributed: DistributedContext) -> None:
+    """Refuse to keep weights that are not numbers."""
+    if distributed.any_process(
+        not all(bool(local_shard(parameter).isfinite().all()) for parameter in model.parameters())
+    ):
+        raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
+
+
+def accumulate_gradients(
+    model: Transformer,
+    training_step: TrainingStep,
+    batches: Sequence[PlannedBatch],
+    seed_and_step: tuple[int, int],
+    distributed: DistributedContext,
+) -> Tensor:
+    """Add the gradients of the mean loss of a token over all the batches of an update.
+
+    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the loss
+    vector (`BatchLoss.to_vector`), summed over all batches.
+    """
+    num_tokens = int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))
+    loss_vectors: list[Tensor] = []
+    for batch_number, batch in distributed.local_share(batches):
+        torch.manual_seed((seed_and_step[0] * 1_000_003 + seed_and_step[1]) * 1_009 + batch_number)
+        loss_vectors += [training_step(part, 1 / num_tokens) for part in training_step.pack(batch.load())]
+    loss_vector = torch.stack(loss_vectors).sum(dim=0)
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    distributed.all_reduce_sum(
+        [loss_vector] if is_sharded(model) else [loss_vector, *gradients]
+    )  # parts are added up as they come
+    return loss_vector
+
+
+def step_optimizer(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    settings: TrainingSettings,
+    step: int,
+    *,
+    keep_gradient_buffers: bool = False,
+) -> None:
+    """Move the weights by the gathered gradients, and forget these, or set them to zero where they are."""
+    if settings.max_grad_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate_at_step(
+            settings.lr_schedule, step, settings.learning_rate, settings.warmup_steps, settings.max_steps
+        )
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=not keep_gradient_buffers)
+
+
+def _validate_and_update_best(
+    model: Transformer,
+    state: RunState,
+    keep_best_checkpoints: int,
+    validator: Validator,
+    log: TrainingLog,
+    distributed: DistributedContext,
+) -> RunState:
+    """Let the process that leads measure the whole model; all learn what tells the best step, and decide alike."""
+    full_model = gather_full_model(model, distributed)
+    scores = validator(full_model) if distributed.is_main else {}
+    value = distributed.broadcast(validator.best_metric_value(scores))
+    state = replace(state, best_steps=state.best_steps.with_validation(state.step, value, keep_best_checkpoints))
+    log.log_validation(state, scores)
+    return state
+
+
+def _save_checkpoint_on_main(
+    folder: Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    state: RunState,
+    keep_last: int,
+    distributed: DistributedContext,
+) -> None:
+    """Let the process that leads write a checkpoint of what all have together."""
+    weights, moments = (
+        gather_full_tensors(tensors, distributed)
+        for tensors in (model.state_dict(), flatten_optimizer_state(model, optimizer))
+    )
+    if distributed.is_main:
+        save_checkpoint(folder, weights, moments, state, keep_last)
+
+
+def iter_update_batches(
+    loader: BatchLoader, data_position: DataPosition, gradient_accumulation: int
+) -> Iterator[tuple[list[PlannedBatch], DataPosition]]:
+    """The batches of each update, with the place after them."""
+    batches = loader.iter_planned_batches(data_position)
+    while True:
+        update = list(itertools.islice(batches, gradient_accumulation))
+        yield [batch for batch, _ in update], update[-1][1]
+
+
+def _is_due(step: int, every: int, settings: TrainingSettings) -> bool:
+    return step % every == 0 or step == settings.max_steps

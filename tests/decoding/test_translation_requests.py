@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.line_reader import MAX_LINE_BYTES
+from manyglot.decoding.translation_requests import (
+    TextFormat,
+    TranslationRequest,
+    TsvColumns,
+    group_into_blocks,
+    read_requests,
+)
+from manyglot.errors import CorpusError, ManyglotError
+
+TEXT_FORMATS: list[TextFormat] = ["text", "tsv", "jsonl"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=8,
+)
+NEAR_JSON = st.lists(
+    st.sampled_from(['{"text": "a"', ', "to": ', '"de"', "[]", "}", "1e999", "NaN", "\n", '"\\ud800"'])
+)
+ANY_LINE = st.binary(max_size=40) | st.text(max_size=40).map(str.encode) | NEAR_JSON.map("".join).map(str.encode)
+ANY_BYTES = st.lists(ANY_LINE).flatmap(lambda lines: st.sampled_from([b"\n", b"\r\n"]).map(lambda end: end.join(lines)))
+
+
+def read(data: bytes, text_format: TextFormat = "text", **options: Any) -> list[TranslationRequest]:
+    return list(read_requests(io.BytesIO(data), text_format, **options))
+
+
+def num_lines(data: bytes) -> int:
+    return data.count(b"\n") + bool(data and not data.endswith(b"\n"))
+
+
+@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.integers(2, 30), st.booleans())
+def test_whatever_the_bytes_each_line_is_a_request(
+    data: bytes, text_format: TextFormat, max_chars: int, split: bool
+) -> None:
+    requests = read(data, text_format, max_chars=max_chars, split_long=split)
+    assert [request.number for request in requests] == list(range(1, num_lines(data) + 1))
+    for number, request in enumerate(requests, start=1):
+        assert request.location == f"line {number} of stdin"
+        assert all(len(sentence) <= max_chars for sentence in request.sentences)
+        assert not (request.problem and request.text)
+        assert all(request.location in note for note in (*request.notes, request.problem or request.location))
+
+
+@given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
+def test_the_pieces_in_which_bytes_come_do_not_matter(lines: list[bytes], size: int) -> None:
+    data = b"\n".join(lines)
+
+    class Slow(io.BytesIO):
+        def read1(self, most: int | None = -1) -> bytes:
+            return super().read1(size)
+
+    assert list(read_requests(Slow(data))) == read(data)
+
+
+def test_only_newlines_end_a_line_and_their_kind_does_not_matter() -> None:
+    texts = ["\ufeffone", "two\u2028and\x1da half", "", "  four ", "five"]
+    requests = read("\r\n".join(texts).encode())
+    assert [request.text for request in requests] == ["one", "two\u2028and a half", "", "  four ", "five"]
+
+
+def test_a_line_that_is_not_utf8_does_not_stop_the_others() -> None:
+    requests = read(b"one\ntw\xff\nthree\n")
+    assert [request.text for request in requests] == ["one", "", "three"]
+    assert requests[1].problem == "line 2 of stdin is not UTF-8; convert the text first."
+
+
+def test_control_characters_are_removed_and_told() -> None:
+    (request,) = read(b"a\x00b\x07c\td\re\n")
+    assert request.text == "abc\td e"
+    assert request.notes == ("line 1 of stdin: control characters were removed (3).",)
+
+
+def test_a_long_text_is_cut_at_a_space_or_split() -> None:
+    text = b"One two three. Four five six. " * 10
+    (cut,) = read(text, max_chars=40)
+    assert cut.sentences == ("One two three. Four five six. One two",)
+    assert cut.notes == ("line 1 of stdin has 300 characters; it was cut after 37.",)
+    (split,) = read(text, max_chars=40, split_long=True)
+    assert split.sentences == ("One two three.", "Four five six.") * 10
+    assert split.notes == ()
+    with pytest.raises(ManyglotError, match="limit"):
+        read(text, max_chars=0)
+
+
+def test_memory_is_bounded_whatever_the_line() -> None:
+    class Endless(io.RawIOBase):
+        """64 MiB without a newline, and a short line."""
+
+        pieces: Iterator[bytes] = iter([*[b"x" * 2**16] * 1024, b"\nshort"])
+
+        def read(self, size: int = -1) -> bytes:
+            return next(self.pieces, b"")
+
+    tracemalloc.start()
+    long, short = read_requests(Endless())  # type: ignore[arg-type]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "longer than 1,048,576 bytes" in long.problem
+    assert short.text == "short"
+    assert peak < 6 * MAX_LINE_BYTES
+
+
+def test_columns_of_a_table_by_number_and_by_name() -> None:
+    rows = b"7\tde, fr\thello\n8\t\tbye\n"
+    by_number = read(rows, "tsv", columns=TsvColumns(text=3, target=2))
+    assert [(r.text, r.targets) for r in by_number] == [("hello", ("de", "fr")), ("bye", None)]
+    by_name = read(b"id\ttarget\tenglish\r\n" + rows, "tsv", columns=TsvColumns("english", "target"))
+    assert [(r.text, r.targets) for r in by_name] == [("hello", ("de", "fr")), ("bye", None)]
+    assert by_name[0].location == "line 2 of stdin"
+    without = read(b"names\n" + rows, "tsv", columns=TsvColumns(3, None, header=True))
+    assert [(r.text, r.targets) for r in without] == [("hello", None), ("bye", None)]
+    assert read(b"", "tsv", columns=TsvColumns("english")) == []
+
+
+def test_wrong_columns_are_refused_and_wrong_rows_are_marked() -> None:
+    with pytest.raises(ManyglotError, match=r"stdin has no column 'txt'; its first line names text, to"):
+        read(b"text\tto\n", "tsv", columns=TsvColumns("txt"))
+    with pytest.raises(ManyglotError, match="counted from 1"):
+        TsvColumns(0)
+    good, bad, empty, last = read(b"a\tde\nb\n\nc\tfr\n", "tsv")
+    assert (good.text, last.text, last.targets) == ("a", "c", ("fr",))
+    assert bad.problem == "line 2 of stdin has 1 column and should have 2, separated by tabs."
+    assert (empty.text, empty.problem) == ("", "")
+
+
+@given(st.text(), st.none() | st.lists(st.text(), min_size=1), st.dictionaries(st.text(min_size=5), JSON, max_size=3))
+def test_other_keys_of_an_object_are_kept(text: str, to: list[str] | None, extra: dict[str, Any]) -> None:
+    (request,) = read(json.dumps({**extra, "text": text, "to": to}).encode(), "jsonl")
+    assert request.targets == (tuple(to) if to else None)
+    assert request.extra_fields == extra
+    assert request.notes or request.text == text
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", r"is not JSON \(.* at character 2\)"),
+        ('"text"', 'should be an object with a "text"'),
+        ('{"to": "de"}', 'should be an object with a "text"'),
+        ('{"text": 7}', 'should be an object with a "text"'),
+        ('{"text": "a", "to": 7}', '"to" should be a language'),
+        ('{"text": "a", "to": ["de", 7]}', '"to" should be a language'),
+        ('{"text": "a", "x": NaN}', "NaN is no number"),
+        ('{"text": "a", "x": 1e999}', "1e999 is no number"),
+        ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 times"),
+        ('{"text": "a", "x": ' + "9" * 5000 + "}", "is not JSON"),
+        ("[" * 101 + '"' + '\\"' * 2**18 + "\\", "nested more than 100 times"),
+        ("[]" * 101 + '"' + '\\"' * 2**18 + "\\", "is not JSON"),
+    ],
+)
+def test_lines_that_are_no_requests_are_marked(line: str, problem: str) -> None:
+    bad, good = read(f'{line}\n{{"text": "b", "to": "de"}}'.encode(), "jsonl")
+    assert re.search(f"^line 1 of stdin.*{problem}", bad.problem)
+    assert (good.text, good.targets, good.problem) == ("b", ("de",), "")
+
+
+@pytest.mark.parametrize(
+    ("value", "to"),
+    [({"text": 7, "to": ["de"]}, ("de",)), ({"text": None}, None), ({}, None), ({"text": "a", "to": 7}, None)],
+)
+def test_an_object_that_is_no_request_keeps_its_other_keys(value: dict[str, Any], to: tuple[str, ...] | None) -> None:
+    (request,) = read(json.dumps({"id": 5, **value, "meta": [1]}).encode(), "jsonl")
+    assert request.problem
+    assert (request.text, request.targets, request.extra_fields) == ("", to, {"id": 5, "meta": [1]})
+
+
+def test_half_a_character_becomes_a_whole_one() -> None:
+    (request,) = read(b'{"text": "a\\ud800b"}', "jsonl")
+    assert request.text == "a\ufffdb"
+    assert request.notes
+
+
+def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.txt", tmp_path / "b.txt.gz"
+    plain.write_bytes(b"one\ntwo")
+    packed.write_bytes(gzip.compress(b"three\nf\xffur\n"))
+    requests = list(read_requests([plain, packed]))
+    assert [(r.number, r.text) for r in requests] == [(1, "one"), (2, "two"), (3, "three"), (4, "")]
+    assert requests[3].problem.startswith(f"line 2 of {packed} is not UTF-8")
+    packed.write_bytes(gzip.compress(b"three\nfour\n")[:-4])
+    with pytest.raises(CorpusError, match="truncated"):
+        list(read_requests([packed]))
+    with pytest.raises(CorpusError, match="Cannot read"):
+        list(read_requests([tmp_path / "missing"]))
+
+
+def test_targets_become_the_codes_of_the_model() -> None:
+    languages = Languages(["de", "fr", "pt-br"])
+    requests = read(b"a\tGerman,deu,pt_BR\nb\t\nc\tKlingon\nd\n", "tsv")
+    german, default, unknown, bad = (request.resolve_targets(languages, ["French"]) for request in requests)
+    assert german.targets == ("de", "pt-br")
+    assert default.targets == bad.targets == ("fr",)
+    assert unknown.problem.startswith("line 3 of stdin: Klingon (tlh) is not among")
+    assert "has 1 column" in bad.problem
+    assert default.resolve_targets(languages).targets == ("fr",)
+    assert requests[1].resolve_targets(languages).problem == "line 2 of stdin names no target language."
+
+
+@given(st.lists(st.integers(0, 10)), st.integers(1, 4), st.integers(1, 12))
+def test_blocks_hold_every_request_once_and_keep_their_bounds(sizes: list[int], most: int, most_bytes: int) -> None:
+    requests = [TranslationRequest("", None, number, num_bytes=size) for number, size in enumerate(sizes)]
+    blocks = list(group_into_blocks(requests, most, most_bytes))
+    assert [request for block in blocks for request in block] == requests
+    assert all(0 < len(block) <= most for block in blocks)
+    assert all(sum(request.num_bytes for request in block[:-1]) < most_bytes for block in blocks)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manyglot.corpus.languages import Languages
+from manyglot.decoding.line_reader import remove_control_characters
+from manyglot.decoding.translation import Translation
+from manyglot.decoding.translation_requests import (
+    TextFormat,
+    TranslationRequest,
+    TsvColumns,
+    group_into_blocks,
+    read_requests,
+)
+from manyglot.decoding.translation_results import (
+    StreamWriter,
+    TranslationResult,
+    failed_results,
+    join_result,
+    open_result_writer,
+)
+from manyglot.errors import ManyglotError
+from tests.decoding.test_translation_requests import ANY_BYTES, TEXT_FORMATS, num_lines
+
+RESULTS = st.lists(
+    st.builds(
+        TranslationResult,
+        number=st.integers(1, 9),
+        source=st.text(),
+        target=st.sampled_from(["de", "pt-br"]),
+        output=st.text(),
+        score=st.none() | st.floats(),
+        alternatives=st.lists(st.builds(Translation, st.text(), st.floats()), max_size=2).map(tuple),
+        on_target=st.none() | st.booleans(),
+        problem=st.just("") | st.text(),
+        extra_fields=st.dictionaries(st.text(max_size=1), st.text(st.characters(exclude_categories=[])), max_size=2),
+    )
+)
+
+
+def written(results: list[TranslationResult], text_format: TextFormat) -> bytes:
+    stream = io.BytesIO()
+    StreamWriter(stream, text_format).write(results)
+    return stream.getvalue()
+
+
+def plain(text: str) -> str:
+    return remove_control_characters(text.replace("\t", " ").replace("\r", " ").replace("\n", " ").strip())[0]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufeff"))))
+def test_text_is_read_back(outputs: list[str]) -> None:
+    data = written([TranslationResult(1, "", "de", output) for output in outputs], "text")
+    assert [request.text for request in read_requests(io.BytesIO(data))] == [output.strip() for output in outputs]
+
+
+@given(RESULTS)
+def test_tables_are_read_back(results: list[TranslationResult]) -> None:
+    data = written(results, "tsv")
+    assert data.count(b"\n") == len(results) + 1
+    requests = list(read_requests(io.BytesIO(data), "tsv", columns=TsvColumns("text", "to")))
+    assert [(request.text, request.targets) for request in requests] == [
+        (plain(r.source), (r.target,)) for r in results
+    ]
+
+
+@given(RESULTS)
+def test_objects_are_read_back(results: list[TranslationResult]) -> None:
+    data = written(results, "jsonl")
+    requests = list(read_requests(io.BytesIO(data), "jsonl"))
+    assert [(r.problem, r.targets) for r in requests] == [("", (result.target,)) for result in results]
+    for line, result in zip(data.decode().split("\n"), results, strict=False):
+        value = json.loads(line)
+        assert (value["text"], value["output"], value["number"]) == (result.source, result.output, result.number)
+        alternatives = value.get("alternatives", [])
+        assert [each["output"] for each in alternatives] == [each.text for each in result.alternatives]
+        assert not any("score" in each for each in alternatives if result.score is None)
+        assert value.get("problem", "") == result.problem
+        assert result.extra_fields.items() <= value.items()
+
+
+def test_the_sentences_of_a_request_become_one_output() -> None:
+    request = TranslationRequest("Eins. Zwei.", ("en",), 3, split_parts=("Eins.", "Zwei."), extra_fields={"id": 7})
+    hypotheses = [[Translation("One.", -0.25, True)], [Translation("Two.", -0.75, True)]]
+    result = join_result(request, "en", hypotheses, include_scores=True)
+    assert result == TranslationResult(3, "Eins. Zwei.", "en", "One. Two.", -0.5, (), True, extra_fields={"id": 7})
+    assert json.loads(written([result], "jsonl")) == {
+        "id": 7,
+        "number": 3,
+        "text": "Eins. Zwei.",
+        "to": "en",
+        "output": "One. Two.",
+        "score": -0.5,
+        "on_target": True,
+    }
+
+
+def test_a_problem_is_an_empty_line_and_told_where_there_is_room() -> None:
+    request = TranslationRequest("", None, 2, problem="line 2 of stdin is not UTF-8.")
+    results = failed_results(request, ["de"])
+    assert written(results, "text") == b"\n"
+    assert written(results, "tsv").endswith(b"\tde\t\t\t\tline 2 of stdin is not UTF-8.\n")
+    assert json.loads(written(results, "jsonl"))["problem"] == request.problem
+    assert [result.target for result in failed_results(request)] == [""]
+
+
+def test_several_languages_have_a_file_each(tmp_path: Path) -> None:
+    results = [TranslationResult(number, "", to, f"{to}{number}") for number in (1, 2) for to in ("de", "fr")]
+    with open_result_writer(tmp_path / "out.txt", "text", ["de", "fr"]) as writer:
+        writer.write(results[:2])
+        assert (tmp_path / "out.de.txt").read_text() == "de1\n"  # whole lines, whenever one looks
+        writer.write(results[2:])
+        with pytest.raises(ManyglotError, match="no file for sw"):
+            writer.write([TranslationResult(3, "", "sw", "")])
+    assert (tmp_path / "out.fr.txt").read_text() == "fr1\nfr2\n"
+    with open_result_writer(tmp_path / "out.tsv", "tsv", ["de", "fr"]) as writer:
+        writer.write(results)
+    assert len((tmp_path / "out.tsv").read_text().splitlines()) == 5
+    with pytest.raises(ManyglotError, match="Name an output"), open_result_writer(io.BytesIO(), "text", ["de", "fr"]):
+        pass
+
+
+@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.booleans())
+def test_the_loop_of_a_command_answers_every_line_in_order(data: bytes, text_format: TextFormat, split: bool) -> None:
+    languages, default, stream = Languages(["de", "fr"]), ["de"], io.BytesIO()
+    writer = StreamWriter(stream, "jsonl")
+    for block in group_into_blocks(
+        read_requests(io.BytesIO(data), text_format, max_chars=20, split_long=split), max_requests=2
+    ):
+        for request in (each.resolve_targets(languages, default) for each in block):
+            if request.problem:
+                writer.write(failed_results(request, default))
+            else:
+                hypotheses = [[Translation(sentence.upper(), 0.0)] for sentence in request.sentences]
+                writer.write(join_result(request, to, hypotheses) for to in request.targets or ())
+    values = [json.loads(line) for line in stream.getvalue().split(b"\n")[:-1]]
+    assert [value["number"] for value in values] == list(range(1, num_lines(data) + 1))
+    assert all("problem" not in value or value["output"] == "" for value in values)

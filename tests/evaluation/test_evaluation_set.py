@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manyglot.corpus.languages import Direction, Languages, enumerate_directions
+from manyglot.evaluation import evaluation_set
+from manyglot.evaluation.evaluation_set import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.translation_cache import TranslationCache
+
+CODES = ("de", "en", "fr", "sw")
+ROWS = [{code: f"{code} {n}" for code in CODES if (code, n) != ("fr", 2)} for n in range(5)]
+DIRECTIONS = enumerate_directions(Languages(CODES))
+EVALUATION_SET = EvaluationSet(
+    {d: [row for row in ROWS if d.source in row and d.target in row] for d in DIRECTIONS}, frozenset()
+)
+EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in EVALUATION_SET.rows_by_direction.items()}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation_set, "MIN_BLOCK_SENTENCES", 1)
+
+
+class Translator:
+    """Records its calls; can be interrupted after some of them."""
+
+    pivot: str | None = None
+
+    def __init__(self, preferred_block_size: int = 1000, stop_after: int | None = None) -> None:
+        self.engine, self.calls, self.stop_after = (
+            SimpleNamespace(preferred_block_size=preferred_block_size),
+            [],
+            stop_after,
+        )  # type: ignore[var-annotated]
+
+    def translate(self, texts: list[str], to: list[str], sentence_offset: int, progress: Any) -> list[str]:
+        if self.stop_after is not None and len(self.calls) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.calls.append((texts, to, sentence_offset))
+        progress.advance(len(texts))
+        prefix = f"via {self.pivot} " if self.pivot else ""
+        return [f"{prefix}{code}({text})" for text, code in zip(texts, to, strict=True)]
+
+    def with_settings(self, pivot: None) -> Translator:
+        return Translator(self.engine.preferred_block_size, self.stop_after)
+
+
+class Process:
+    """One of several distributed processes."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.world_size = rank, size
+
+    def local_share(self, items: Any) -> list[tuple[int, Any]]:
+        return list(enumerate(items))[self.rank :: self.world_size]
+
+    def barrier(self) -> None:
+        pass
+
+
+def run(translator: Translator, *arguments: Any) -> dict[Direction, list[str]]:
+    return translate_evaluation_set(translator, EVALUATION_SET, *arguments)  # type: ignore[arg-type]
+
+
+def test_directions_are_translated_together() -> None:
+    translator = Translator()
+    assert run(translator) == EXPECTED
+    assert len(translator.calls) == 1
+
+
+def test_sentence_positions_do_not_depend_on_the_blocks() -> None:
+    """Sampling therefore gives the same outputs with any engine and any number of processes."""
+    texts_by_position = []
+    for preferred_block_size, num_processes in ((1, 1), (5, 1), (1000, 1), (5, 3)):
+        translator = Translator(preferred_block_size)
+        for rank in range(num_processes):
+            run(translator, None, Process(rank, num_processes))
+        texts_by_position.append(
+            {
+                (sentence_offset + i): pair
+                for texts, to, sentence_offset in translator.calls
+                for i, pair in enumerate(zip(texts, to, strict=True))
+            }
+        )
+    assert len(texts_by_position[0]) == sum(map(len, EXPECTED.values()))
+    assert all(other == texts_by_position[0] for other in texts_by_position)
+
+
+def test_only_zero_shot_directions_use_the_pivot() -> None:
+    """Directions from the pivot never do, and trained directions need none."""
+    trained = frozenset(enumerate_directions(Languages(CODES), "en")) | {Direction("de", "fr")}
+    translator = Translator()
+    translator.pivot = "en"
+    zero_shot_set = EvaluationSet(
+        EVALUATION_SET.rows_by_direction, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")}
+    )
+    outputs = translate_evaluation_set(translator, zero_shot_set)  # type: ignore[arg-type]
+    for direction, texts in outputs.items():
+        prefix = "" if direction in trained else "via en "
+        assert texts == [prefix + text for text in EXPECTED[direction]]
+    assert list(outputs) == list(EXPECTED)
+
+
+def test_sentence_positions_do_not_depend_on_the_cache(tmp_path: Path) -> None:
+    """Sampling therefore gives the same outputs after an interruption."""
+    whole, first, second = Translator(1), Translator(1, stop_after=3), Translator(1)
+    run(whole)
+    assert len(whole.calls) > 4
+    with pytest.raises(KeyboardInterrupt):
+        run(first, TranslationCache(tmp_path, {}))
+    assert run(second, TranslationCache(tmp_path, {})) == EXPECTED
+    assert first.calls + second.calls == whole.calls, "nothing is translated twice, and positions are the same"
+
+
+def test_processes_share_the_missing_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(Translator(1, stop_after=2), TranslationCache(tmp_path, {}))
+    translators = [Translator(1) for _ in range(3)]
+    done = TranslationCache(tmp_path, {}).read()
+    for rank, translator in enumerate(translators):  # one after another, each with the cache of the start
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        cache = TranslationCache(folder, {}, rank)
+        cache.add(done)
+        run(translator, cache, Process(rank, 3))
+        done_here = cache.read()
+        assert done.keys() <= done_here.keys()
+        TranslationCache(tmp_path, {}, rank + 1).add(done_here)
+    assert TranslationCache(tmp_path, {}).read() == EXPECTED
+    assert [len(translator.calls) for translator in translators] == [4, 3, 3]
+    assert "2 of 12 directions are already translated." in capsys.readouterr().err

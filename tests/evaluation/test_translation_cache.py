@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.translation_cache import TranslationCache
+
+DE, FR = Direction("en", "de"), Direction("en", "fr")
+OUTPUTS = {DE: ["x", ""], FR: ["y\u2028", "</z>\ud800"]}  # half a surrogate pair, as a tokenizer may leave it
+PROVENANCE = {"model": {"model.safetensors": "abc"}, "decoding": {"beam_size": 5}}
+
+
+def test_all_processes_read_the_whole_cache(tmp_path: Path) -> None:
+    TranslationCache(tmp_path, PROVENANCE, 0).add({DE: OUTPUTS[DE]})
+    TranslationCache(tmp_path, PROVENANCE, 3).add({FR: OUTPUTS[FR]})
+    assert TranslationCache(tmp_path, PROVENANCE, 1).read() == OUTPUTS
+
+
+def test_outputs_of_another_provenance_are_ignored(tmp_path: Path) -> None:
+    cache = TranslationCache(tmp_path, PROVENANCE)
+    cache.add(OUTPUTS)
+    assert TranslationCache(tmp_path, {**PROVENANCE, "decoding": {"beam_size": 1}}).read() == {}
+    assert json.loads(cache.path.read_text().splitlines()[0]) == {"provenance": PROVENANCE}
+    cache.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_truncated_line_is_ignored_and_harms_no_other(tmp_path: Path) -> None:
+    cache = TranslationCache(tmp_path, PROVENANCE)
+    cache.add(OUTPUTS)
+    whole = cache.path.read_bytes()
+    third = whole.rindex(b"\n", 0, -1) + 1
+    for end in range(len(whole)):
+        cache.path.write_bytes(whole[:end])
+        cached = cache.read()
+        assert cached.keys() == {d for d, last in ((DE, third - 1), (FR, len(whole) - 1)) if end >= last}
+        cache.add({FR: ["1", "2"]})
+        assert cache.read()[FR] == ["1", "2"]
+        cache.path.unlink()
+
+
+def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match=r"Cannot write .*translated-"):
+        TranslationCache(tmp_path / "none", PROVENANCE).add(OUTPUTS)

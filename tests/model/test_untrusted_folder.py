@@ -1,0 +1,285 @@
+"""Model folders that may come from anybody: whatever is in them, they load or are refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from manyglot.config.experiment import Experiment
+from manyglot.decoding.translator import Translator
+from manyglot.errors import FolderError, ManyglotError
+from manyglot.model.model_folder import load_model
+from manyglot.model.weights_file import is_all_finite
+
+FILES = ("model.safetensors", "config.yaml", "languages.json", "training.json", "subwords.model", "format.json")
+Damage = Callable[[Path], object]
+
+
+@pytest.fixture
+def folder(trained: Experiment, tmp_path: Path) -> Path:
+    """Without checksums: who wants to harm us writes those that fit, or none."""
+    shutil.copytree(trained.run / "model", tmp_path / "model")
+    (tmp_path / "model" / "format.json").write_text('{"format": 1}')
+    return tmp_path / "model"
+
+
+def loads_or_is_refused(folder: Path) -> bool:
+    """Whether the model loads and is finite; if not, it is refused as it should be."""
+    message = ""
+    try:
+        model = load_model(folder)
+    except FolderError as error:
+        message = str(error)
+    if message:
+        assert len(message) < 1000
+        assert message.isprintable()
+        return False
+    assert all(bool(parameter.isfinite().all()) for parameter in model.model.parameters())
+    pieces = range(2, len(model.vocabulary))
+    assert model.vocabulary.decode([*model.vocabulary.encode(["any text"]), pieces])
+    return True
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Bytes with some flipped, cut out, doubled or put in."""
+    parts = bytearray(content)
+    for _ in range(rng.choice([1, 1, 1, 2, 8])):
+        place, length = rng.randrange(len(parts) + 1), rng.randrange(1, 20)
+        match rng.randrange(5):
+            case 0:
+                parts[place : place + 1] = bytes([rng.randrange(256)])
+            case 1:
+                parts[place : place + 1] = bytes(byte ^ 1 << rng.randrange(8) for byte in parts[place : place + 1])
+            case 2:
+                del parts[place : place + length]
+            case 3:
+                parts[place:place] = rng.choice(
+                    [rng.randbytes(length), parts[:length], b"9" * length, b"\x1b[2J", b"[{&*"]
+                )
+            case _:
+                del parts[place:]
+    return bytes(parts)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_bytes_are_refused_or_harmless(folder: Path, name: str) -> None:
+    content, rng = (folder / name).read_bytes(), random.Random(name)
+    loaded = 0
+    for _ in range(100):
+        (folder / name).write_bytes(damaged(content, rng))
+        loaded += loads_or_is_refused(folder)
+    assert loaded < 100
+    (folder / name).write_bytes(content)
+    assert loads_or_is_refused(folder)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([2**70, -1, "qaa", "token"]),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text() | st.just("method"), values, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_settings_of_any_value_are_refused_or_harmless(folder: Path, trained: Experiment, data: st.DataObject) -> None:
+    """One value of one of the files is another."""
+    name = data.draw(st.sampled_from([name for name in FILES if name.endswith(("json", "yaml"))]))
+    values = yaml.safe_load((trained.run / "model" / name).read_text())
+    inside: Any = values
+    while True:
+        keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(inside[key], dict | list) or not inside[key] or data.draw(st.booleans()):
+            break
+        inside = inside[key]
+    inside[key] = data.draw(VALUES)
+    try:
+        text = (json.dumps if name.endswith("json") else yaml.safe_dump)(values)
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        loads_or_is_refused(folder)
+    finally:
+        shutil.copy(trained.run / "model" / name, folder / name)
+
+
+def config(change: str) -> Damage:
+    """Settings with more lines at the end."""
+    return lambda folder: (folder / "config.yaml").write_text((folder / "config.yaml").read_text() + change)
+
+
+def model(**changes: Any) -> Damage:
+    """Settings that describe another model."""
+
+    def write(folder: Path) -> None:
+        values = yaml.safe_load((folder / "config.yaml").read_text())
+        values["model"] |= changes
+        (folder / "config.yaml").write_text(yaml.safe_dump(values))
+
+    return write
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
+    """Other weights."""
+
+    def write(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+
+    return write
+
+
+def header(value: object, size: int | None = None) -> Damage:
+    """A file of weights with any header."""
+    text = json.dumps(value).encode()
+    content = struct.pack("<Q", len(text) if size is None else size) + text
+    return lambda folder: (folder / "model.safetensors").write_bytes(content)
+
+
+def file(name: str, content: bytes) -> Damage:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+BOMB = "\nbomb0: &b0 [1, 1]\n" + "".join(f"bomb{i}: &b{i} [{f'*b{i - 1}, ' * 9}]\n" for i in range(1, 20))
+
+HOSTILE: dict[str, tuple[Damage, str]] = {
+    "aliases that grow": (config(BOMB), "there are aliases"),
+    "an object of Python": (
+        config("\nx: !!python/object/apply:os.system [exit]\n"),
+        "could not determine a constructor",
+    ),
+    "deep settings": (config("\nx: " + "[" * 20_000), "nested too deep"),
+    "a number without end": (config("\nx: 0x" + "f" * 100_000), "too long"),
+    "a huge number of layers": (model(num_encoder_layers=10**15), "num_encoder_layers"),
+    "many layers": (model(num_encoder_layers=1000, num_decoder_layers=1000), "more layers than the weights"),
+    "a wide model": (model(width=2**16, ffn_width=2**18), "do not fit config.yaml"),
+    "a number of many digits": (model(width=int("9" * 4000)), "model.width"),
+    "a name of many letters": (model(**{"w" * 4000: 1}), "model.wwww"),
+    "huge settings": (file("config.yaml", b"#" * (2**20 + 1)), "has more than 1,048,576 bytes"),
+    "a huge format": (file("format.json", b" " * (2**20 + 1)), "no readable format.json"),
+    "a deep format": (file("format.json", b"[" * 2**20), "no readable format.json"),
+    "a format of many digits": (file("format.json", b'{"format": ' + b"9" * 4000 + b"}"), "has model format 9999"),
+    "deep languages": (file("languages.json", b"[" * 2**20), "is damaged"),
+    "deep training": (file("training.json", b'{"a":' * 2**17), "is damaged"),
+    "training that is a list": (file("training.json", b"[1]"), "is damaged"),
+    "huge languages": (file("languages.json", b" " * 2**21), "has more than 1,0"),
+    "no languages": (file("languages.json", b'{"languages": [], "trained_directions": []}'), "is damaged"),
+    "a language of control characters": (
+        file("languages.json", b'{"languages": [{"code": "\\u001b[2J"}], "trained_directions": []}'),
+        "is not a language code",
+    ),
+    "directions between other languages": (
+        lambda folder: file(
+            "languages.json",
+            (folder / "languages.json")
+            .read_bytes()
+            .replace(b'"trained_directions": [', b'"trained_directions": [[[], {}],'),
+        )(folder),
+        "is damaged",
+    ),
+    "huge subwords": (file("subwords.model", b"\x0a\x00" * 2**20), "has more than"),
+    "many empty subwords": (file("subwords.model", b"\x0a\x00" * 2**18), "is not a SentencePiece model"),
+    "weights of another type": (weights(lambda t: t.update({n: x.half() for n, x in t.items()})), "F16 .*expected F32"),
+    "whole numbers": (weights(lambda t: t.update({n: x.to(torch.int64) for n, x in t.items()})), "I64"),
+    "a weight that is no number": (weights(lambda t: t["embedding.weight"][3].fill_(float("nan"))), "not all numbers"),
+    "an infinite weight": (weights(lambda t: t["embedding.weight"][3, :1].fill_(-float("inf"))), "not all numbers"),
+    "one weight more": (weights(lambda t: t.update({"\x1b[2J" + "x" * 5000: torch.zeros(1)})), "expected nothing"),
+    "one weight less": (weights(lambda t: t.pop("embedding.weight")), "embedding.weight is missing"),
+    "no weights": (weights(dict.clear), "more layers than the weights"),
+    "a header without end": (header({}, size=2**63), "a header of 9,223,372,036,854,775,808 bytes"),
+    "a header beyond the file": (header({}, size=2**23), "cannot be read"),
+    "a tensor beyond the file": (
+        header({"embedding.weight": {"dtype": "F32", "shape": [2**40, 2**20], "data_offsets": [0, 2**62]}}),
+        "cannot be read",
+    ),
+    "a large empty tensor": (
+        header({"embedding.weight": {"dtype": "F32", "shape": [2**62, 0], "data_offsets": [0, 0]}}),
+        "is damaged",
+    ),
+    "a deep header": (file("model.safetensors", struct.pack("<Q", 2**20) + b"[" * 2**20), "cannot be read"),
+    "eight bytes": (file("model.safetensors", b"\xff" * 8), "a header of"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_folder_is_refused_before_it_costs_anything(folder: Path, name: str) -> None:
+    damage, message = HOSTILE[name]
+    damage(folder)
+    tracemalloc.start()
+    with pytest.raises(FolderError, match=message) as caught:
+        load_model(folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+    assert peak < 2**26
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", ["folder", "pipe", "lost link", "link to itself", "device"])
+def test_what_is_no_file_is_refused(folder: Path, name: str, kind: str) -> None:
+    path = folder / name
+    path.unlink()
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case _:
+            path.symlink_to(folder / "nowhere" if kind == "lost link" else path)
+    if name == "training.json" and "link" in kind:  # as if there were none, as in folders of earlier releases
+        assert load_model(folder).training_info == {}
+        return
+    assert not loads_or_is_refused(folder)
+
+
+def test_files_may_be_links(folder: Path, tmp_path: Path) -> None:
+    """As in the caches of downloads."""
+    for name in FILES:
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+    assert loads_or_is_refused(folder)
+
+
+@pytest.mark.parametrize(
+    "line", ["beam_size: 0x" + "f" * 4000, "beam_size: 1000000000000", "max_batch_tokens: 1000000000000", "x: 1"]
+)
+def test_decoding_settings_are_checked_too(folder: Path, line: str) -> None:
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text[: text.index("decoding:")] + f"decoding: {{{line}}}\n# settings:end\n")
+    with pytest.raises(ManyglotError):
+        Translator.load(folder, device="cpu")
+
+
+@given(st.lists(st.floats(width=32)))
+def test_finite_is_what_it_says(values: list[float]) -> None:
+    tensor = torch.tensor(values, dtype=torch.float32)
+    assert is_all_finite(tensor) == bool(tensor.isfinite().all())
+
+
+def test_links_between_settings_are_written_out(folder: Path, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from manyglot.model.model_folder import save_model
+
+    shared = {"a": 1}
+    trained = load_model(folder)
+    save_model(tmp_path / "again", replace(trained, config={**trained.config, "x": shared, "y": shared}))
+    assert load_model(tmp_path / "again").config["y"] == shared

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
+from manyglot.reports.direction_heatmap import direction_heatmap_svg
+from manyglot.reports.terminal_tables import print_evaluation_averages, print_translation_examples
+
+
+def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
+    return DirectionResult(source, target, "en" not in (source, target), 10, bleu, bleu + 5, accuracy, 99.0, "tok:13a")
+
+
+EVALUATION = Evaluation(
+    directions=[
+        result("de", "en", 71.4, 98),
+        result("en", "de", 64, 97),
+        result("de", "fr", 3.2, 12),
+        result("en", "fr", 50, None),
+    ],
+    examples=[
+        TranslationExample("de", "fr", True, "<b>Hund & Katze</b>", "dog", "chien", "en"),
+        TranslationExample("de", "en", False, "Hund", "dog", "dog", "en"),
+    ],
+    identifier_signature="a test",
+    chrf_signature="nw:2",
+    central_language="en",
+    settings={"decoding": {"beam_size": 5}},
+)
+
+
+def test_the_heat_map_has_a_cell_for_each_direction_and_metric() -> None:
+    svg = ElementTree.fromstring(direction_heatmap_svg(EVALUATION))
+    tooltips = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}title")]
+    assert tooltips[:4] == [
+        "German → English: 71",
+        "English → German: 64",
+        "German → French: 3",
+        "English → French: 50",
+    ]
+    assert tooltips[4:] == [
+        "German → English: 98",
+        "English → German: 97",
+        "German → French: 12",
+        "English → French: –",
+    ]
+
+
+def test_the_terminal_shows_averages_examples_and_excluded_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation_averages(EVALUATION)
+    print_translation_examples(EVALUATION.evenly_spaced_examples(2))
+    shown = capsys.readouterr().out
+    for text in (
+        "zero-shot",
+        "3.2",
+        "12.0%",
+        "BLEU tok:13a",
+        "does not know: fr",
+        "<b>Hund & Katze</b>",
+        "reference chien",
+    ):
+        assert text in shown
+
+
+def test_examples_are_spread_evenly_over_both_groups() -> None:
+    examples = [
+        TranslationExample("en", target, zero, "text", "o", "r", "x") for zero in (False, True) for target in "aabbcc"
+    ]
+    selected = replace(EVALUATION, examples=examples).evenly_spaced_examples(6)
+    assert [(e.zero_shot, e.target) for e in selected] == [(zero, target) for zero in (False, True) for target in "abc"]
+    assert replace(EVALUATION, examples=examples[:1]).evenly_spaced_examples(6) == examples[:1]

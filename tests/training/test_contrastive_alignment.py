@@ -1,0 +1,164 @@
+"""Alignment: the encoder reads some target sentences too, and finds each side of a pair again by the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import manyglot
+from manyglot.batches.batch import Batch, collate
+from manyglot.batches.unpadded import AlignedTargets
+from manyglot.errors import SettingsError
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.kernels.tiles import LONG_TILE
+from manyglot.model.packed_executor import packed_forward
+from manyglot.model.packing import pack_batch
+from manyglot.model.transformer import Transformer
+from manyglot.training.contrastive_alignment import (
+    TEMPERATURE,
+    ContrastiveAlignmentSettings,
+    contrastive_alignment_loss,
+    make_aligned_targets,
+)
+from manyglot.training.log import read_log
+from manyglot.training.step import CudaGraphStep, EagerStep
+from manyglot.vocabulary.subword_model import EOS, PAD
+from tests.conftest import packed_loss, random_batch, tiny_experiment, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_model(methods).guidance.affects_encoder}
+"""Those that tell the encoder nothing."""
+
+
+def read_alone(model: Transformer, sentence: list[int]) -> Tensor:
+    """The mean of the encoder's states of one sentence, by itself."""
+    *words, end = sentence
+    assert end == EOS
+    alone = pack_batch(collate([words], [[5]], [0], model.tags_by_language()))
+    return packed_forward(model, alone, torch.tensor([0])).encoder[:, 0].mean(dim=0)
+
+
+def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float) -> Tensor:
+    """Sentence by sentence."""
+    order = batch.lang_B.argsort(stable=True).tolist()[::every]
+    num_tags = len(model.tags_by_language()[0].target)
+    sides = []
+    for rows_BT, first in ((batch.source_BS, 0), (batch.label_BT, num_tags)):
+        sentences = [[i for i in rows_BT[row].tolist()[first:] if i != PAD] for row in order]
+        sides.append([read_alone(model, sentence) for sentence in sentences])
+    cosine = torch.stack([torch.stack([F.cosine_similarity(a, b, dim=0) for b in sides[1]]) for a in sides[0]])
+    own = torch.arange(len(order))
+    there, back = (F.cross_entropy(scores / temperature, own) for scores in (cosine, cosine.T))
+    return (there + back) / 2
+
+
+@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.parametrize(
+    ("every", "multiple", "norm"), [(1, 1, "post"), (3, 1, "pre"), (2, 16, "pre"), (1, 64, "post")]
+)
+def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple: int, norm: str) -> None:
+    """With its gradients; what batches are filled up with has no part in it, nor in the translation."""
+    model = tiny_model(QUIET[name], norm=norm)
+    batch = random_batch(model, size=9)
+    settings = ContrastiveAlignmentSettings(every_nth_pair=every)
+    packed = pack_batch(batch, multiple, make_aligned_targets(model, settings))
+    random_lang_B = torch.zeros_like(packed.lang_B)
+    encoded_MD, hidden_ND = (states_N1D[:, 0] for states_N1D in packed_forward(model, packed, random_lang_B))
+    got, expected = contrastive_alignment_loss(encoded_MD, packed, 0.5), naive_loss(model, batch, every, 0.5)
+    torch.testing.assert_close(got, expected)
+    used = [parameter for part in (model.embedding, model.encoder) for parameter in part.parameters()]
+    torch.testing.assert_close(torch.autograd.grad(got, used, retain_graph=True), torch.autograd.grad(expected, used))
+    plain = pack_batch(batch)
+    plain_ND = packed_forward(model, plain, torch.zeros_like(plain.lang_B)).decoder[:, 0]
+    torch.testing.assert_close(hidden_ND[packed.label_N != PAD], plain_ND[plain.label_N != PAD])
+
+
+def test_padded_batches_of_similar_size_have_few_shapes() -> None:
+    model = tiny_model(COMBINATIONS["adapter"])
+    batches = (random_batch(model, size=20, seed=seed) for seed in range(8))
+    shapes = {pack_batch(batch, 128, AlignedTargets(2, 0)).shape for batch in batches}
+    assert len(shapes) <= 3
+    assert all(min(shape.lengths) > 0 for shape in shapes)
+
+
+def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
+    """As a GPU splits a batch."""
+    model, settings = tiny_model(COMBINATIONS["adapter"]), ContrastiveAlignmentSettings(every_nth_pair=1)
+    step = CudaGraphStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    words = [[5 + n % 7] * n for n in (3, LONG_TILE + 20, 9)]
+    batch = collate(words, words, [2, 1, 0], model.tags_by_language())
+    fitting, long = step.pack(batch)
+    assert (len(fitting.aligned_source_K) > 0, len(long.aligned_source_K)) == (True, 0)
+    losses = [packed_loss(model, part, 0.1, settings).contrastive_alignment for part in (fitting, long)]
+    assert losses[0] > 0
+    assert losses[1] == 0
+
+
+def test_a_step_adds_it_to_the_gradients() -> None:
+    model = tiny_model(COMBINATIONS["adapter"])
+    batch, settings = random_batch(model, size=9), ContrastiveAlignmentSettings(every_nth_pair=2, weight=3.0)
+    step = EagerStep(model, 0.1, torch.device("cpu"), "float32", settings)
+    (packed,) = step.pack(batch)
+    losses = step(packed, 0.5)
+    got = model.encoder[0].ffn.inner.weight.grad
+    loss = packed_loss(model, packed, 0.1, settings)
+    mean = naive_loss(model, batch, 2, TEMPERATURE)
+    torch.testing.assert_close(loss.contrastive_alignment, mean * batch.num_target_tokens)
+    torch.testing.assert_close(losses[[0, -1]], torch.stack([loss.label_smoothed, loss.contrastive_alignment]))
+    total = 0.5 * (packed_loss(model, pack_batch(batch), 0.1).label_smoothed + 3 * mean * batch.num_target_tokens)
+    (expected,) = torch.autograd.grad(total, [model.encoder[0].ffn.inner.weight])
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("methods", [[{"method": "token"}], [{"method": "adapter"}, {"method": "lee", "sites": [2]}]])
+def test_an_encoder_that_knows_the_target_is_refused(methods: list[dict[str, object]]) -> None:
+    model = tiny_model([parse_method_settings(each) for each in methods])
+    with pytest.raises(SettingsError, match=r"training.alignment: .* and (token|lee) tells it. Guide the decoder"):
+        make_aligned_targets(model, ContrastiveAlignmentSettings())
+
+
+def test_the_run_of_a_refused_training_is_not_begun(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path, training={"alignment": {}})
+    manyglot.prepare(experiment)
+    with pytest.raises(SettingsError, match="and token tells it"):
+        manyglot.train(experiment)
+    assert not experiment.run.exists()
+
+
+def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
+    """Before the run is begun; a pair alone has no loss, which would look perfect."""
+    alignment = {"every_nth_pair": 1000}
+    experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training={"alignment": alignment})
+    manyglot.prepare(experiment)
+    with pytest.raises(
+        SettingsError, match=r"every_nth_pair: one of 1000 .* a batch has about \d+, but .* raise batches.max_"
+    ):
+        manyglot.train(experiment)
+    assert not experiment.run.exists()
+
+
+def test_training_aligns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its loss is in the log, and falls where it counts."""
+    ends = []
+    for weight in (1e-9, 1.0):
+        alignment = {"every_nth_pair": 1, "weight": weight}
+        training = {"alignment": alignment, "max_steps": 60, "warmup_steps": 5, "learning_rate": 0.01, "log_every": 20}
+        experiment = tiny_experiment(
+            tmp_path, guidance=[{"method": "adapter"}], training=training, run=tmp_path / f"{weight}"
+        )
+        manyglot.prepare(experiment)
+        manyglot.train(experiment)
+        aligned = [line["alignment"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line]
+        assert len(aligned) == 3
+        ends.append(aligned[-1])
+    assert ends[1] < 0.8 * ends[0]
+    match = re.search(
+        r"aligned by about (\d+) of the (\d+) sentence pairs of a batch, with weight 1\.", capsys.readouterr().err
+    )
+    assert match is not None
+    assert match[1] == match[2] != "0", "every pair"

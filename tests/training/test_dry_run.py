@@ -1,0 +1,224 @@
+"""What is foretold of a run is what comes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+import manyglot
+from manyglot.batches import plan
+from manyglot.batches.loader import BatchLoader, DataPosition
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.config.experiment import Experiment
+from manyglot.corpus.base import Split
+from manyglot.corpus.languages import Direction
+from manyglot.files import locked_folder
+from manyglot.training import dry_run, step_timing
+from manyglot.training.dry_run import DataSchedule, DirectionExposure, DiskEstimate
+from manyglot.workflows import train as workflow
+from manyglot.workflows.train import initialize_model
+from tests.conftest import tiny_experiment
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_timing, "MAX_TIMED_STEPS", 4)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    experiment = tiny_experiment(tmp_path)
+    manyglot.prepare(experiment)
+    return experiment
+
+
+def changed(experiment: Experiment, **training: object) -> Experiment:
+    return experiment.model_copy(update={"training": experiment.training.model_copy(update=training)})
+
+
+def loader_of(experiment: Experiment) -> BatchLoader:
+    dataset = PreparedDataset(experiment.data)
+    tags = initialize_model(experiment, dataset).tags_by_language()
+    return BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, experiment.batches, tags, experiment.seed)
+
+
+@pytest.mark.parametrize("max_steps", [2, 11, 40])
+@pytest.mark.parametrize("guidance", [{"method": "token"}, {"method": "token", "side": "target"}], ids=str)
+def test_what_will_be_seen_is_what_the_batches_hold(
+    experiment: Experiment, max_steps: int, guidance: dict[str, str]
+) -> None:
+    """Counted one by one, with a direction that is drawn more often than the others."""
+    values = experiment.to_dict() | {"guidance": [guidance]}
+    values["batches"] |= {"direction_weights": {"qaa>qab": 9}}
+    values["training"] |= {"max_steps": max_steps, "gradient_accumulation": 2}
+    experiment = Experiment.model_validate(values)
+    loader = loader_of(experiment)
+    schedule = DataSchedule.from_loader(loader, loader.directions, experiment.training)
+
+    drawn: Counter[Direction] = Counter()
+    batches = list(islice(loader.iter_planned_batches(DataPosition()), 2 * max_steps))
+    for batch, _ in batches:
+        drawn.update(Direction(source, target) for source, target, _ in batch.text_locations())
+    last = batches[-1][1]
+    assert schedule.num_epochs == pytest.approx(last.epoch + last.next_batch / loader.plan.num_batches(last.epoch))
+    for direction, seen in schedule.exposure_by_direction.items():
+        assert seen.mean_times_seen == pytest.approx(drawn[direction] / seen.num_pairs)
+    store, dataset = loader._collate.store, PreparedDataset(experiment.data)
+    symbols = 2 if guidance.get("side") == "target" and loader._collate.target_predicted else 1
+    for direction in dataset.train_directions:
+        _, targets = store.translation_pairs(*direction)
+        assert schedule.exposure_by_direction[direction].num_target_tokens == sum(
+            len(store[i]) + symbols for i in targets
+        )
+
+
+def test_a_long_piece_of_an_epoch_is_reckoned(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, most = loader_of(experiment), loader_of(experiment).plan.num_batches(0)
+    counted, reckoned = [], []
+    for numbers, limit in ((counted, plan.MAX_COUNTED_SAMPLES), (reckoned, 0)):
+        monkeypatch.setattr(plan, "MAX_COUNTED_SAMPLES", limit)
+        numbers += [loader.plan.data_seen_after(number) for number in (most // 2, most, 2 * most + most // 2)]
+    for (epochs, drawn_D), (same, about_D) in zip(counted, reckoned, strict=True):
+        assert epochs == same
+        assert about_D == pytest.approx(drawn_D, rel=0.3)
+    assert counted[1][1].tolist() == reckoned[1][1].tolist() == loader.plan.samples_per_epoch_D.tolist()
+
+
+def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
+    run = experiment.run
+    assert workflow.dry_run(experiment).resume_status.status == "new"
+    shutil.rmtree(manyglot.train(experiment))
+
+    def resume_status(experiment: Experiment) -> tuple[str, int]:
+        result = workflow.dry_run(experiment)
+        return result.resume_status.status + result.resume_status.refusal_reason.removeprefix(
+            str(run)
+        ), result.num_steps_left
+
+    assert resume_status(changed(experiment, max_steps=10)) == ("resumes", 4)
+    (run / "checkpoints" / "step-00000006" / "progress.json").write_text("{}")
+    assert resume_status(changed(experiment, max_steps=10)) == ("resumes", 6)
+    assert resume_status(changed(experiment, max_steps=3))[0].startswith(
+        "refusedtraining.max_steps: the run is already"
+    )
+    state, left = resume_status(experiment.model_copy(update={"seed": 5}))
+    assert state.startswith("refused holds a run with other settings (seed)")
+    assert left == 6
+    with locked_folder(run):
+        assert resume_status(experiment)[0].startswith("refusedAnother process is writing")
+    manyglot.train(experiment)
+    assert resume_status(experiment) == ("finished", 0)
+    assert "is trained to step 6" in resume_status(changed(experiment, max_steps=10))[0]
+    elsewhere = experiment.model_copy(update={"run": experiment.data / "dataset.json" / "run"})
+    assert resume_status(elsewhere)[0].startswith("refusedCannot write to")
+
+
+def test_nothing_is_written(experiment: Experiment, tmp_path: Path) -> None:
+    def files() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.rglob("*"))}
+
+    before = files()
+    workflow.dry_run(experiment)
+    assert files() == before
+    shutil.rmtree(manyglot.train(experiment))
+    before = files()
+    workflow.dry_run(changed(experiment, max_steps=10))
+    assert files() == before
+
+
+def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment) -> None:
+    result = workflow.dry_run(experiment)
+    assert result.step_timing.device_name == "cpu"
+    assert result.step_timing.num_steps == 4
+    assert result.step_timing.seconds_per_step > 0
+    assert result.step_timing.tokens_per_second > 0
+    assert result.step_timing.peak_memory_bytes is not None
+    assert result.step_timing.peak_memory_bytes > 10**7
+    assert result.to_dict()["estimated_seconds"] == 6 * result.step_timing.seconds_per_step
+    manyglot.train(experiment)
+    (written, *_) = (experiment.run / "checkpoints").iterdir()
+    on_disk = sum(path.stat().st_size for path in written.glob("*.safetensors"))
+    assert (
+        result.disk.checkpoint_bytes < on_disk < 1.5 * result.disk.checkpoint_bytes
+    )  # names and shapes are much, of so small a model
+    assert result.disk.needed_bytes == pytest.approx(4 * result.disk.checkpoint_bytes + result.num_parameters * 4)
+
+
+def test_too_much_and_too_little_are_warned_of() -> None:
+    codes = ["de", "fr", "it", "es", "pt", "ro"]
+    seen = {Direction("en", code): DirectionExposure(10, 100, mean_times_seen=51.0 + i) for i, code in enumerate(codes)}
+    schedule = DataSchedule(
+        {**seen, Direction("de", "en"): DirectionExposure(9, 90, mean_times_seen=0.25)}, 100, 1, 10, num_epochs=0.1
+    )
+    assert schedule.warnings() == [
+        "Seen more than 50 times: en→ro 56×, en→pt 55×, en→es 54×, en→it 53×, en→fr 52× and 1 more.",
+        "Not even seen once: de→en 0.25×.",
+        "The last step ends within the first epoch, after 10.0% of it.",
+    ]
+    assert (
+        DataSchedule({Direction("de", "en"): DirectionExposure(9, 90, 3.0)}, 100, 1, 10, num_epochs=3.0).warnings()
+        == []
+    )
+
+
+def test_sentences_that_come_back_with_every_source_are_warned_of(experiment: Experiment) -> None:
+    """Counted one by one: half of the draws into the central language are of sentences that are seen so often."""
+    experiment = changed(experiment, max_steps=200)
+    loader = loader_of(experiment)
+    schedule = DataSchedule.from_loader(loader, loader.directions, experiment.training)
+    central_language = str(PreparedDataset(experiment.data).central_language)
+    drawn: Counter[int] = Counter()
+    for batch, _ in islice(loader.iter_planned_batches(DataPosition()), 200):
+        into_central_language = [target == central_language for _, target, _ in batch.text_locations()]
+        drawn.update(batch.target_indices[into_central_language].tolist())
+    draws = sorted(number for number in drawn.values() for _ in range(number))
+    assert schedule.median_target_repetitions == {central_language: pytest.approx(draws[len(draws) // 2], rel=0.1)}
+    (warning,) = [
+        each
+        for each in replace(schedule, median_target_repetitions={"en": 63.4, "de": 51}).warnings()
+        if "by heart" in each
+    ]
+    assert "into English is of sentences that are seen 63 times or more" in warning
+
+
+def test_sentences_with_one_source_each_are_left_to_their_directions(tmp_path: Path) -> None:
+    """They are seen often because their directions are, which is warned of by name."""
+    lines = [f"{word} {number:x} more" for number in range(1000, 1040) for word in ("one", "two", "three")]
+    for code, has in (("en", range(120)), ("de", range(60)), ("fr", range(60, 120))):
+        for split in ("train", "dev", "test"):
+            text = "\n".join(line if i in has else "" for i, line in enumerate(lines))
+            (tmp_path / f"{split}.{code}").write_text(text + "\n")
+    experiment = tiny_experiment(
+        tmp_path, corpus={"kind": "multiway", "path": tmp_path, "central_language": "en"}, vocabulary={"size": 64}
+    )
+    experiment = changed(experiment, max_steps=2000)
+    manyglot.prepare(experiment)
+    loader = loader_of(experiment)
+    schedule = DataSchedule.from_loader(loader, loader.directions, experiment.training)
+    assert schedule.median_target_repetitions == {}
+    assert [warning[:23] for warning in schedule.warnings()] == ["Seen more than 50 times"]
+
+
+def test_of_many_sentences_some_stand_for_all(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, training = loader_of(experiment), changed(experiment, max_steps=200).training
+    exact = DataSchedule.from_loader(loader, loader.directions, training).median_target_repetitions
+    for most in (40, 7):
+        monkeypatch.setattr(dry_run, "MAX_COUNTED_SENTENCES", most)
+        assert DataSchedule.from_loader(loader, loader.directions, training).median_target_repetitions == pytest.approx(
+            exact, rel=0.1
+        )
+
+
+def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_run.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
+    assert "The disk has not enough space for the checkpoints." in workflow.dry_run(experiment).warnings()
+    assert (
+        DiskEstimate.for_run(experiment.run / "not" / "there", torch.nn.Linear(2, 2), experiment.training).free_bytes
+        == 1
+    )

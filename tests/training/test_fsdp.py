@@ -1,0 +1,82 @@
+"""A model that is shared out has the gradients of a whole one; see test_distributed.py for several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from manyglot.distributed import DistributedContext
+from manyglot.training.fsdp import (
+    _apply_fsdp,
+    gather_full_model,
+    gather_full_tensors,
+    is_sharded,
+    local_shard,
+    move_or_shard_model,
+    shard_like,
+)
+from manyglot.training.step import EagerStep, make_training_step
+from tests.conftest import random_batch, tiny_model
+from tests.model.guidance.combinations import COMBINATIONS
+
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
+
+
+@pytest.fixture
+def distributed(device: str, tmp_path: Path) -> Iterator[DistributedContext]:
+    """A group of one process, which owns every part."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=0, world_size=1)
+    yield DistributedContext(torch.device(device))
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_the_gradients_are_those_of_the_whole_model(distributed: DistributedContext) -> None:
+    """For every guidance; on a GPU through the kernels."""
+    dtype, tolerance = (torch.float32, 0.03) if distributed.device.type == "cuda" else (torch.float64, 1e-9)
+    for methods in COMBINATIONS.values():
+        whole, sharded = (tiny_model(methods).to(dtype) for _ in range(2))
+        move_or_shard_model(whole, False, distributed)
+        _apply_fsdp(sharded, distributed)
+        move_or_shard_model(sharded, False, distributed)
+        assert is_sharded(sharded)
+        assert type(make_training_step(sharded, 0.1, distributed.device, "auto")) is EagerStep
+        losses = []
+        for model in (whole, sharded):
+            step = EagerStep(model, 0.1, distributed.device, "auto")
+            for seed in range(2):
+                torch.manual_seed(seed)
+                losses += [step(part, 0.5) for part in step.pack(random_batch(model, size=9, seed=seed))]
+        torch.testing.assert_close(losses[:2], losses[2:], rtol=tolerance, atol=tolerance)
+        largest = max(float(p.grad.abs().max()) for p in whole.parameters() if p.grad is not None)
+        for mine, theirs in zip(sharded.parameters(), whole.parameters(), strict=True):
+            assert (mine.grad is None) == (theirs.grad is None)
+            if mine.grad is not None and theirs.grad is not None:
+                atol = tolerance * largest  # what halves are rounded to
+                torch.testing.assert_close(local_shard(mine.grad), theirs.grad, rtol=tolerance, atol=atol)
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_what_is_gathered_can_be_shared_out_again(distributed: DistributedContext) -> None:
+    model, expected = tiny_model(COMBINATIONS["laa"]), tiny_model(COMBINATIONS["laa"]).state_dict()
+    _apply_fsdp(model, distributed)
+    weights = gather_full_tensors(model.state_dict(), distributed)
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(dict(gather_full_model(model, distributed).cpu().state_dict()), dict(expected))
+    now = model.state_dict()
+    model.load_state_dict({name: shard_like(2 * weight, now[name]) for name, weight in weights.items()})
+    torch.testing.assert_close(
+        gather_full_tensors(model.state_dict(), distributed), {name: 2 * w for name, w in expected.items()}
+    )
+
+
+def test_one_process_keeps_the_whole_model(capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model()
+    move_or_shard_model(model, fsdp=True, distributed=DistributedContext(model.embedding.weight.device))
+    assert "nobody to share with" in capsys.readouterr().err
+    assert not is_sharded(model)
