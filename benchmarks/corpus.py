@@ -25,7 +25,7 @@ from manyglot.batches.loader import BatchLoader, DataPosition
 from manyglot.batches.pair_index import write_pair_index
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
-from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_chunks
+from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
@@ -58,7 +58,7 @@ def encode(options: argparse.Namespace) -> None:
         results.mkdir()
         start = time.perf_counter()
         chunks = [chunk for file in files for chunk in split_into_chunks(file, model, results, CleaningSettings())]
-        tokenize_chunks(chunks, "text")
+        tokenize_missing_chunks(chunks, "text")
         store_seconds = time.perf_counter() - start
         tokens = sum(len(read_tokenized_chunk(chunk).sentences.tokens) for chunk in chunks)
     print(f"{len(lines):,} lines, {tokens:,} subwords, {cores} cores")

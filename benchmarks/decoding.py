@@ -1,18 +1,21 @@
-"""The speed of translating: real sentences through beam search, ours beside others.
+"""Decoding speed: beam search over real sentences with manyglot and other toolkits.
 
     python benchmarks/decoding.py --data data/mix60-prepared --sentences 10000              # one GPU
     python benchmarks/decoding.py --data data/mix60-prepared --device cpu --sentences 64    # two cores
 
-The models are of the paper's base size and know nothing, since speed does not depend on what they know; so every
-output is made as long as its sentence's own limit, the source's length and ten more, in all systems alike. Tokens are
-those of the best output. Systems: `laa+lee` and `token_src` into many languages at once, `folded` (LAA and LEE folded
-away) into one, `greedy` (a beam of one), each also in bfloat16 (`:bf16`); `ctranslate2:float32` and `ctranslate2:int8`,
-the same model exported for one language; and `hf`, the M2M100 of transformers in the same size, where it is installed,
-on sentences sorted by length in batches of `--hf-sentences`, on a CPU also in bfloat16 (`hf:bf16`). What `manyglot
-translate` does by itself is in bfloat16 on a GPU and on CPUs that have instructions for it.
+The models have the paper's base size and are untrained, because speed does not depend on the weights. All systems
+therefore write outputs of the maximum length: the source length plus ten. Only the tokens of the best output count.
 
-With `--model`, a trained model takes the place of those that know nothing, and `hf` is made to end each sentence where
-that model ends it.
+Systems:
+- `laa+lee`, `token_src`: many target languages at once
+- `folded`: LAA and LEE folded into plain weights, one target language
+- `greedy`: beam size 1
+- `ctranslate2:float32`, `ctranslate2:int8`: the same model exported for one target language
+- `hf`: M2M100 of transformers in the same size, on sentences sorted by length in batches of `--hf-sentences`
+
+The suffix `:bf16` selects bfloat16, which `manyglot translate` uses on a GPU and on CPUs with bfloat16 instructions.
+
+With `--model`, a trained model replaces the untrained ones, and `hf` ends each sentence at that model's output length.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ GPU_SYSTEMS = ["laa+lee:bf16", "folded:bf16", "token_src:bf16", "greedy:bf16", "
 
 @dataclass
 class BenchmarkRow:
-    """One row of the result."""
+    """The figures of one system."""
 
     name: str
     tokens_per_second: float
@@ -73,15 +76,15 @@ class BenchmarkRow:
     one_sentence_milliseconds: float
     seconds: float
     first_seconds: float
-    """Of the first time that all are translated: kernels are compiled and steps are recorded; on a CPU, none."""
+    """Duration of the first pass on a GPU, which compiles kernels and captures graphs. There is none on a CPU."""
 
 
 TranslateAndCount = Callable[[list[list[int]], list[int]], int]
-"""Takes sources and languages; returns the number of tokens written."""
+"""Takes sources and target language ids, and returns the number of output tokens."""
 
 
 def make_model(guidance: list[dict[str, object]], dataset: PreparedDataset, options: argparse.Namespace) -> Transformer:
-    """The trained one, or one that knows nothing."""
+    """Return the trained model of `--model`, or an untrained one."""
     if options.model is not None:
         return load_model(options.model).model.eval()
     torch.manual_seed(0)
@@ -92,7 +95,7 @@ def make_model(guidance: list[dict[str, object]], dataset: PreparedDataset, opti
 def native_system(
     name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
 ) -> TranslateAndCount:
-    """A model of ours."""
+    """Return a function that translates with the native engine."""
     vocabulary, (system, _, precision) = dataset.vocabulary, name.partition(":")
     model = make_model(GUIDANCE.get(system, GUIDANCE["laa+lee"]), dataset, options)
     if system == "folded":
@@ -112,7 +115,7 @@ def native_system(
 def exported_system(
     name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
 ) -> TranslateAndCount:
-    """The same model through CTranslate2."""
+    """Return a function that translates with an export to CTranslate2."""
     from manyglot.decoding.ctranslate2.engine import ExportedEngine
     from manyglot.exporters.ctranslate2 import export
     from manyglot.model.model_folder import TrainedModel
@@ -138,7 +141,7 @@ def exported_system(
 def hugging_face_system(
     name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
 ) -> TranslateAndCount:
-    """The same architecture in transformers."""
+    """Return a function that translates with the same architecture in transformers."""
     from transformers import LogitsProcessor
 
     torch.manual_seed(0)
@@ -147,7 +150,7 @@ def hugging_face_system(
     model = model.to(torch.bfloat16) if device.type == "cuda" or name == "hf:bf16" else model
 
     class EndAtMaxLength(LogitsProcessor):  # type: ignore[misc]
-        """Ends each sentence at its limit."""
+        """Ends each sentence at its maximum length."""
 
         def __init__(self, max_lengths: list[int]) -> None:
             self.max_length_N = torch.tensor(max_lengths, device=device).repeat_interleave(settings.beam_size)
@@ -186,7 +189,7 @@ def hugging_face_system(
 
 
 class TimedSystem:
-    """A system, and what is known of it so far."""
+    """A system with its timings."""
 
     def __init__(
         self, name: str, dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
@@ -205,13 +208,13 @@ class TimedSystem:
         self.tokens, self.seconds = 0, list[float]()
 
     def run_round(self) -> None:
-        """All sentences, timed."""
+        """Translate all sentences and record the time."""
         start = time.perf_counter()
         self.tokens = self.translate(self.texts, self.languages)
         self.seconds.append(time.perf_counter() - start)
 
     def one_sentence_seconds(self, num_repeats: int) -> float:
-        """Seconds for a sentence of middling length."""
+        """Return the median time to translate one sentence of median length."""
         middle, seconds = sorted(self.texts, key=len)[len(self.texts) // 2], []
         self.translate([middle], self.languages[:1])
         for _ in range(num_repeats):
@@ -221,7 +224,7 @@ class TimedSystem:
         return statistics.median(seconds)
 
     def to_row(self, num_repeats: int) -> BenchmarkRow:
-        """The medians."""
+        """Return the median figures."""
         seconds = statistics.median(self.seconds)
         speed = self.tokens / seconds, len(self.texts) / seconds
         return BenchmarkRow(
@@ -232,13 +235,13 @@ class TimedSystem:
 def benchmark_interleaved(
     names: list[str], dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
 ) -> Iterator[BenchmarkRow]:
-    """Let systems translate all sentences one after the other, again and again: who else is on the machine hits all."""
+    """Time the systems in alternating rounds, so that other load on the machine affects all of them equally."""
     systems = []
     for name in names:
         try:
             systems.append(TimedSystem(name, dataset, options, texts))
         except ImportError as error:
-            print(f"{name}: left out, {error}")
+            print(f"{name}: skipped ({error})")
     for _ in range(options.rounds):
         for system in systems:
             system.run_round()
@@ -249,7 +252,7 @@ def benchmark_interleaved(
 def output_lengths(
     dataset: PreparedDataset, options: argparse.Namespace, texts: list[list[int]]
 ) -> dict[tuple[int, ...], int]:
-    """How many words the trained model gives each sentence."""
+    """Return the output length of the trained model for each sentence."""
     model = make_model([], dataset, options)
     settings = DecodingSettings(beam_size=options.beam_size)
     engine = NativeEngine(model, dataset.languages, settings, find_device(options.device))
@@ -259,33 +262,35 @@ def output_lengths(
 
 
 def sample_sentences(dataset: PreparedDataset, num_sentences: int) -> list[list[int]]:
-    """Sentences of the training split, drawn evenly: their lengths are what matters."""
-    store = dataset.store(Split.TRAIN)
+    """Sample training sentences uniformly, because only their lengths matter."""
+    store = dataset.token_store(Split.TRAIN)
     indices = np.random.default_rng(0).choice(len(store), num_sentences, replace=False)
     return [store[int(i)].tolist() for i in indices]
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Time the systems and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
-    parser.add_argument("--model", type=Path, help="the folder of a trained model, with the dataset's vocabulary")
+    parser.add_argument("--model", type=Path, help="a model folder with the dataset's vocabulary")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--hf-sentences", type=int, default=32, help="sentences of a batch of hf")
-    parser.add_argument("--single-repeats", type=int, default=3, help="times that one sentence is translated alone")
-    parser.add_argument("--rounds", type=int, default=3, help="times that all are translated, on a CPU in turns")
+    parser.add_argument("--hf-sentences", type=int, default=32, help="batch size of hf")
+    parser.add_argument("--single-repeats", type=int, default=3, help="repetitions of the single sentence")
     parser.add_argument(
-        "--systems", nargs="+", help=f"on a CPU {' '.join(CPU_SYSTEMS)}, on a GPU {' '.join(GPU_SYSTEMS)}"
+        "--rounds", type=int, default=3, help="repetitions of all sentences; systems alternate on a CPU"
     )
-    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument(
+        "--systems", nargs="+", help=f"default: on a CPU {' '.join(CPU_SYSTEMS)}; on a GPU {' '.join(GPU_SYSTEMS)}"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     on_gpu = find_device(options.device).type == "cuda"
     dataset = PreparedDataset(options.data)
     texts = sample_sentences(dataset, options.sentences)
-    print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam {options.beam_size}")
-    print(f"{'':<20} {'tokens/s':>10} {'sentences/s':>12} {'one alone':>11} {'seconds':>9} {'first':>7}")
+    print(f"{len(texts):,} sentences of {statistics.mean(map(len, texts)):.1f} subwords, beam size {options.beam_size}")
+    print(f"{'':<20} {'tokens/s':>10} {'sentences/s':>12} {'1 sentence':>11} {'seconds':>9} {'first':>7}")
     options.output_lengths = output_lengths(dataset, options, texts) if options.model is not None else {}
     names = options.systems or (GPU_SYSTEMS if on_gpu else CPU_SYSTEMS)
     rows: list[Any] = []

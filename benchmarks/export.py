@@ -1,10 +1,10 @@
-"""How far an exported model agrees with the one it was made of, and how fast both are on a CPU.
+"""Agreement between a model and its CTranslate2 exports, and their speed on a CPU.
 
     python benchmarks/export.py demo-laa/run/model --data demo-laa/data --quantization int8
 
-Translates sentences of the test split from random languages into each target language: with our beam search, and with
-the model exported in float32 and as asked. Prints the share of translations that are equal token for token, the largest
-difference of their scores, the mean BLEU of the target languages, and sentences a second.
+Translates test sentences from random languages into each target language, with the native beam search and with exports
+in float32 and in the given quantization. Prints the share of translations that are equal token for token, the largest
+difference of their scores, the mean BLEU over the target languages, and the sentences per second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SearchResults = list[list[Hypothesis]]
 def search_natively(
     model: Transformer, sources: list[list[int]], languages: list[int], settings: DecodingSettings
 ) -> SearchResults:
-    """Our beam search, in batches of similar lengths."""
+    """Search with the native beam search, in batches of similar length."""
     search = BeamSearch(model, settings)
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     results: SearchResults = [[] for _ in sources]
@@ -52,7 +52,7 @@ def search_natively(
 
 
 def run_timed(name: str, function: Callable[[], SearchResults]) -> SearchResults:
-    """Run it and print how many sentences it did in a second."""
+    """Run a search and print its speed."""
     start = time.perf_counter()
     results = function()
     print(f"{name}: {len(results) / (time.perf_counter() - start):.0f} sentences/s")
@@ -60,28 +60,29 @@ def run_timed(name: str, function: Callable[[], SearchResults]) -> SearchResults
 
 
 def print_agreement(name: str, ours: SearchResults, theirs: SearchResults) -> None:
-    """Print how often the best hypotheses and all of them are equal, and how far the scores are apart."""
+    """Print how often the best hypothesis, and all hypotheses, agree, and the largest difference of scores."""
     best_equal = [a[0].ids == b[0].ids for a, b in zip(ours, theirs, strict=True)]
     all_equal = [[h.ids for h in a] == [h.ids for h in b] for a, b in zip(ours, theirs, strict=True)]
     score_differences = [
         abs(a[0].score - b[0].score) for a, b, same in zip(ours, theirs, best_equal, strict=True) if same
     ]
+    best_share, all_share = (sum(equal) / len(equal) for equal in (best_equal, all_equal))
     print(
-        f"{name}: {sum(best_equal)} of {len(best_equal)} translations equal ({sum(best_equal) / len(best_equal):.2%}), all hypotheses in "
-        f"{sum(all_equal) / len(all_equal):.2%}, scores apart by {max(score_differences, default=0):.1e} at most"
+        f"{name}: {sum(best_equal)} of {len(best_equal)} translations equal ({best_share:.2%}), all hypotheses in "
+        f"{all_share:.2%}, scores differ by at most {max(score_differences, default=0):.1e}"
     )
 
 
 def main() -> None:
-    """Compare native and exported."""
+    """Compare the native engine with the exported models."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--targets", nargs="*", help="target languages; all if not given")
-    parser.add_argument("--sentences", type=int, default=40, help="for each target language")
+    parser.add_argument("--targets", nargs="*", help="target languages (default: all)")
+    parser.add_argument("--sentences", type=int, default=40, help="sentences per target language")
     parser.add_argument("--quantization", default="int8")
     parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of each engine")
+    parser.add_argument("--threads", type=int, default=1, help="threads per engine")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     trained = load_model(options.model)
@@ -113,7 +114,7 @@ def main() -> None:
 def mean_bleu(
     translator: Translator, results: SearchResults, references: Sequence[str], targets: Sequence[str]
 ) -> float:
-    """The mean over the target languages."""
+    """Return the mean BLEU over the target languages."""
     outputs = translator.vocabulary.decode([hypotheses[0].ids for hypotheses in results])
     scores = []
     for code in Counter(targets):

@@ -78,7 +78,7 @@ class Candidate:
 
     def _loss(self, source_BS: Tensor, input_BT: Tensor, label_BT: Tensor, lang_B: Tensor) -> Tensor:
         layout = PaddedLayout(source_BS, sorted_by_language=True)
-        logits_BTV = self.model.logits(self.model(source_BS, input_BT, lang_B, layout).decoder)
+        logits_BTV = self.model.logits(self.model(source_BS, input_BT, lang_B, layout).decoded)
         return F.cross_entropy(logits_BTV.flatten(0, 1), label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD)
 
     def step(self, batch: tuple[Tensor, ...]) -> None:

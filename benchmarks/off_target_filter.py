@@ -1,9 +1,9 @@
-"""What the language check brings and costs, on zero-shot sentences of a model that drifts.
+"""Benefit and cost of the off-target filter on zero-shot sentences.
 
     python benchmarks/off_target_filter.py demo-run/run/model --data demo-run/data
 
-Language accuracy is told by profiles of the training text, also where the check uses py3langid. BLEU is the mean over
-the target languages.
+Profiles of the training text measure language accuracy, even if the filter uses py3langid. BLEU is the mean over the
+target languages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TestSentence = tuple[str, str, str]
 def sample_zero_shot_tests(
     dataset: PreparedDataset, trained: Sequence[Direction], num_sentences: int
 ) -> list[TestSentence]:
-    """Test sentences of random zero-shot directions."""
+    """Sample test sentences from all zero-shot directions."""
     rng, rows = random.Random(2), dataset.rows(Split.TEST)
     directions = [direction for direction in dataset.all_directions if direction not in trained]
     candidates = [(row[d.source], row[d.target], d.target) for d in directions for row in rows if {*d} <= row.keys()]
@@ -43,7 +43,7 @@ def sample_zero_shot_tests(
 
 
 def print_row(name: str, translator: Translator, tests: Sequence[TestSentence], identifier: LanguageIdentifier) -> None:
-    """Translate, and print a row of the table."""
+    """Translate the test sentences and print one row of the table."""
     texts, references, targets = map(list, zip(*tests, strict=True))
     start = time.perf_counter()
     outputs = translator.translate(texts, targets)
@@ -63,7 +63,7 @@ def print_row(name: str, translator: Translator, tests: Sequence[TestSentence], 
 
 
 def main() -> None:
-    """Translate with and without the check."""
+    """Translate with and without the filter, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--data", type=Path, required=True)
@@ -77,10 +77,10 @@ def main() -> None:
     )
     profile = load_identifier("profile", dataset.languages, partial(dataset.sentences, Split.TRAIN))
     general = Py3LangidIdentifier(dataset.languages)
-    print("| check | off target | replaced | in the right language | BLEU | time |\n|---|---|---|---|---|---|")
+    print("| filter | off target | replaced | LangAcc | BLEU | time |\n|---|---|---|---|---|---|")
     translator.translate([tests[0][0]], tests[0][2])  # the first call takes longer
     print_row("none", translator, tests, profile)
-    print_row("none, a beam of 10", translator.with_settings(beam_size=10), tests, profile)
+    print_row("none, beam size 10", translator.with_settings(beam_size=10), tests, profile)
     print_row("py3langid", translator.with_off_target_filter(make_off_target_detector(general)), tests, profile)
     print_row("profiles", translator.with_off_target_filter(make_off_target_detector(profile)), tests, profile)
 

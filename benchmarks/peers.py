@@ -1,4 +1,4 @@
-"""The same architecture in other toolkits, for the benchmarks."""
+"""The benchmarks' reference models: the same architecture in other toolkits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from manyglot.vocabulary.subword_model import EOS, PAD
 
 
 def make_m2m100(dataset: PreparedDataset) -> Any:
-    """The M2M100 of transformers in our base size, with the dropout of the paper."""
+    """Return an untrained M2M100 of transformers in manyglot's base size, with the paper's dropout."""
     from transformers import M2M100Config, M2M100ForConditionalGeneration  # type: ignore[import-not-found]
 
     vocabulary, size = dataset.vocabulary, ModelSettings()

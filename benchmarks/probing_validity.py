@@ -33,7 +33,7 @@ from manyglot.probing.knn import (
     count_correct_predictions,
     rank_neighbours,
 )
-from manyglot.probing.language_distances import cosine_distances, mantel_test, uriel_distances
+from manyglot.probing.language_distance_analysis import cosine_distances, mantel_test, uriel_distances
 from manyglot.probing.typology_probe import select_k_per_language
 from manyglot.probing.uriel import FEATURE_GROUPS, UrielDatabase, load_uriel
 from probing import OPUS_100

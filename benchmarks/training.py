@@ -1,19 +1,23 @@
-"""The speed of training: whole steps on real text, from the loader to the optimizer, ours beside others.
+"""Training throughput: whole steps on real text, from the loader to the optimizer, compared with other systems.
 
     python benchmarks/training.py --data data/mix60-prepared                 # one GPU: 65,536 target tokens a step
     python benchmarks/training.py --data data/mix60-prepared --device cpu --tokens 4096 --steps 5
 
-Tokens are target tokens that are predicted, padding not counted; source tokens come on top. Systems: `token_src`, `laa`
-(at dec.self), `lee`, `adapter`, `laln_lalt` and `random_laa` (with a token) as `manyglot train` runs them, `plain`
-(token_src without kernels), and `hf`, the M2M100 of transformers in the same size, where it is installed, not compiled,
-on batches as it likes them: of like lengths, so that they have almost no padding, and small enough for its logits. MFU
-is the share of the chip's speed in a large matrix product, measured here, that the products of the model's equations
-make up.
+Tokens are predicted target tokens, without padding and without source tokens. Systems:
 
-Systems that run as `manyglot train` does are warmed up one after the other and then timed in turns, a round of steps
-each, to and fro, so that a chip that draws too much power slows all of them down alike; the others follow alone. A GPU
-is not waited for at the end of a round: it notes the time itself. Rounds in which a batch of a new size was recorded do
-not count where there are others: a long training has none in the end.
+- `token_src`, `laa` (at dec.self), `lee`, `adapter`, `laln_lalt` and `random_laa` (with a token), as `manyglot train`
+  runs them
+- `plain`: token_src without the Triton kernels
+- `hf`: the M2M100 of transformers in the same size, if it is installed; not compiled. Its batches are bucketed by
+  length, so that they have almost no padding, and small enough for its logits.
+
+MFU (model FLOPs utilization) divides the FLOPs of the model's matrix products by the speed of a large matrix product,
+which is measured here.
+
+Systems that run as `manyglot train` does are warmed up one after the other. Then they are timed alternately, one round
+of steps each, in alternating order, so that thermal or power limits affect all of them equally. The other systems run
+alone. GPU events measure the time, so the CPU does not wait at the end of a round. Rounds that captured a CUDA graph
+are ignored if there are others, because a long training run eventually has none.
 """
 
 from __future__ import annotations
@@ -70,12 +74,12 @@ KERNELS_BY_PART = {
     "products": ("gemm", "nvjet", "cutlass", "cublas", "splitK", "ampere_", "sm90_", "grouped"),
     "product and ReLU": ("_relu_backward",),
 }
-"""Which kernels belong to which part, by their names; the first that fits counts."""
+"""Substrings of kernel names by part of the step; the first match counts."""
 
 
 @dataclass
 class SystemResult:
-    """One row of the result."""
+    """The result of one system."""
 
     name: str
     tokens_per_second: float
@@ -84,16 +88,16 @@ class SystemResult:
     mfu: float | None
     memory_gib: float | None
     padding: float
-    """The share of positions that are computed for nothing."""
+    """The share of computed positions that hold no token."""
     first_step_seconds: float
     num_rounds: int
-    """Those that count."""
+    """The number of rounds that count."""
     parts: dict[str, float]
-    """Milliseconds of a step on the device, by part."""
+    """Milliseconds per step on the device, by part."""
 
 
 class ManyglotSystem:
-    """A model of ours, trained as `manyglot train` does it."""
+    """A manyglot model, trained as `manyglot train` does."""
 
     def __init__(self, name: str, dataset: PreparedDataset, options: argparse.Namespace, device: torch.device) -> None:
         torch.manual_seed(0)
@@ -110,7 +114,7 @@ class ManyglotSystem:
         self.step, self.loss_meter, self.distributed = 0, LossMeter(Path()), DistributedContext(device)
 
     def update(self, batch: PlannedBatch) -> None:
-        """One step."""
+        """Train one step."""
         self.step += 1
         loss_vector = accumulate_gradients(self.model, self.training_step, [batch], (0, self.step), self.distributed)
         self.loss_meter.add_update(self.step, [batch], loss_vector)
@@ -119,7 +123,7 @@ class ManyglotSystem:
 
 
 class HuggingFaceSystem:
-    """The same architecture in transformers, with its own loss, on padded batches."""
+    """The same architecture in transformers, with its own loss and padded batches."""
 
     def __init__(self, dataset: PreparedDataset, options: argparse.Namespace, device: torch.device) -> None:
         torch.manual_seed(0)
@@ -128,7 +132,7 @@ class HuggingFaceSystem:
         self.device, self.precision = device, options.precision
 
     def update(self, planned: PlannedBatch) -> None:
-        """One step."""
+        """Train one step."""
         batch = planned.load().to(self.device)
         with autocast(self.device, self.precision):
             logits = self.model(
@@ -147,7 +151,7 @@ class HuggingFaceSystem:
 
 @contextmanager
 def without_kernels(disabled: bool) -> Iterator[None]:
-    """Let the model compute the plain way."""
+    """Disable the Triton kernels during the block."""
     original = operations.has_triton
     if disabled:
         operations.has_triton = step.has_triton = lambda: False  # type: ignore[assignment, attr-defined]
@@ -156,16 +160,16 @@ def without_kernels(disabled: bool) -> Iterator[None]:
 
 
 class TimedRound(NamedTuple):
-    """Steps that were timed together."""
+    """Steps that are timed together."""
 
     seconds: Callable[[], float]
     num_tokens: int
     has_known_shapes: bool
-    """Whether no batch had a new size."""
+    """Whether no CUDA graph was captured."""
 
 
 class TimedSystem:
-    """A system, its batches, and what is known of it so far."""
+    """A system with its batches and its timed rounds."""
 
     def __init__(self, name: str, dataset: PreparedDataset, options: argparse.Namespace) -> None:
         self.name, self.device = name, find_device(options.device)
@@ -189,7 +193,7 @@ class TimedSystem:
         return self.device.type == "cuda"
 
     def _warm_up(self, num_steps: int) -> float:
-        """Until batches of all usual sizes have been seen; returns the seconds of the first step."""
+        """Train until no new CUDA graph is captured for `num_steps` steps; return the seconds of the first step."""
         uses_graphs = isinstance(getattr(self.system, "training_step", None), CudaGraphStep)
         num_steps = num_steps if uses_graphs else min(num_steps, 5)
         if self._on_gpu:
@@ -207,31 +211,31 @@ class TimedSystem:
         return first_step_seconds
 
     def _num_graphs(self) -> int:
-        """Of batches that have been recorded."""
+        """The number of captured CUDA graphs."""
         return len(getattr(getattr(self.system, "training_step", None), "graphs", ()))
 
     def update(self, batch: PlannedBatch) -> None:
-        """One step."""
+        """Train one step."""
         with without_kernels(self.name == "plain"):
             self.system.update(batch)
 
     def time_round(self, num_steps: int) -> None:
-        """Some steps, timed."""
-        start, num_tokens, num_graphs = _start_event(self.device), 0, self._num_graphs()
+        """Time a round of steps."""
+        start, num_tokens, num_graphs = _record_time(self.device), 0, self._num_graphs()
         for batch in itertools.islice(self.batches, num_steps):
             self.update(batch)
             num_tokens += int(batch.num_target_tokens_by_language().sum())
             self.done.append(batch)
         self.rounds.append(
             TimedRound(
-                _elapsed_seconds(start, _start_event(self.device)),
+                _elapsed_seconds(start, _record_time(self.device)),
                 num_tokens,
                 has_known_shapes=self._num_graphs() == num_graphs,
             )
         )
 
     def result(self, peak_flops: float | None) -> SystemResult:
-        """The result, and a look into a few steps more."""
+        """Profile a few more steps and return the result."""
         _synchronize(self.device)
         counted = [timed for timed in self.rounds if timed.has_known_shapes] or self.rounds
         seconds_per_token = statistics.median(timed.seconds() / timed.num_tokens for timed in counted)
@@ -253,11 +257,11 @@ class TimedSystem:
 
 
 def _batches(dataset: PreparedDataset, tags: Any, size: int, bucket_by: Any) -> Iterator[PlannedBatch]:
-    """Batches that have about so many target tokens on average, whatever tags there are."""
+    """Yield batches with about `size` target tokens on average, whatever the tags."""
 
     def planned(max_tokens: int) -> Iterator[PlannedBatch]:
         settings = BatchSettings(max_tokens=max_tokens, bucket_by=bucket_by)
-        loader = BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, settings, tags, seed=1)
+        loader = BatchLoader(dataset.token_store(Split.TRAIN), dataset.train_directions, settings, tags, seed=1)
         return (batch for batch, _ in loader.iter_planned_batches(DataPosition()))
 
     sampled_sizes = [int(batch.num_target_tokens_by_language().sum()) for batch in itertools.islice(planned(size), 10)]
@@ -267,7 +271,7 @@ def _batches(dataset: PreparedDataset, tags: Any, size: int, bucket_by: Any) -> 
 def time_alternately(
     systems: list[TimedSystem], options: argparse.Namespace, peak_flops: float | None
 ) -> list[SystemResult]:
-    """Time systems a round each, to and fro, and print what was measured."""
+    """Time the systems one round each, in alternating order, and print the results."""
     for round_number in range(options.rounds):
         for system in systems if round_number % 2 == 0 else systems[::-1]:
             system.time_round(options.steps)
@@ -285,14 +289,14 @@ def _source_tags(dataset: PreparedDataset) -> Any:
 
 
 def _training_flops(model: Any, planned: PlannedBatch) -> int:
-    """Floating-point operations of the products of a step."""
+    """Return the FLOPs of the matrix products of a step."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model.embedding
     target = int(planned.num_target_tokens_by_language().sum())
     return training_flops(ModelSettings(), embedding.num_embeddings, planned.num_source_tokens(), target)
 
 
 def _padding(system: Any, planned: PlannedBatch) -> float:
-    """The share of positions of a batch that hold no token."""
+    """Return the share of positions of a batch that hold no token."""
     batch = planned.load()
     sides = batch.source_BS, batch.input_BT
     num_tokens = sum(int((side != PAD).sum()) for side in sides)
@@ -303,7 +307,7 @@ def _padding(system: Any, planned: PlannedBatch) -> float:
 
 
 def measured_peak_flops(device: torch.device) -> float | None:
-    """What a large matrix product reaches on this chip, in operations a second."""
+    """Measure the FLOP/s of a large matrix product on this device; None on a CPU."""
     if device.type != "cuda":
         return None
     a, b = (torch.randn(8192, 8192, device=device, dtype=torch.bfloat16) for _ in range(2))
@@ -318,7 +322,7 @@ def measured_peak_flops(device: torch.device) -> float | None:
 
 
 def _milliseconds_by_part(timed_system: TimedSystem, batches: list[PlannedBatch]) -> dict[str, float]:
-    """Milliseconds of a step on the device by part."""
+    """Return the milliseconds per step on the device, by part."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
@@ -332,8 +336,8 @@ def _milliseconds_by_part(timed_system: TimedSystem, batches: list[PlannedBatch]
     return {name: round(value, 2) for name, value in parts.most_common()}
 
 
-def _start_event(device: torch.device) -> Any:
-    """The time; on a GPU, that when all it was given to do is done."""
+def _record_time(device: torch.device) -> Any:
+    """Return the time on a CPU, or an event that records it after the queued kernels on a GPU."""
     if device.type != "cuda":
         return time.perf_counter()
     event = torch.cuda.Event(enable_timing=True)
@@ -342,12 +346,12 @@ def _start_event(device: torch.device) -> Any:
 
 
 def _elapsed_seconds(start: Any, end: Any) -> Callable[[], float]:
-    """Between two times; to be asked for in the end."""
+    """Return a function that gives the seconds between two times; call it after synchronizing."""
     return (lambda: end - start) if isinstance(start, float) else (lambda: start.elapsed_time(end) / 1000)
 
 
 def _reserved_memory(device: torch.device) -> int:
-    """What the device has given to us by now, used or not."""
+    """Return the memory that PyTorch has reserved on the device."""
     if device.type != "cuda":
         return 0
     torch.cuda.empty_cache()
@@ -360,25 +364,27 @@ def _synchronize(device: torch.device) -> None:
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the options, run the benchmark and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a prepared dataset")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
-    parser.add_argument("--tokens", type=int, default=65_536, help="target tokens of a step, on average")
-    parser.add_argument("--bucket-by", choices=["longer", "both", "none"], help="none on a GPU, else longer")
+    parser.add_argument("--tokens", type=int, default=65_536, help="mean target tokens per step")
+    parser.add_argument(
+        "--bucket-by", choices=["longer", "both", "none"], help="default: none on a GPU, otherwise longer"
+    )
     parser.add_argument("--systems", nargs="+", default=["token_src", "laa", "plain", "hf"])
-    parser.add_argument("--hf-tokens", type=int, default=32_768, help="those of hf, if that is less")
-    parser.add_argument("--warmup", type=int, default=30, help="steps without anything new before it is timed")
+    parser.add_argument("--hf-tokens", type=int, default=32_768, help="target tokens per step of hf, if fewer")
+    parser.add_argument("--warmup", type=int, default=30, help="steps without a new CUDA graph before timing starts")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20, help="steps of a round")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument("--steps", type=int, default=20, help="steps per round")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     options.bucket_by = options.bucket_by or ("none" if find_device(options.device).type == "cuda" else "longer")
     dataset, peak_flops = PreparedDataset(options.data), measured_peak_flops(find_device(options.device))
     print(
         f"batches of {options.tokens:,} tokens"
-        + (f", {peak_flops / 1e12:.0f} TFLOP/s in a product" if peak_flops else "")
+        + (f", {peak_flops / 1e12:.0f} TFLOP/s in a matrix product" if peak_flops else "")
     )
     print(HEADER)
     alone = [name for name in options.systems if name in ("plain", "hf")]
@@ -389,7 +395,7 @@ def main() -> None:
             systems = [TimedSystem(name, dataset, options) for name in names]
             rows += time_alternately(systems, options, peak_flops)
         except ImportError as error:
-            print(f"{', '.join(names)}: left out, {error}")
+            print(f"{', '.join(names)}: skipped, {error}")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from manyglot.config.base_settings import DocumentedField, Settings, list_documented_fields
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import DocumentedField, Settings, list_documented_fields
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.model.guidance import METHODS
 

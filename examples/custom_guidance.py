@@ -54,7 +54,7 @@ class LowRank(GuidanceMethod):
         self.down_LDR = nn.Parameter(torch.randn(num_languages, width, rank) / width**0.5)
         self.up_LRD = nn.Parameter(torch.randn(num_languages, rank, width) / rank**0.5)
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return the term x U V with the matrices of each sentence's target language."""
         if point.site not in self.sites:
             return None

@@ -20,8 +20,8 @@ if not torch.cuda.is_available():
 import manyglot
 from manyglot.batches.batch import Batch, collate
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import parse_settings
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import PackedBatch

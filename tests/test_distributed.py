@@ -18,8 +18,8 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
-from manyglot.training.log import read_log
 from manyglot.training.trainer import TrainingSettings, check_accumulation_divisible
+from manyglot.training.training_log import read_log
 from tests.conftest import tiny_experiment
 
 TRAINING = {
@@ -124,6 +124,6 @@ def test_the_number_of_processes_does_not_change_the_result(
 
 def test_batches_that_do_not_divide_by_the_processes_are_refused() -> None:
     distributed = DistributedContext(torch.device("cpu"), world_size=3)
-    with pytest.raises(ManyglotError, match="4 batches cannot be shared by 3 processes alike"):
+    with pytest.raises(ManyglotError, match="4 batches cannot be divided evenly among 3 processes"):
         check_accumulation_divisible(TrainingSettings(gradient_accumulation=4), distributed)
     check_accumulation_divisible(TrainingSettings(gradient_accumulation=6), distributed)

@@ -16,7 +16,7 @@ FILES = sorted(path.relative_to(RECIPES) for folder in ("ted59", "opus100") for 
 SRC, TGT = {"token": "source"}, {"token": "target"}
 RANDOM = {"random_laa": ["dec.self"]}
 SYSTEMS: dict[str, tuple[dict[str, Any], int, int | None]] = {
-    # what each method is given, and the paper's millions of parameters on TED-59 and OPUS-100
+    # guidance methods with their sites, and the paper's millions of parameters on TED-59 and OPUS-100
     "token_tgt": (TGT, 77, 77),
     "token_src": (SRC, 77, 77),
     "lee_2": ({"lee": ["enc.self"]}, 77, None),
@@ -89,7 +89,7 @@ def test_a_recipe_has_only_its_differences(file: Path) -> None:
     for key, value in values.items():
         for part in value if isinstance(value, dict) else []:
             assert shared[key][part] != value[part], f"{key}.{part} is the same without it"
-        assert shared[key] != value or file.stem == "token_src", "Token_src is the default, and says so"
+        assert shared[key] != value or file.stem == "token_src", "only Token_src repeats the default"
 
 
 def test_no_two_recipes_are_equal() -> None:

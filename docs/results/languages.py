@@ -13,9 +13,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyglot.probing.language_distances import ClusterMerge
-from manyglot.reports.language_map_data import language_map_data
-from manyglot.reports.language_map_plot import label_points, plot_dendrogram, plot_points
+from manyglot.probing.language_distance_analysis import ClusterMerge
+from manyglot.reports.html_language_map import language_map_data
+from manyglot.reports.language_similarity_plots import label_points, plot_dendrogram, plot_points
 from manyglot.reports.learning_curve_plot import MATPLOTLIB_STYLE
 
 STORED_RESULTS = Path(__file__).parent / "mix60"

@@ -19,7 +19,7 @@ def first_epoch(loader: BatchLoader) -> list[Batch]:
 def make_loader(dataset: PreparedDataset) -> BatchLoader:
     tags = [LanguageTags(source=(dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
     return BatchLoader(
-        dataset.store(Split.TRAIN), dataset.train_directions, BatchSettings(max_tokens=200), tags, seed=3
+        dataset.token_store(Split.TRAIN), dataset.train_directions, BatchSettings(max_tokens=200), tags, seed=3
     )
 
 
@@ -57,7 +57,7 @@ def test_only_train_directions_are_sampled(dataset: PreparedDataset) -> None:
 def test_max_tokens_counts_tags_and_end_symbols(dataset: PreparedDataset) -> None:
     tags = [LanguageTags(source=(7, 7, 7), target=(7,))] * len(dataset.languages)
     settings = BatchSettings(max_tokens=200, bucket_by="longer")
-    loader = BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, settings, tags, seed=3)
+    loader = BatchLoader(dataset.token_store(Split.TRAIN), dataset.train_directions, settings, tags, seed=3)
     for batch in first_epoch(loader):
         assert max(batch.source_BS.numel(), batch.input_BT.numel()) <= 200
 
@@ -66,7 +66,7 @@ def test_models_with_and_without_a_tag_are_trained_on_the_same_batches(dataset: 
     settings, number = BatchSettings(max_tokens=400), len(dataset.languages)
     tags = [LanguageTags()], [LanguageTags(source=(9,))], [LanguageTags(target=(9,))]
     loaders = [
-        BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, settings, each * number, seed=3)
+        BatchLoader(dataset.token_store(Split.TRAIN), dataset.train_directions, settings, each * number, seed=3)
         for each in tags
     ]
     indices = [

@@ -117,7 +117,7 @@ def test_pairs_of_a_direction_are_sampled_equally_often(tmp_path: Path) -> None:
         often = np.array([n for (d, _, _), n in total.items() if d == number])
         expected, rest = num_epochs * count / size, count % size / size
         spread = (num_epochs * rest * (1 - rest)) ** 0.5
-        assert len(often) == size, "none is left out for ever"
+        assert len(often) == size, "every pair is sampled eventually"
         assert abs(often - expected).max() <= 5 * spread + 1e-9
 
 

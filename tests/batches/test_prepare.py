@@ -30,7 +30,7 @@ def test_the_dataset_contains_the_corpus(dataset: PreparedDataset) -> None:
     assert [len(dataset.rows(split)) for split in (Split.TRAIN, Split.DEV, Split.TEST)] == [60, 8, 8]
     assert len(dataset.train_directions) == 4
     assert len(dataset.all_directions) == 6
-    store = dataset.store(Split.TRAIN)
+    store = dataset.token_store(Split.TRAIN)
     texts = dataset.vocabulary.decode([store[i].tolist() for i in store.sentence_range("qab")])
     assert texts == [row["qab"] for row in dataset.rows(Split.TRAIN)]
 
@@ -100,7 +100,7 @@ def test_long_sentences_are_dropped_and_counted(tmp_path: Path) -> None:
     )
     dataset = manyglot.prepare(experiment)
     assert dataset.metadata["dropped"]["train"] == {"de": {"too_long": 1}}
-    assert PairIndex(dataset.store(Split.TRAIN)).num_pairs(dataset.train_directions[0]) == 49
+    assert PairIndex(dataset.token_store(Split.TRAIN)).num_pairs(dataset.train_directions[0]) == 49
 
 
 def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_cleaning_drops_pairs(tmp_path: Path) -> None:
     shown = dataset.metadata["dropped_examples"]["train"]["de-en"]
     assert shown["length_ratio"] == ["x y z x y z x y z x y z x y z ↔ a b c"]
     assert shown["duplicate"] == ["word3 and3 more3 ↔ word3 and3 more3"]
-    index = PairIndex(dataset.store(Split.TRAIN))
+    index = PairIndex(dataset.token_store(Split.TRAIN))
     assert [index.num_pairs(direction) for direction in dataset.train_directions] == [50, 50]
 
 
@@ -177,7 +177,7 @@ def test_train_directions_follow_the_settings(tmp_path: Path) -> None:
 
 
 def test_metadata_has_subword_statistics_per_language(dataset: PreparedDataset) -> None:
-    store = dataset.store(Split.TRAIN)
+    store = dataset.token_store(Split.TRAIN)
     for code, counts in dataset.metadata["subwords"].items():
         assert counts["sentences"] == len(store.sentence_range(code)) == 60
         assert counts["subwords"] == store.lengths(np.array(store.sentence_range(code))).sum()

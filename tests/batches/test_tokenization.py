@@ -10,7 +10,7 @@ import pytest
 import manyglot
 from manyglot.batches import tokenization
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_chunks
+from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.corpus.base import Split
 from manyglot.corpus.cleaning import CleaningSettings
 from tests.conftest import tiny_experiment
@@ -51,7 +51,7 @@ def test_chunks_and_processes_do_not_change_the_result(
     monkeypatch.setattr(tokenization, "MIN_PARALLEL_BYTES", 0 if processes else 2**30)
     chunk_list = chunks(text, dataset, tmp_path / "parts")
     assert len(chunk_list) > 5
-    tokenize_chunks(chunk_list, "train")
+    tokenize_missing_chunks(chunk_list, "train")
     at_once = dataset.vocabulary.encode(text.read_text("utf-8").splitlines())
     expected = {i: ids for i, ids in enumerate(at_once) if 0 < len(ids) <= 12}
     assert sentences(chunk_list) == expected
@@ -65,9 +65,9 @@ def test_finished_chunks_are_not_tokenized_again(
 ) -> None:
     monkeypatch.setattr(tokenization, "CHUNK_BYTES", 900)
     chunk_list = chunks(text, dataset, tmp_path / "parts")
-    tokenize_chunks(chunk_list[:3], "train")
+    tokenize_missing_chunks(chunk_list[:3], "train")
     before = [chunk.result_file.stat().st_mtime_ns for chunk in chunk_list[:3]]
-    tokenize_chunks(chunk_list, "train")
+    tokenize_missing_chunks(chunk_list, "train")
     assert [chunk.result_file.stat().st_mtime_ns for chunk in chunk_list[:3]] == before
 
 
@@ -93,7 +93,7 @@ def test_an_interrupted_preparation_resumes(tmp_path: Path, monkeypatch: pytest.
     assert (experiment.data / "subwords.model").stat().st_mtime_ns == before
     assert not model.parent.exists()
     for split in (Split.TRAIN, Split.DEV):
-        np.testing.assert_array_equal(again.store(split).tokens, whole.store(split).tokens)
+        np.testing.assert_array_equal(again.token_store(split).tokens, whole.token_store(split).tokens)
     names = sorted(path.relative_to(whole.folder) for path in whole.folder.rglob("*"))
     assert names == sorted(path.relative_to(again.folder) for path in again.folder.rglob("*"))
 

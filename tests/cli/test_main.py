@@ -121,7 +121,7 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
         capsys, "translate", model, "--to", "de"
     )
-    assert "such as --to de" in mistake(capsys, "translate", model)
+    assert "Add --to de" in mistake(capsys, "translate", model)
     assert "decoding.beam_size" in mistake(capsys, "translate", model, "--to", "qab", "--beam-size", 0)
     assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
     assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
@@ -136,9 +136,9 @@ def test_options_without_effect_are_refused(
     assert "--json means --output-format jsonl and contradicts tsv" in mistake(
         capsys, *command, "--json", "--output-format", "tsv"
     )
-    assert "--json has the examples anyway" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
+    assert "--json always has the examples" in mistake(capsys, "prepare", config, "--show-dropped", 3, "--json")
     demo = mistake(capsys, "demo", "--output", tmp_path / "demo", "--set", "run=elsewhere")
-    assert "--set run=elsewhere: the demo has all its folders below --output" in demo
+    assert "--set run=elsewhere: the demo keeps all its folders below --output" in demo
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_options_without_effect_are_refused(
         ("[{method: laaa}]", "guidance.method: 'laaa' is not known. Did you mean 'laa'?"),
         ("[{method: laa, sites: [dec.ffn]}]", "guidance.laa.sites: this method cannot act at dec.ffn. It can act at"),
         ("[{method: lee, sites: [true]}]", "guidance.lee.sites: this method cannot act at True. It can act at"),
-        ("[{method: lee}, {method: lee}]", "guidance: lee is given twice."),
+        ("[{method: lee}, {method: lee}]", "guidance: lee is listed twice."),
         ("[]", "guidance: an empty list does not tell the model its target language. Add one of token, lee,"),
         ("null", "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got None."),
         ("{method: laa}", "guidance should be a list of methods, such as"),

@@ -27,7 +27,7 @@ def test_each_guidance_method_has_one_representation(make: Maker) -> None:
     representations = load_representations(make("more", {"method": "laa"}, {"method": "laln"}))
     assert [(each.method, each.values.ndim) for each in representations] == [("laa", 3), ("laln", 2)]
     (shared,) = load_representations(make("same", {"method": "token"}, {"method": "lee"}), method="lee")
-    assert shared.method == "lee", "also what is there once is found by both names"
+    assert shared.method == "lee", "a shared representation has both names"
 
 
 def test_every_method_with_representations_can_be_probed(make: Maker, folder: Path) -> None:
@@ -129,8 +129,8 @@ def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys
     model, uriel = make("one", {"method": "token"}), ("--uriel-folder", folder)
     bare = make("bare")
     assert "bare has no language representations: its guidance (none)" in mistake(capsys, "probe", bare, *uriel)
-    drawn = make("drawn", {"method": "random_laa"})
-    assert "its guidance (random_laa) does not learn any" in mistake(capsys, "probe", drawn, *uriel)
+    random_model = make("random", {"method": "random_laa"})
+    assert "its guidance (random_laa) does not learn any" in mistake(capsys, "probe", random_model, *uriel)
     assert "Two models are called 'one'" in mistake(capsys, "probe", model, model, *uriel)
     assert "'most' is not a voting rule" in mistake(capsys, "probe", model, "--voting-rule", "most", *uriel)
     assert "not a list of numbers" in mistake(capsys, "probe", model, "--k-values", "a", *uriel)

@@ -22,15 +22,15 @@ def test_a_dry_run_shows_the_plan(
     assert "4 directions, 240 sentence pairs" in out
     assert "estimated from" in out
     assert "new run" in out
-    assert "Seen more than 50 times" not in out
+    assert "Directions seen more than 50 times" not in out
     shown = json.loads(run(capsys, "train", config, "--dry-run", "--json", "--set", "training.max_steps=9999")[0])
     assert shown["training"]["steps"] == shown["training"]["steps_left"] == 9999
-    assert shown["warnings"][0].startswith("Seen more than 50 times: ")
+    assert shown["warnings"][0].startswith("Directions seen more than 50 times: ")
     config.with_name("run").mkdir()
     (config.with_name("run") / "thesis.txt").write_text("years of work")
     out, err = run(capsys, "train", config, "--dry-run", code=2)
     assert "refused: " in out
-    assert "holds something else" in err
+    assert "is not a run folder" in err
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "Start it without torchrun." in mistake(capsys, "train", config, "--dry-run")
 
@@ -48,7 +48,7 @@ def test_a_run_with_other_guidance_is_not_resumed(
     path = tmp_path / "experiment.yaml"
     path.write_text(yaml.safe_dump(trained.to_dict()), encoding="utf-8")
     line = mistake(capsys, "train", path, "--set", "guidance=[{method: lee}]")
-    assert 'holds a run with other settings (guidance); there, guidance is [{"method": "token", ' in line
+    assert 'holds a run with different settings (guidance); its guidance is [{"method": "token", ' in line
 
 
 def test_learning_curves_are_plotted(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_untranslatable_lines_are_empty_and_set_the_exit_code(
     stdin.seek(0)
     out, err = run(capsys, "translate", trained.run / "model", "--to", "qab", code=1)
     assert [bool(line) for line in out.splitlines()] == [True, False, True]
-    assert err == "manyglot: line 2 of stdin is not UTF-8; convert the text first.\n"
+    assert err == "manyglot: line 2 of stdin is not valid UTF-8. Convert the input to UTF-8.\n"
 
 
 def test_translate_with_an_export(
@@ -87,7 +87,7 @@ def test_translate_with_an_export(
     assert run(capsys, "translate", folder, text, "--to", "qab") == (native, "")
     assert "manyglot export" in mistake(capsys, "translate", model, text, "--to", "qab", "--engine", "ctranslate2")
     for option in (("--precision", "bfloat16"), ("--temperature", 1)):
-        assert "an export " in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
+        assert "export" in mistake(capsys, "translate", folder, text, "--to", "qab", *option)
 
 
 def test_off_target_outputs_are_corrected(
@@ -104,7 +104,7 @@ def test_off_target_outputs_are_corrected(
     on_target = [json.loads(line).get("on_target") for line in out.splitlines()]
     assert len(set(on_target)) == 1
     assert on_target[0] is not None
-    assert on_target[0] or "3 of 3 outputs not in qab: 0 replaced by an alternative, 3 marked" in err
+    assert on_target[0] or "3 of 3 outputs were not in qab. Replaced by an alternative: 0. Marked" in err
 
 
 def test_a_closed_pipe_is_no_error(trained: Experiment, tmp_path: Path) -> None:

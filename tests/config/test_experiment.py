@@ -89,7 +89,7 @@ def test_norwegian_is_not_a_boolean(tmp_path: Path) -> None:
             MINIMAL + "guidance: [{method: token, sid: source}]",
             "guidance.token.sid is not a setting. Did you mean 'side'?",
         ),
-        (MINIMAL + "guidance: [{method: token, mode: clean}]", "clean is for side: target"),
+        (MINIMAL + "guidance: [{method: token, mode: clean}]", "clean needs side: target"),
         (MINIMAL + "model: {width: 30, num_heads: 4}", "must be even and a multiple of num_heads"),
         ("run: r\ncorpus: {kind: synthetic}", "data is required"),
         (

@@ -1,4 +1,4 @@
-"""Beam search as it is defined: one sentence, no cache, every continuation of every beam in a list."""
+"""Reference beam search by definition: one sentence, no cache, a list of every continuation of every beam."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plain_beam(
     random_language: int = 0,
     prefix: tuple[int, ...] = (),
 ) -> list[Hypothesis]:
-    """The finished hypotheses, best first."""
+    """Return the finished hypotheses, best first."""
     tag, max_length = model.tags_by_language()[language], settings.max_output_length(len(source_S))
     lang_B, random_lang_B = torch.tensor([language]), torch.tensor([random_language])
     scored_tags = len(tag.target) if tag.target_predicted else 0
@@ -27,12 +27,12 @@ def plain_beam(
     def next_token_log_probs(ids: tuple[int, ...]) -> list[float]:
         input_BT = torch.tensor([[EOS, *tag.target, *ids]])
         hidden = model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B)
-        return model.log_probabilities(hidden.decoder)[0, -1].tolist()
+        return model.log_probabilities(hidden.decoded)[0, -1].tolist()
 
     start = 0.0
     if scored_tags:
         logprob_TV = model.log_probabilities(
-            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=random_lang_B).decoder
+            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=random_lang_B).decoded
         )[0]
         start = sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))
     live, finished = [((), start)], []

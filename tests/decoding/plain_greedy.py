@@ -1,4 +1,4 @@
-"""Greedy search without a cache, one sentence at a time: the reference for a beam of one."""
+"""Reference greedy search: one sentence at a time, no cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 def plain_greedy(
     model: Transformer, source_S: Tensor, language: int, settings: DecodingSettings, random_language: int = 0
 ) -> Hypothesis:
-    """Take the most probable word at each step until the end of the sentence."""
+    """Take the most probable token at each step until the end symbol."""
     tag = model.tags_by_language()[language]
     lang_B, random_lang_B = (torch.tensor([each], device=source_S.device) for each in (language, random_language))
     forbidden = [PAD, UNK, *range(model.dimensions.first_tag_id, len(model.embedding.weight))]
@@ -24,7 +24,7 @@ def plain_greedy(
     while True:
         input_BT = torch.tensor([ids], device=source_S.device)
         logprob_TV = model.log_probabilities(
-            model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B).decoder
+            model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B).decoded
         )[0]
         if ids == prefix and tag.target_predicted:
             score += sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))

@@ -1,4 +1,4 @@
-"""An engine that needs no model: it answers by a rule, and remembers what it was asked."""
+"""An engine without a model, which translates by a rule and records its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 CODES = ("de", "en", "fr")
 Rule = Callable[[str, str], list[str]]
-"""The hypotheses of a sentence into a language, best first; the beam cuts them off."""
+"""Returns the hypotheses for a sentence and a target language, best first. The engine keeps the first `beam_size`."""
 
 
 @cache
@@ -28,10 +28,10 @@ class StubEngine:
     preferred_block_size = DEFAULT_BLOCK_SIZE
 
     def __init__(self, rule: Rule) -> None:
-        self.rule, self.languages, self.settings = rule, Languages(CODES), DecodingSettings(beam_size=2)
+        self.rule, self.languages, self.default_settings = rule, Languages(CODES), DecodingSettings(beam_size=2)
         self.vocabulary = Vocabulary(subword_model(), self.languages)
         self.calls: list[tuple[int, int, int]] = []
-        """Of each call: sentences that are not empty, the beam, and the offset."""
+        """Number of nonempty sentences, beam size and sentence offset of each call."""
 
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         sources, beam_size = request.sources, request.settings.beam_size
@@ -49,6 +49,6 @@ class StubEngine:
 
 
 def stub(rule: Rule | None = None) -> Translator:
-    """A translator with such an engine; without a rule, `de` and `x` become `de:x`."""
+    """Return a translator with a stub engine. Without a rule, it translates `x` into `de` as `de:x`."""
     engine = StubEngine(rule or (lambda text, code: [f"{code}:{text}", f"{code}:{text}.", f"{code}:{text}.."]))
     return Translator(engine, engine.vocabulary)

@@ -31,12 +31,12 @@ GUIDANCE = {
 }
 
 
-FEWER_EXAMPLES = hypothesis_settings(max_examples=30)  # of each guidance
+FEWER_EXAMPLES = hypothesis_settings(max_examples=30)  # per guidance
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _with_everywhere() -> Iterator[None]:
-    """The search must hand on the target languages too, not only the tags."""
+    """The search must pass on the target languages too, not only the tags."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guidance_methods, "METHODS", (*METHODS, Everywhere))
         yield
@@ -47,7 +47,7 @@ def make(guidance: str, seed: int = 0) -> Transformer:
 
 
 def random_languages(source_BS: torch.Tensor) -> torch.Tensor:
-    """A language for each sentence by its words alone, for guidance that draws at random."""
+    """Return a random language per sentence that depends on its tokens alone."""
     return source_BS.sum(dim=1) % NUM_LANGUAGES
 
 
@@ -60,12 +60,12 @@ def search(
 
 @torch.inference_mode()
 def log_probability(model: Transformer, source_S: torch.Tensor, language: int, words: tuple[int, ...]) -> float:
-    """The log-probability of a whole output, by one pass over it."""
+    """Return the log-probability of a whole output, computed in one forward pass."""
     tag = model.tags_by_language()[language]
     ids = [EOS, *tag.target, *words]
     batch = source_S[None], torch.tensor([ids]), torch.tensor([language])
     hidden = model(*batch, random_lang_B=random_languages(source_S[None]))
-    logprob_TV = model.log_probabilities(hidden.decoder)[0]
+    logprob_TV = model.log_probabilities(hidden.decoded)[0]
     labels = [*tag.target, *words, EOS]
     scored = range(0 if tag.target_predicted else len(tag.target), len(labels))
     return float(sum(logprob_TV[i, labels[i]] for i in scored))
@@ -74,7 +74,7 @@ def log_probability(model: Transformer, source_S: torch.Tensor, language: int, w
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @FEWER_EXAMPLES
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 1.0]))
-def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> None:
+def test_beam_size_one_is_greedy_search(guidance: str, seed: int, penalty: float) -> None:
     model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     settings = DecodingSettings(beam_size=1, max_length=9, length_penalty=penalty)
@@ -91,7 +91,7 @@ def test_a_beam_of_one_is_greedy(guidance: str, seed: int, penalty: float) -> No
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @FEWER_EXAMPLES
 @given(seed=st.integers(0, 30), beam_size=st.integers(1, 5))
-def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam_size: int) -> None:
+def test_batched_search_equals_sentence_by_sentence_search(guidance: str, seed: int, beam_size: int) -> None:
     model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     languages = batch.lang_B.tolist()
@@ -106,7 +106,7 @@ def test_a_batch_is_its_sentences_one_by_one(guidance: str, seed: int, beam_size
 @pytest.mark.parametrize("guidance", GUIDANCE)
 @FEWER_EXAMPLES
 @given(seed=st.integers(0, 30), penalty=st.sampled_from([0.0, 0.6, 1.0]))
-def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: int, penalty: float) -> None:
+def test_scores_are_length_normalized_log_probabilities(guidance: str, seed: int, penalty: float) -> None:
     model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     languages = batch.lang_B.tolist()
@@ -129,10 +129,10 @@ def test_scores_are_the_log_probabilities_over_the_length(guidance: str, seed: i
     prefix=st.lists(st.integers(3, NUM_SUBWORDS - 1), max_size=3),
 )
 @example(seed=0, beam_size=2, penalty=1.0, max_length=2, prefix=[4, 5, 6])
-def test_the_search_is_what_its_definition_says(
+def test_search_matches_the_plain_reference(
     guidance: str, seed: int, beam_size: int, penalty: float, max_length: int, prefix: list[int]
 ) -> None:
-    """With a prefix for every other sentence, so that some are forced while others are free."""
+    """Every other sentence has a prefix, so that some tokens are forced while others are free."""
     model = make(guidance, seed)
     batch = random_batch(model, seed=seed)
     settings = DecodingSettings(beam_size=beam_size, max_length=max_length, length_penalty=penalty)
@@ -150,7 +150,7 @@ def test_the_search_is_what_its_definition_says(
 
 @pytest.mark.parametrize("guidance", ["faithful", "clean", "decoder"])
 @given(seed=st.integers(0, 30))
-def test_a_sentence_that_is_read_once_is_translated_as_if_read_for_each_language(guidance: str, seed: int) -> None:
+def test_sharing_an_encoded_source_changes_nothing(guidance: str, seed: int) -> None:
     model = make(guidance, seed)
     source_BS = random_batch(model, seed=seed, size=3).source_BS
     source_BS[source_BS >= model.dimensions.first_tag_id] = 5
@@ -161,7 +161,7 @@ def test_a_sentence_that_is_read_once_is_translated_as_if_read_for_each_language
     assert [[h.ids for h in hypotheses] for hypotheses in once] == [[h.ids for h in each] for each in again]
 
 
-def test_a_source_that_depends_on_the_target_is_not_read_once() -> None:
+def test_affects_encoder_is_known_for_each_guidance() -> None:
     assert make("source").guidance.affects_encoder
     assert make("everywhere").guidance.affects_encoder
     assert not make("decoder").guidance.affects_encoder
@@ -170,7 +170,7 @@ def test_a_source_that_depends_on_the_target_is_not_read_once() -> None:
     ).guidance.affects_encoder
 
 
-def test_half_precision_finds_about_the_same() -> None:
+def test_half_precision_finds_similar_hypotheses() -> None:
     model = make("decoder").float()
     full_precision_VD = model.embedding.weight.detach().clone()
     half = make("decoder").to(torch.bfloat16)
@@ -180,12 +180,14 @@ def test_half_precision_finds_about_the_same() -> None:
     results = BeamSearch(half, settings, full_precision_VD).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(results, expected, strict=True)]
     assert sum(apart) / len(apart) < 0.03
-    assert len({h.score for hypotheses in results for h in hypotheses}) > 100, "scores are not rounded to halves"
+    assert len({h.score for hypotheses in results for h in hypotheses}) > 100, (
+        "scores are not rounded to half precision"
+    )
 
 
 @given(seed=st.integers(0, 20))
-def test_a_beam_as_wide_as_everything_finds_the_best_output(seed: int) -> None:
-    """With outputs of at most one word and a beam that holds all of them, the search is exhaustive."""
+def test_an_exhaustive_beam_finds_the_best_output(seed: int) -> None:
+    """With outputs of at most one token and a beam that holds all of them, the search is exhaustive."""
     model = make("source", seed)
     source = [model.tags_by_language()[1].source[0], 5, 9, EOS]
     beam_size = NUM_SUBWORDS
@@ -198,12 +200,12 @@ def test_a_beam_as_wide_as_everything_finds_the_best_output(seed: int) -> None:
     assert results[0].score == pytest.approx(scores[best])
 
 
-def test_lengths_are_limited_by_the_source_sentence_by_sentence() -> None:
+def test_each_output_is_limited_by_its_own_source_length() -> None:
     settings = DecodingSettings(max_length=200, max_length_factor=2.0)
     assert [settings.max_output_length(n) for n in (1, 10, 500)] == [12, 30, 200]
     model = tiny_model()
     with torch.no_grad():
-        model.embedding.weight[EOS] = -model.embedding.weight[EOS].abs() - 5  # an end that never comes by itself
+        model.embedding.weight[EOS] = -model.embedding.weight[EOS].abs() - 5  # the model never ends an output
     results = search(
         model, torch.tensor([[5, 6, 7, EOS], [5, EOS, PAD, PAD]]), [0, 0], beam_size=2, max_length_factor=0.5
     )
@@ -211,7 +213,7 @@ def test_lengths_are_limited_by_the_source_sentence_by_sentence() -> None:
     assert all(len(h.ids) <= 11 for h in results[1])
 
 
-def test_tags_padding_and_unknown_words_are_never_written() -> None:
+def test_tags_padding_and_unknown_tokens_are_never_generated() -> None:
     for seed in range(10):
         model = make("faithful", seed)
         batch = random_batch(model, seed=seed)
@@ -220,7 +222,7 @@ def test_tags_padding_and_unknown_words_are_never_written() -> None:
             assert all(3 <= i < NUM_SUBWORDS for h in hypotheses for i in h.ids)
 
 
-def test_a_narrower_beam_has_larger_batches() -> None:
+def test_a_smaller_beam_size_allows_larger_batches() -> None:
     settings = DecodingSettings(beam_size=5, max_batch_tokens=100, length_penalty=0.5)
     greedy = settings.with_beam_size(1)
     assert (greedy.beam_size, greedy.max_batch_tokens, greedy.length_penalty) == (1, 500, 0.5)
@@ -229,7 +231,7 @@ def test_a_narrower_beam_has_larger_batches() -> None:
     assert settings.with_beam_size(10).max_batch_tokens == 50
 
 
-def test_batches_keep_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_respect_their_size_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyglot.decoding.beam_search.MAX_BATCH_HYPOTHESES", 15)
     sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
     batches = list(BeamSearch(tiny_model(), DecodingSettings(beam_size=5, max_batch_tokens=10)).make_batches(sources))

@@ -17,7 +17,7 @@ class RecordedProgress:
         self.amounts.append(amount)
 
 
-def test_a_block_of_different_requests_is_translated_in_order() -> None:
+def test_mixed_requests_are_translated_in_order() -> None:
     block = [
         TranslationRequest("one", None, 1),
         TranslationRequest("two", ("French", "de"), 2),
@@ -44,14 +44,14 @@ def test_a_block_of_different_requests_is_translated_in_order() -> None:
     assert sum(progress.amounts) == len(block)
 
 
-def test_alternatives_are_those_of_one_sentence() -> None:
+def test_only_unsplit_texts_have_alternatives() -> None:
     block = [TranslationRequest("a", None, 1), TranslationRequest("a. b.", None, 2, split_parts=("a.", "b."))]
     one, split = BlockTranslator(stub(), ["de"], n_best=3).translate(block).results
     assert one.alternatives == (Translation("de:a.", -1.0), Translation("de:a..", -2.0))
     assert (one.score, split.alternatives) == (None, ())
 
 
-def test_a_text_is_on_target_when_all_its_sentences_are() -> None:
+def test_a_text_is_on_target_if_all_its_sentences_are() -> None:
     translator = stub(lambda text, code: [text * 3]).with_off_target_filter(
         lambda texts, targets: ["de" if "good" in text else "fr" for text in texts]
     )
@@ -63,12 +63,12 @@ def test_a_text_is_on_target_when_all_its_sentences_are() -> None:
     assert [result.on_target for result in results] == [True, False]
 
 
-def test_nothing_to_translate_is_nothing_wrong() -> None:
+def test_an_empty_block_is_valid() -> None:
     (result,) = BlockTranslator(stub()).translate([TranslationRequest("", None, 1)]).results
     assert (result.target, result.output, result.problem) == ("", "", "")
 
 
-def test_what_the_engine_refuses_does_not_stop_the_others() -> None:
+def test_a_request_the_engine_rejects_does_not_stop_the_others() -> None:
     def rule(text: str, code: str) -> list[str]:
         if text == "long":
             raise ManyglotError("It is too long.")
@@ -80,7 +80,7 @@ def test_what_the_engine_refuses_does_not_stop_the_others() -> None:
     assert results[1].problem == "line 1 of stdin: It is too long."
 
 
-def test_where_memory_is_full_nothing_is_tried_one_by_one() -> None:
+def test_out_of_memory_is_not_retried_per_request() -> None:
     asked = []
 
     def fill(text: str, code: str) -> list[str]:

@@ -22,12 +22,12 @@ from tests.decoding.plain_beam import plain_beam
 from tests.decoding.test_beam_search import GUIDANCE, make, random_languages
 from tests.model.guidance.everywhere import Everywhere
 
-FEWER_EXAMPLES = hypothesis_settings(max_examples=20)  # of each guidance
+FEWER_EXAMPLES = hypothesis_settings(max_examples=20)  # per guidance
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_slots_and_guidance_everywhere() -> Iterator[None]:
-    """Fewer slots than sentences, so that these come and go."""
+    """There are fewer slots than sentences, so that slots are refilled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guidance_methods, "METHODS", (*METHODS, Everywhere))
         patch.setattr(continuous_beam_search, "SMALL_SLOT_COUNTS", (1,))
@@ -51,7 +51,7 @@ def ids(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
     prefix=st.lists(st.integers(3, NUM_SUBWORDS - 1), max_size=3),
 )
 @example(seed=0, beam_size=2, penalty=1.0, max_length=2, prefix=[4, 5, 6])
-def test_the_search_is_what_its_definition_says(
+def test_search_matches_the_plain_reference(
     guidance: str, seed: int, beam_size: int, penalty: float, max_length: int, prefix: list[int]
 ) -> None:
     model = make(guidance, seed)
@@ -74,7 +74,7 @@ def test_the_search_is_what_its_definition_says(
 @pytest.mark.parametrize("guidance", ["faithful", "decoder"])
 @FEWER_EXAMPLES
 @given(seed=st.integers(0, 30))
-def test_a_sentence_is_read_once_for_several_languages(guidance: str, seed: int) -> None:
+def test_sharing_an_encoded_source_changes_nothing(guidance: str, seed: int) -> None:
     model = make(guidance, seed)
     source_BS = random_batch(model, seed=seed, size=3).source_BS
     source_BS[source_BS >= model.dimensions.first_tag_id] = 5
@@ -84,7 +84,7 @@ def test_a_sentence_is_read_once_for_several_languages(guidance: str, seed: int)
     assert ids(once) == ids(BeamSearch(model, settings).search(SearchBatch(source_BS[sentences], languages)))
 
 
-def test_a_belt_is_kept_while_it_is_large_enough() -> None:
+def test_a_continuous_batch_is_reused_while_it_is_large_enough() -> None:
     model, cached_batches = make("decoder"), dict[int, ContinuousBatch]()
     settings = DecodingSettings(beam_size=2, max_length=6)
 
@@ -103,13 +103,13 @@ def test_a_belt_is_kept_while_it_is_large_enough() -> None:
     translate([[11, 12, 13], [7, 8, 9]])
     translate([[3, 4, 5]])
     assert cached_batches[many.capacity.num_slots] is many
-    assert len(cached_batches) == 2, "one sentence has a belt of its own"
+    assert len(cached_batches) == 2, "a single sentence has its own batch"
     translate([[11, 12, 13], [7, 8, 9]], longest=70)
     assert sorted(cached_batches) == [1, 2]
     assert cached_batches[2].capacity.num_positions == 128
 
 
-def test_half_precision_finds_about_the_same() -> None:
+def test_half_precision_finds_similar_hypotheses() -> None:
     model = make("decoder").float()
     full_precision_VD = model.embedding.weight.detach().clone()
     half = make("decoder").to(torch.bfloat16)
@@ -121,10 +121,12 @@ def test_half_precision_finds_about_the_same() -> None:
     )
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(results, expected, strict=True)]
     assert sum(apart) / len(apart) < 0.03
-    assert len({h.score for hypotheses in results for h in hypotheses}) > 100, "scores are not rounded to halves"
+    assert len({h.score for hypotheses in results for h in hypotheses}) > 100, (
+        "scores are not rounded to half precision"
+    )
 
 
-def test_what_never_ends_is_ended() -> None:
+def test_endless_outputs_end_at_the_maximum_length() -> None:
     model = tiny_model()
     with torch.no_grad():
         model.embedding.weight[EOS] = -model.embedding.weight[EOS].abs() - 5
@@ -138,8 +140,8 @@ def test_what_never_ends_is_ended() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("guidance", GUIDANCE)
-def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
-    """The same belt again and again, with other sentences, and fewer of them than slots in the end."""
+def test_replaying_the_cuda_graph_gives_the_same_results(guidance: str) -> None:
+    """One batch is reused for different sentences, finally for fewer than it has slots."""
     model, cached_batches = make(guidance).float(), dict[int, ContinuousBatch]()
     device = torch.device("cuda")
     copy = make(guidance).float().to(device)
@@ -160,8 +162,8 @@ def test_a_gpu_plays_recordings_to_the_same_end(guidance: str) -> None:
 
 
 @given(st.lists(st.integers(0, 12), max_size=30), st.integers(26, 60), st.integers(1, 8))
-def test_batches_keep_what_can_be_read_at_once(lengths: list[int], most_tokens: int, most: int) -> None:
-    """Tags and ends included; each has long sentences and short ones, the long ones first."""
+def test_batches_respect_the_encoder_limits(lengths: list[int], most_tokens: int, most: int) -> None:
+    """The limits include tags and end symbols. Each batch mixes long and short sentences, longest first."""
     search = ContinuousBeamSearch(make("source"), DecodingSettings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(continuous_beam_search, "MAX_SOURCE_TOKENS", most_tokens)
@@ -176,7 +178,7 @@ def test_batches_keep_what_can_be_read_at_once(lengths: list[int], most_tokens: 
     assert max(map(len, batches), default=0) - min(map(len, batches), default=0) <= 1
 
 
-def test_where_another_program_takes_the_memory_there_are_new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_retried_with_a_new_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make("decoder", 0)
     batch = random_batch(model, size=5)
     search = ContinuousBeamSearch(model, DecodingSettings(beam_size=2, max_length=4))
@@ -192,7 +194,7 @@ def test_where_another_program_takes_the_memory_there_are_new_slots(monkeypatch:
     monkeypatch.setattr(ContinuousBatch, "decode_all", decode_once_there_is_room)
     with pytest.raises(torch.OutOfMemoryError, match="then"):
         search.search(SearchBatch(batch.source_BS, languages))
-    assert not search.cached_batches, "which may be broken"
+    assert not search.cached_batches, "a failed batch is dropped"
     full.append("once")
     assert search.search(SearchBatch(batch.source_BS, languages)) == expected
     assert not any(batch in old_batches for batch in search.cached_batches.values())

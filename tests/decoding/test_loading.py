@@ -1,4 +1,4 @@
-"""A model folder and its export are opened by the same call, and translate the same."""
+"""`load` opens model folders and exports, which translate equally."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def exported(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def test_the_manifest_tells_the_engine(trained: Experiment, exported: Path) -> None:
+def test_load_chooses_the_engine_by_the_folder(trained: Experiment, exported: Path) -> None:
     native, other = manyglot.load(trained.run / "model"), manyglot.load(exported)
     assert isinstance(native.engine, NativeEngine)
     assert isinstance(other.engine, ExportedEngine)
@@ -41,7 +41,7 @@ def test_the_manifest_tells_the_engine(trained: Experiment, exported: Path) -> N
         other.translate(TEXTS, to="qaa")
 
 
-def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experiment, exported: Path) -> None:
+def test_an_unsuitable_engine_is_rejected_with_advice(trained: Experiment, exported: Path) -> None:
     model = trained.run / "model"
     assert isinstance(manyglot.load(exported, engine="ctranslate2").engine, ExportedEngine)
     with pytest.raises(FolderError, match=rf"Export the model in it first: `manyglot export {model} -o FOLDER`"):
@@ -57,29 +57,29 @@ def test_an_engine_that_does_not_fit_is_refused_with_what_to_do(trained: Experim
     [
         (
             {"precision": "bfloat16"},
-            r"decoding\.precision: an export computes in the type it was written in\. Export with",
+            r"decoding\.precision: an export computes in its stored type\. Export the model",
         ),
         (
             {"temperature": 1.0},
-            r"decoding\.temperature: an export does not draw words at random\. Use the model folder",
+            r"decoding\.temperature: exports do not support sampling\. Use the model folder",
         ),
         ({"beam_size": 2, "top_k": 3}, r"decoding\.top_k"),
     ],
 )
-def test_settings_without_effect_on_an_export_are_refused(exported: Path, change: dict[str, Any], reason: str) -> None:
+def test_settings_without_effect_on_an_export_are_rejected(exported: Path, change: dict[str, Any], reason: str) -> None:
     model = manyglot.load(exported)
     with pytest.raises(SettingsError, match=reason):
         model.with_settings(**change)
     assert model.with_settings(beam_size=1, precision="auto", temperature=None).settings.beam_size == 1
 
 
-def test_the_check_of_a_load_is_for_languages_that_py3langid_knows(trained: Experiment) -> None:
+def test_correcting_off_target_outputs_needs_known_languages(trained: Experiment) -> None:
     with pytest.raises(ManyglotError, match="py3langid knows none"):
         manyglot.load(trained.run / "model", correct_off_target=True)
 
 
-def test_a_folder_of_several_exports_is_not_one(exported: Path, tmp_path: Path) -> None:
+def test_a_folder_of_several_exports_is_rejected(exported: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(exported, tmp_path / "exports" / name)
-    with pytest.raises(FolderError, match=r"exports is no export but holds several, for the same languages\. Give one"):
+    with pytest.raises(FolderError, match=r"exports holds several exports for the same languages\. Give one"):
         ExportedEngine.load(tmp_path / "exports")

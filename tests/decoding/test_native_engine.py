@@ -45,7 +45,7 @@ def ids(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
     ("guidance", "once"),
     [({"method": "laa"}, True), ({"method": "token", "side": "target"}, True), ({"method": "token"}, False)],
 )
-def test_a_source_is_read_once_for_all_its_targets(
+def test_a_source_is_encoded_once_for_all_its_targets(
     guidance: dict[str, object], once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = engine(guidance)
@@ -64,7 +64,7 @@ def test_a_source_is_read_once_for_all_its_targets(
     assert ids(together) == ids(alone)
 
 
-def test_many_sentences_into_one_language_are_translated_by_a_folded_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sentences_into_one_language_use_a_folded_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_engine, "MIN_SENTENCES_TO_FOLD", 4)
     made: list[int] = []
 
@@ -76,16 +76,16 @@ def test_many_sentences_into_one_language_are_translated_by_a_folded_model(monke
     for languages in ([1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [0, 1, 2, 0]):
         assert ids(search(faster, SOURCES, languages)) == ids(search(plain, SOURCES, languages))
     search(faster, SOURCES[:3], [0] * 3)
-    assert made == [1, 2], "once for each language, and not for a few sentences or several languages"
+    assert made == [1, 2], "once per language, and not for few sentences or several languages"
 
 
-def test_what_cannot_be_folded_is_translated_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guidance_that_cannot_be_folded_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_engine, "MIN_SENTENCES_TO_FOLD", 2)
     one = engine({"method": "laa"}, fold_guidance=lambda model, language: None)
     assert ids(search(one, SOURCES, [1] * 4)) == ids(search(engine({"method": "laa"}), SOURCES, [1] * 4))
 
 
-def test_half_precision_takes_a_copy() -> None:
+def test_half_precision_converts_a_copy_of_the_model() -> None:
     one = engine({"method": "laa"})
     results = search(one, SOURCES, [0, 1, 2, 0], SETTINGS.model_copy(update={"precision": "bfloat16"}))
     assert [len(hypotheses) > 0 for hypotheses in results] == [True] * 4
@@ -93,7 +93,7 @@ def test_half_precision_takes_a_copy() -> None:
     assert results[2] == [Hypothesis((), 0.0)]
 
 
-def test_a_cpu_computes_in_half_precision_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_uses_bfloat16_if_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     single = engine({"method": "laa"}).model.float()
     for has, wide, expected in ((True, 8, True), (False, 8, False), (True, 4096, False)):
         monkeypatch.setattr(native_engine, "cpu_supports_bfloat16", lambda has=has: has)
@@ -101,10 +101,10 @@ def test_a_cpu_computes_in_half_precision_where_that_is_faster(monkeypatch: pyte
         one = NativeEngine(single, LANGUAGES, SETTINGS, torch.device("cpu"))
         assert one._uses_bfloat16("auto") is expected
         assert [one._uses_bfloat16("float32"), one._uses_bfloat16("bfloat16")] == [False, True]
-        assert engine({"method": "laa"})._uses_bfloat16("auto") is False, "weights in float64 are for exact tests"
+        assert engine({"method": "laa"})._uses_bfloat16("auto") is False, "float64 weights are for exact tests"
 
 
-def test_words_can_be_given_and_drawn() -> None:
+def test_prefixes_and_sampling() -> None:
     one = engine({"method": "laa"})
     given = search(one, SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])
     assert all(h.ids[:1] == (7,) for h in given[0])
@@ -116,8 +116,8 @@ def test_words_can_be_given_and_drawn() -> None:
     assert ids(sampled)[3:] == ids(search(one, SOURCES[3:], [0], settings, sentence_offset=3))
 
 
-def test_slots_are_an_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where they are used."""
+def test_continuous_batching_matches_the_plain_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only GPUs use continuous batching by default."""
     monkeypatch.setattr(continuous_beam_search, "MAX_SEARCH_SENTENCES", 3)
     plain, other = engine({"method": "laa"}), engine({"method": "laa"})
     monkeypatch.setattr(other, "_make_search", lambda request: ContinuousBeamSearch(other.model, request.settings))
@@ -125,7 +125,7 @@ def test_slots_are_an_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids(search(other, sources, languages)) == ids(search(plain, sources, languages))
 
 
-def test_too_little_memory_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 MiB.\nGPU 0 has …")
 

@@ -11,7 +11,7 @@ GERMAN = "guten tag welt"
 
 
 def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
-    """Knows French and German by their first letters, no English, and no language of a short text."""
+    """Identify French and German by their first letters. English and short texts cannot be identified."""
     known = {"b": "fr", "g": "de"}
     unidentifiable = [len(text) < 8 or target == "en" for text, target in zip(texts, targets, strict=True)]
     return [
@@ -20,7 +20,7 @@ def identify(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
     ]
 
 
-def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_the_right_one() -> None:
+def test_an_off_target_output_is_replaced_by_the_best_on_target_alternative() -> None:
     plain = stub(lambda text, code: [FRENCH, "bonjour encore", "bonjour trois", GERMAN, "guten morgen"])
     translator = plain.with_off_target_filter(identify)
     assert plain.translate(["hello"], "de") == [FRENCH]
@@ -31,7 +31,7 @@ def test_an_output_in_the_wrong_language_is_replaced_by_the_best_alternative_in_
     assert translator.translate_n_best(["hello"], "fr", n=1) == [[Translation(FRENCH, 0.0, on_target=True)]]
 
 
-def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
+def test_only_off_target_sentences_are_searched_again() -> None:
     translator = stub(lambda text, code: [GERMAN] if text == "good" else [FRENCH, GERMAN]).with_off_target_filter(
         identify
     )
@@ -42,12 +42,12 @@ def test_only_what_drifts_is_searched_again_and_keeps_its_place() -> None:
     assert translator.engine.calls[-1] == (1, 16, 0)
 
 
-def test_what_has_no_better_alternative_is_kept_and_marked() -> None:
+def test_an_off_target_output_without_alternative_is_marked() -> None:
     translator = stub(lambda text, code: [FRENCH, "bonjour encore"]).with_off_target_filter(identify)
     assert translator.translate_n_best(["hello"], "de", n=1) == [[Translation(FRENCH, 0.0, on_target=False)]]
 
 
-def test_short_text_and_unknown_languages_are_not_judged() -> None:
+def test_short_text_and_unknown_languages_are_not_marked() -> None:
     translator = stub(lambda text, code: ["b 12" if text == "short" else FRENCH]).with_off_target_filter(identify)
     (short,), (unknown,) = translator.translate_n_best(["short", "long"], ["de", "en"], n=1)
     assert (short.on_target, unknown.on_target) == (None, None)
@@ -55,7 +55,7 @@ def test_short_text_and_unknown_languages_are_not_judged() -> None:
     assert len(translator.engine.calls) == 1
 
 
-def test_what_was_found_is_summed_up_by_language() -> None:
+def test_the_summary_counts_outputs_by_language() -> None:
     translator = stub(lambda text, code: [FRENCH, GERMAN] if text == "bad" else [FRENCH]).with_off_target_filter(
         identify
     )
@@ -67,6 +67,6 @@ def test_what_was_found_is_summed_up_by_language() -> None:
         "fr": OffTargetCounts(1, 0, 0),
     }
     assert list(translator.off_target_filter.summary_lines()) == [
-        "3 of 3 outputs not in de: 1 replaced by an alternative, 2 marked (on_target, in tsv and jsonl)."
+        "3 of 3 outputs were not in de. Replaced by an alternative: 1. Marked (on_target in tsv and jsonl): 2."
     ]
     assert list(OffTargetFilter(identify).summary_lines()) == []

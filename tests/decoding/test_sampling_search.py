@@ -21,7 +21,7 @@ def make(seed: int = 0) -> Transformer:
 
 
 @given(seed=st.integers(0, 30), sharp=st.sampled_from([{"temperature": 1e-4}, {"temperature": 1.0, "top_k": 1}]))
-def test_the_sharpest_sample_is_greedy(seed: int, sharp: dict[str, float]) -> None:
+def test_sampling_at_low_temperature_is_greedy(seed: int, sharp: dict[str, float]) -> None:
     model = make(seed)
     batch = random_batch(model, seed=seed)
     inputs = batch.source_BS, batch.lang_B.tolist()
@@ -33,7 +33,7 @@ def test_the_sharpest_sample_is_greedy(seed: int, sharp: dict[str, float]) -> No
 
 
 @given(seed=st.integers(0, 30))
-def test_what_is_drawn_does_not_depend_on_the_batch(seed: int) -> None:
+def test_samples_do_not_depend_on_the_batch(seed: int) -> None:
     model = make(seed)
     batch = random_batch(model, seed=seed)
     sampler, languages = (
@@ -49,7 +49,7 @@ def test_what_is_drawn_does_not_depend_on_the_batch(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (1.0, 0.5)])
-def test_words_are_drawn_by_their_probabilities(temperature: float, top_p: float) -> None:
+def test_tokens_are_sampled_by_their_probabilities(temperature: float, top_p: float) -> None:
     model, source_BS = make(), torch.tensor([[5, 9, EOS]])
     settings = DecodingSettings(beam_size=1000, max_length=1, temperature=temperature, top_p=top_p)
     (samples,) = SamplingSearch(model, settings).search(SearchBatch(source_BS, [1]))
@@ -63,10 +63,10 @@ def test_words_are_drawn_by_their_probabilities(temperature: float, top_p: float
 
 
 def _first_words(model: Transformer, source_BS: torch.Tensor, temperature: float, top_p: float) -> list[float]:
-    """What the first words should come to."""
+    """Return the expected probabilities of the first token."""
     prefix = torch.tensor([[EOS, *model.tags_by_language()[1].target]])
     with torch.no_grad():
-        logprob_V = model.log_probabilities(model(source_BS, prefix, torch.tensor([1])).decoder)[0, -1]
+        logprob_V = model.log_probabilities(model(source_BS, prefix, torch.tensor([1])).decoded)[0, -1]
     logprob_V[[PAD, UNK, *range(model.dimensions.first_tag_id, len(logprob_V))]] = -torch.inf
     p_V = (logprob_V / temperature).softmax(0)
     order = p_V.argsort(descending=True)
@@ -75,8 +75,8 @@ def _first_words(model: Transformer, source_BS: torch.Tensor, temperature: float
     return (p_V / p_V.sum()).tolist()
 
 
-def test_samples_come_in_no_order_of_length_or_score() -> None:
-    """The first to end would mostly be short, and a caller who wants one takes the first."""
+def test_samples_are_not_ordered_by_length_or_score() -> None:
+    """Samples that end first are mostly short, and callers that need one sample take the first."""
     model = make()
     source_BS = random_batch(model, size=30).source_BS
     samples = SamplingSearch(model, DecodingSettings(beam_size=6, max_length=9, temperature=3.0)).search(
@@ -88,7 +88,7 @@ def test_samples_come_in_no_order_of_length_or_score() -> None:
     assert any(each != sorted(each) for each in lengths)
 
 
-def test_a_prefix_is_kept() -> None:
+def test_samples_begin_with_the_prefix() -> None:
     model = make()
     settings = DecodingSettings(beam_size=4, max_length=5, temperature=2.0)
     (samples,) = SamplingSearch(model, settings).search(

@@ -20,7 +20,7 @@ from tests.decoding.stub import stub
 
 
 def run(data: bytes = b"", **options: Any) -> tuple[list[str], JobOutcome]:
-    """The lines that a job writes to standard output, and its outcome."""
+    """Return the lines that a job writes to standard output, and its outcome."""
     stdout = io.BytesIO()
     outcome = TranslationJob(**options).run(stub(), io.BytesIO(data), stdout)
     return stdout.getvalue().decode().splitlines(), outcome
@@ -30,7 +30,7 @@ def test_text_from_stdin_to_stdout() -> None:
     assert run(b"one\n\ntwo\n", targets=["German"]) == (["de:one", "", "de:two"], JobOutcome(3, 0))
 
 
-def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
+def test_several_files_to_one_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
     files = [tmp_path / "a.txt", tmp_path / "b.txt.gz"]
@@ -41,19 +41,19 @@ def test_files_one_after_the_other_to_a_file(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"de:one\nde:two\nde:three\n"
 
 
-def test_a_dash_is_standard_input_and_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_means_standard_input_and_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     dash, file = Path("-"), tmp_path / "a.txt"
     file.write_text("file\n")
     assert run(b"one\n", files=[dash], targets=["de"], output=dash) == (["de:one"], JobOutcome(1, 0))
     assert run(b"one\n", files=[file, dash, file], targets=["de"])[0] == ["de:file", "de:one", "de:file"]
-    assert len(run(b"one\n", files=[dash], targets=["de", "fr"], output=dash)[0]) == 3  # a table
+    assert len(run(b"one\n", files=[dash], targets=["de", "fr"], output=dash)[0]) == 3  # a TSV table with a header
     assert list(tmp_path.iterdir()) == [file]
-    with pytest.raises(ManyglotError, match="- is given twice, and standard input can be read once"):
+    with pytest.raises(ManyglotError, match=r"- is given twice\. Standard input can be read only once"):
         run(b"one\n", files=[dash, dash], targets=["de"])
 
 
-def test_text_in_several_languages_is_a_table_or_a_file_each(tmp_path: Path) -> None:
+def test_text_in_several_languages_becomes_tsv_or_one_file_each(tmp_path: Path) -> None:
     lines, _ = run(b"one\n", targets=["de", "fr"])
     assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]
     run(b"one\ntwo\n", targets=["de", "fr"], output=tmp_path / "out.txt")
@@ -99,11 +99,11 @@ def test_an_unknown_target_does_not_stop_the_others(capsys: pytest.CaptureFixtur
     assert [line.split("\t")[1:3] for line in lines[1:]] == [["tlh", ""], ["de", "de:one"]]
 
 
-def test_a_text_that_is_none_comes_back_with_its_keys() -> None:
+def test_a_request_with_invalid_text_keeps_its_fields() -> None:
     lines, outcome = run(b'{"id": 7, "text": 1.5, "to": "de"}\n', input_format="jsonl")
     outputs = json.loads(lines[0])
     assert (outputs["id"], outputs["to"], outputs["output"], outcome) == (7, "de", "", JobOutcome(1, 1))
-    assert outputs["problem"].startswith('line 1 of stdin should be an object with a "text"')
+    assert outputs["problem"].startswith('line 1 of stdin is not an object with a "text"')
 
 
 def test_alternatives_and_scores() -> None:
@@ -121,25 +121,25 @@ def test_alternatives_and_scores() -> None:
     assert [line.split("\t")[2:4] for line in lines[1:]] == [["de:one", "0.0000"], ["de:one.", "-1.0000"]]
 
 
-def test_bad_lines_are_named_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_lines_are_listed_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
     lines, outcome = run(b"fine\n" + b"\xff\n" * 12 + b"a\x00b\n", targets=["de"])
     assert lines == ["de:fine", *[""] * 12, "de:ab"]
     assert outcome == JobOutcome(14, 12)
     messages = capsys.readouterr().err.splitlines()
-    assert messages[0] == "manyglot: line 2 of stdin is not UTF-8; convert the text first."
+    assert messages[0] == "manyglot: line 2 of stdin is not valid UTF-8. Convert the input to UTF-8."
     assert messages[10:] == [
-        "manyglot: line 14 of stdin: control characters were removed (1).",
-        "manyglot: 12 lines could not be translated; the first 10 are named above.",
+        "manyglot: line 14 of stdin: control characters removed: 1.",
+        "manyglot: 12 lines could not be translated; the first 10 are listed above.",
     ]
 
 
-def test_long_text_is_split_where_that_is_asked() -> None:
+def test_long_text_is_split_on_request() -> None:
     text = b"one one one. two two two. three."
     assert run(text, targets=["de"], max_chars=15, split_long=True)[0] == ["de:one one one. de:two two two. de:three."]
     assert run(text, targets=["de"], max_chars=15)[0] == ["de:one one one."]
 
 
-def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_of_split_lines_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     text, options = b"one one one. two two two. three.\nshort.\n", {"max_chars": 15, "split_long": True}
     run(text, targets=["de", "fr"], **options)
     assert capsys.readouterr().err == "manyglot: 1 line was split into 3 sentences.\n"
@@ -152,35 +152,35 @@ def test_what_was_split_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "Text needs a target language"),
+        ({}, "Text input needs a target language"),
         ({"targets": ["de"], "input_format": "xml"}, "--format: 'xml' is not known. Known: text, tsv, jsonl"),
         ({"targets": ["de"], "output_format": "json"}, "--output-format: 'json' is not known. Did you mean 'jsonl'"),
-        ({"targets": ["de"], "include_scores": True}, "have no place in text"),
-        ({"targets": ["de"], "n_best": 0}, "should be 1 or more"),
+        ({"targets": ["de"], "include_scores": True}, "need TSV or JSONL output"),
+        ({"targets": ["de"], "n_best": 0}, "must be at least 1"),
         (
             {"targets": ["de"], "columns": parse_tsv_columns("1,2")},
-            r"--columns is for tables, and the input is text\. Add --format tsv",
+            r"--columns needs TSV input, but the input is text\. Add --format tsv",
         ),
         (
             {"input_format": "jsonl", "columns": parse_tsv_columns("3")},
-            "--columns is for tables, and the input is jsonl",
+            "--columns needs TSV input, but the input is jsonl",
         ),
-        ({"input_format": "tsv", "output_format": "text"}, "may have several targets"),
+        ({"input_format": "tsv", "output_format": "text"}, "a line may have several targets"),
         ({"targets": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_read(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_rejected_before_reading(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ManyglotError, match=message):
         run(b"one\n", **options)
 
 
 @pytest.mark.parametrize("columns", ["", "1,", ",2", "1,2,3", "0"])
-def test_columns_that_are_none_are_refused(columns: str) -> None:
+def test_invalid_columns_are_rejected(columns: str) -> None:
     with pytest.raises(ManyglotError, match="column"):
         parse_tsv_columns(columns)
 
 
-def test_no_file_is_lost(tmp_path: Path) -> None:
+def test_no_file_is_overwritten_by_mistake(tmp_path: Path) -> None:
     text, out = tmp_path / "text.de.txt", tmp_path / "out.txt"
     text.write_text("one\n")
     out.write_text("precious")
@@ -191,12 +191,12 @@ def test_no_file_is_lost(tmp_path: Path) -> None:
     assert out.read_text() == "precious"
     with pytest.raises(ManyglotError, match="would be overwritten"):
         run(files=[text], targets=["de", "fr"], output=tmp_path / "text.txt")
-    with pytest.raises(ManyglotError, match=r"plain or as \.gz"):
+    with pytest.raises(ManyglotError, match=r"uncompressed or \.gz"):
         run(files=[text], targets=["de"], output=tmp_path / "out.xz")
     assert text.read_text() == "one\n"
 
 
-def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
+def test_a_missing_column_is_reported_before_overwriting(tmp_path: Path) -> None:
     output = tmp_path / "out.tsv"
     output.write_text("keep")
     with pytest.raises(ManyglotError, match="no column 'lang'"):
@@ -210,7 +210,7 @@ def test_a_table_without_the_column_overwrites_nothing(tmp_path: Path) -> None:
     assert output.read_text() == "keep"
 
 
-def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_job_reports_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def rule(text: str, code: str) -> list[str]:
         if text == "stop":
             raise KeyboardInterrupt
@@ -226,7 +226,7 @@ def test_an_interruption_tells_how_far_it_got(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err == messages
 
 
-def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_writing_is_not_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupting(io.BytesIO):
         def write(self, data: Any) -> int:
             if not self.tell():
@@ -241,7 +241,7 @@ def test_nothing_that_is_being_written_is_interrupted(capsys: pytest.CaptureFixt
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_interruption_does_not_wait() -> None:
+def test_a_second_interrupt_is_not_deferred() -> None:
     steps = []
 
     def interrupted_twice() -> None:
@@ -256,7 +256,7 @@ def test_a_second_interruption_does_not_wait() -> None:
     assert steps == ["after the first"]
 
 
-def test_an_interruption_that_is_ignored_stays_so() -> None:
+def test_an_ignored_interrupt_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with defer_keyboard_interrupt():
@@ -266,7 +266,7 @@ def test_an_interruption_that_is_ignored_stays_so() -> None:
 
 
 def test_memory_does_not_grow_with_the_text() -> None:
-    """Twenty thousand lines need no more than two thousand, up to what the collector has not found yet."""
+    """Twenty thousand lines need hardly more memory than two thousand."""
 
     class Lines(io.RawIOBase):
         def __init__(self, number: int) -> None:
@@ -284,5 +284,5 @@ def test_memory_does_not_grow_with_the_text() -> None:
         assert outcome.num_lines == number
         return most
 
-    peak(64)  # what is made once
+    peak(64)  # warm up one-time allocations
     assert peak(20_480) < 2 * peak(2_048)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.line_reader import MAX_LINE_BYTES
+from manyglot.decoding.input_lines import MAX_LINE_BYTES
 from manyglot.decoding.translation_requests import (
     TextFormat,
     TranslationRequest,
@@ -46,7 +46,7 @@ def num_lines(data: bytes) -> int:
 
 
 @given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.integers(2, 30), st.booleans())
-def test_whatever_the_bytes_each_line_is_a_request(
+def test_each_line_of_any_bytes_is_one_request(
     data: bytes, text_format: TextFormat, max_chars: int, split: bool
 ) -> None:
     requests = read(data, text_format, max_chars=max_chars, split_long=split)
@@ -59,7 +59,7 @@ def test_whatever_the_bytes_each_line_is_a_request(
 
 
 @given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
-def test_the_pieces_in_which_bytes_come_do_not_matter(lines: list[bytes], size: int) -> None:
+def test_chunk_boundaries_do_not_matter(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines)
 
     class Slow(io.BytesIO):
@@ -69,7 +69,7 @@ def test_the_pieces_in_which_bytes_come_do_not_matter(lines: list[bytes], size: 
     assert list(read_requests(Slow(data))) == read(data)
 
 
-def test_only_newlines_end_a_line_and_their_kind_does_not_matter() -> None:
+def test_only_newlines_of_either_kind_end_a_line() -> None:
     texts = ["\ufeffone", "two\u2028and\x1da half", "", "  four ", "five"]
     requests = read("\r\n".join(texts).encode())
     assert [request.text for request in requests] == ["one", "two\u2028and a half", "", "  four ", "five"]
@@ -78,28 +78,28 @@ def test_only_newlines_end_a_line_and_their_kind_does_not_matter() -> None:
 def test_a_line_that_is_not_utf8_does_not_stop_the_others() -> None:
     requests = read(b"one\ntw\xff\nthree\n")
     assert [request.text for request in requests] == ["one", "", "three"]
-    assert requests[1].problem == "line 2 of stdin is not UTF-8; convert the text first."
+    assert requests[1].problem == "line 2 of stdin is not valid UTF-8. Convert the input to UTF-8."
 
 
-def test_control_characters_are_removed_and_told() -> None:
+def test_removed_control_characters_are_noted() -> None:
     (request,) = read(b"a\x00b\x07c\td\re\n")
     assert request.text == "abc\td e"
-    assert request.notes == ("line 1 of stdin: control characters were removed (3).",)
+    assert request.notes == ("line 1 of stdin: control characters removed: 3.",)
 
 
 def test_a_long_text_is_cut_at_a_space_or_split() -> None:
     text = b"One two three. Four five six. " * 10
     (cut,) = read(text, max_chars=40)
     assert cut.sentences == ("One two three. Four five six. One two",)
-    assert cut.notes == ("line 1 of stdin has 300 characters; it was cut after 37.",)
+    assert cut.notes == ("line 1 of stdin has 300 characters and was cut after 37.",)
     (split,) = read(text, max_chars=40, split_long=True)
     assert split.sentences == ("One two three.", "Four five six.") * 10
     assert split.notes == ()
-    with pytest.raises(ManyglotError, match="limit"):
+    with pytest.raises(ManyglotError, match="--max-chars is 0"):
         read(text, max_chars=0)
 
 
-def test_memory_is_bounded_whatever_the_line() -> None:
+def test_memory_is_bounded_for_endless_lines() -> None:
     class Endless(io.RawIOBase):
         """64 MiB without a newline, and a short line."""
 
@@ -117,7 +117,7 @@ def test_memory_is_bounded_whatever_the_line() -> None:
     assert peak < 6 * MAX_LINE_BYTES
 
 
-def test_columns_of_a_table_by_number_and_by_name() -> None:
+def test_tsv_columns_by_number_and_by_name() -> None:
     rows = b"7\tde, fr\thello\n8\t\tbye\n"
     by_number = read(rows, "tsv", columns=TsvColumns(text=3, target=2))
     assert [(r.text, r.targets) for r in by_number] == [("hello", ("de", "fr")), ("bye", None)]
@@ -129,19 +129,19 @@ def test_columns_of_a_table_by_number_and_by_name() -> None:
     assert read(b"", "tsv", columns=TsvColumns("english")) == []
 
 
-def test_wrong_columns_are_refused_and_wrong_rows_are_marked() -> None:
-    with pytest.raises(ManyglotError, match=r"stdin has no column 'txt'; its first line names text, to"):
+def test_invalid_columns_are_rejected_and_invalid_rows_are_marked() -> None:
+    with pytest.raises(ManyglotError, match=r"stdin has no column 'txt'\. Its header has: text, to"):
         read(b"text\tto\n", "tsv", columns=TsvColumns("txt"))
     with pytest.raises(ManyglotError, match="counted from 1"):
         TsvColumns(0)
     good, bad, empty, last = read(b"a\tde\nb\n\nc\tfr\n", "tsv")
     assert (good.text, last.text, last.targets) == ("a", "c", ("fr",))
-    assert bad.problem == "line 2 of stdin has 1 column and should have 2, separated by tabs."
+    assert bad.problem == "line 2 of stdin has 1 column; expected 2, separated by tabs."
     assert (empty.text, empty.problem) == ("", "")
 
 
 @given(st.text(), st.none() | st.lists(st.text(), min_size=1), st.dictionaries(st.text(min_size=5), JSON, max_size=3))
-def test_other_keys_of_an_object_are_kept(text: str, to: list[str] | None, extra: dict[str, Any]) -> None:
+def test_other_fields_of_a_json_request_are_preserved(text: str, to: list[str] | None, extra: dict[str, Any]) -> None:
     (request,) = read(json.dumps({**extra, "text": text, "to": to}).encode(), "jsonl")
     assert request.targets == (tuple(to) if to else None)
     assert request.extra_fields == extra
@@ -151,21 +151,21 @@ def test_other_keys_of_an_object_are_kept(text: str, to: list[str] | None, extra
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", r"is not JSON \(.* at character 2\)"),
-        ('"text"', 'should be an object with a "text"'),
-        ('{"to": "de"}', 'should be an object with a "text"'),
-        ('{"text": 7}', 'should be an object with a "text"'),
-        ('{"text": "a", "to": 7}', '"to" should be a language'),
-        ('{"text": "a", "to": ["de", 7]}', '"to" should be a language'),
-        ('{"text": "a", "x": NaN}', "NaN is no number"),
-        ('{"text": "a", "x": 1e999}', "1e999 is no number"),
-        ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 times"),
-        ('{"text": "a", "x": ' + "9" * 5000 + "}", "is not JSON"),
-        ("[" * 101 + '"' + '\\"' * 2**18 + "\\", "nested more than 100 times"),
-        ("[]" * 101 + '"' + '\\"' * 2**18 + "\\", "is not JSON"),
+        ("{", r"is not valid JSON \(.* at character 2\)"),
+        ('"text"', 'is not an object with a "text"'),
+        ('{"to": "de"}', 'is not an object with a "text"'),
+        ('{"text": 7}', 'is not an object with a "text"'),
+        ('{"text": "a", "to": 7}', '"to" must be a language'),
+        ('{"text": "a", "to": ["de", 7]}', '"to" must be a language'),
+        ('{"text": "a", "x": NaN}', "NaN is not a finite number"),
+        ('{"text": "a", "x": 1e999}', "1e999 is not a finite number"),
+        ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 levels deep"),
+        ('{"text": "a", "x": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ("[" * 101 + '"' + '\\"' * 2**18 + "\\", "nested more than 100 levels deep"),
+        ("[]" * 101 + '"' + '\\"' * 2**18 + "\\", "is not valid JSON"),
     ],
 )
-def test_lines_that_are_no_requests_are_marked(line: str, problem: str) -> None:
+def test_invalid_json_requests_are_marked(line: str, problem: str) -> None:
     bad, good = read(f'{line}\n{{"text": "b", "to": "de"}}'.encode(), "jsonl")
     assert re.search(f"^line 1 of stdin.*{problem}", bad.problem)
     assert (good.text, good.targets, good.problem) == ("b", ("de",), "")
@@ -175,25 +175,25 @@ def test_lines_that_are_no_requests_are_marked(line: str, problem: str) -> None:
     ("value", "to"),
     [({"text": 7, "to": ["de"]}, ("de",)), ({"text": None}, None), ({}, None), ({"text": "a", "to": 7}, None)],
 )
-def test_an_object_that_is_no_request_keeps_its_other_keys(value: dict[str, Any], to: tuple[str, ...] | None) -> None:
+def test_an_invalid_json_request_keeps_its_other_fields(value: dict[str, Any], to: tuple[str, ...] | None) -> None:
     (request,) = read(json.dumps({"id": 5, **value, "meta": [1]}).encode(), "jsonl")
     assert request.problem
     assert (request.text, request.targets, request.extra_fields) == ("", to, {"id": 5, "meta": [1]})
 
 
-def test_half_a_character_becomes_a_whole_one() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     (request,) = read(b'{"text": "a\\ud800b"}', "jsonl")
     assert request.text == "a\ufffdb"
     assert request.notes
 
 
-def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_files_are_read_in_order(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "b.txt.gz"
     plain.write_bytes(b"one\ntwo")
     packed.write_bytes(gzip.compress(b"three\nf\xffur\n"))
     requests = list(read_requests([plain, packed]))
     assert [(r.number, r.text) for r in requests] == [(1, "one"), (2, "two"), (3, "three"), (4, "")]
-    assert requests[3].problem.startswith(f"line 2 of {packed} is not UTF-8")
+    assert requests[3].problem.startswith(f"line 2 of {packed} is not valid UTF-8")
     packed.write_bytes(gzip.compress(b"three\nfour\n")[:-4])
     with pytest.raises(CorpusError, match="truncated"):
         list(read_requests([packed]))
@@ -201,7 +201,7 @@ def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
         list(read_requests([tmp_path / "missing"]))
 
 
-def test_targets_become_the_codes_of_the_model() -> None:
+def test_targets_are_resolved_to_language_codes() -> None:
     languages = Languages(["de", "fr", "pt-br"])
     requests = read(b"a\tGerman,deu,pt_BR\nb\t\nc\tKlingon\nd\n", "tsv")
     german, default, unknown, bad = (request.resolve_targets(languages, ["French"]) for request in requests)
@@ -214,7 +214,7 @@ def test_targets_become_the_codes_of_the_model() -> None:
 
 
 @given(st.lists(st.integers(0, 10)), st.integers(1, 4), st.integers(1, 12))
-def test_blocks_hold_every_request_once_and_keep_their_bounds(sizes: list[int], most: int, most_bytes: int) -> None:
+def test_blocks_hold_every_request_once_within_their_limits(sizes: list[int], most: int, most_bytes: int) -> None:
     requests = [TranslationRequest("", None, number, num_bytes=size) for number, size in enumerate(sizes)]
     blocks = list(group_into_blocks(requests, most, most_bytes))
     assert [request for block in blocks for request in block] == requests

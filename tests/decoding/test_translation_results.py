@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.line_reader import remove_control_characters
+from manyglot.decoding.input_lines import remove_control_characters
 from manyglot.decoding.translation import Translation
 from manyglot.decoding.translation_requests import (
     TextFormat,
@@ -55,13 +55,13 @@ def plain(text: str) -> str:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufeff"))))
-def test_text_is_read_back(outputs: list[str]) -> None:
+def test_text_round_trip(outputs: list[str]) -> None:
     data = written([TranslationResult(1, "", "de", output) for output in outputs], "text")
     assert [request.text for request in read_requests(io.BytesIO(data))] == [output.strip() for output in outputs]
 
 
 @given(RESULTS)
-def test_tables_are_read_back(results: list[TranslationResult]) -> None:
+def test_tsv_round_trip(results: list[TranslationResult]) -> None:
     data = written(results, "tsv")
     assert data.count(b"\n") == len(results) + 1
     requests = list(read_requests(io.BytesIO(data), "tsv", columns=TsvColumns("text", "to")))
@@ -71,7 +71,7 @@ def test_tables_are_read_back(results: list[TranslationResult]) -> None:
 
 
 @given(RESULTS)
-def test_objects_are_read_back(results: list[TranslationResult]) -> None:
+def test_jsonl_round_trip(results: list[TranslationResult]) -> None:
     data = written(results, "jsonl")
     requests = list(read_requests(io.BytesIO(data), "jsonl"))
     assert [(r.problem, r.targets) for r in requests] == [("", (result.target,)) for result in results]
@@ -85,7 +85,7 @@ def test_objects_are_read_back(results: list[TranslationResult]) -> None:
         assert result.extra_fields.items() <= value.items()
 
 
-def test_the_sentences_of_a_request_become_one_output() -> None:
+def test_the_sentences_of_a_request_are_joined() -> None:
     request = TranslationRequest("Eins. Zwei.", ("en",), 3, split_parts=("Eins.", "Zwei."), extra_fields={"id": 7})
     hypotheses = [[Translation("One.", -0.25, True)], [Translation("Two.", -0.75, True)]]
     result = join_result(request, "en", hypotheses, include_scores=True)
@@ -101,7 +101,7 @@ def test_the_sentences_of_a_request_become_one_output() -> None:
     }
 
 
-def test_a_problem_is_an_empty_line_and_told_where_there_is_room() -> None:
+def test_a_failed_request_has_an_empty_output_and_a_problem() -> None:
     request = TranslationRequest("", None, 2, problem="line 2 of stdin is not UTF-8.")
     results = failed_results(request, ["de"])
     assert written(results, "text") == b"\n"
@@ -110,13 +110,13 @@ def test_a_problem_is_an_empty_line_and_told_where_there_is_room() -> None:
     assert [result.target for result in failed_results(request)] == [""]
 
 
-def test_several_languages_have_a_file_each(tmp_path: Path) -> None:
+def test_several_languages_are_written_to_one_file_each(tmp_path: Path) -> None:
     results = [TranslationResult(number, "", to, f"{to}{number}") for number in (1, 2) for to in ("de", "fr")]
     with open_result_writer(tmp_path / "out.txt", "text", ["de", "fr"]) as writer:
         writer.write(results[:2])
-        assert (tmp_path / "out.de.txt").read_text() == "de1\n"  # whole lines, whenever one looks
+        assert (tmp_path / "out.de.txt").read_text() == "de1\n"  # complete lines after each write
         writer.write(results[2:])
-        with pytest.raises(ManyglotError, match="no file for sw"):
+        with pytest.raises(ManyglotError, match="no output file for sw"):
             writer.write([TranslationResult(3, "", "sw", "")])
     assert (tmp_path / "out.fr.txt").read_text() == "fr1\nfr2\n"
     with open_result_writer(tmp_path / "out.tsv", "tsv", ["de", "fr"]) as writer:
@@ -127,7 +127,7 @@ def test_several_languages_have_a_file_each(tmp_path: Path) -> None:
 
 
 @given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.booleans())
-def test_the_loop_of_a_command_answers_every_line_in_order(data: bytes, text_format: TextFormat, split: bool) -> None:
+def test_every_line_gets_a_result_in_order(data: bytes, text_format: TextFormat, split: bool) -> None:
     languages, default, stream = Languages(["de", "fr"]), ["de"], io.BytesIO()
     writer = StreamWriter(stream, "jsonl")
     for block in group_into_blocks(

@@ -32,15 +32,15 @@ def sentences(trained: Experiment) -> list[str]:
     return [row["qaa"] for row in PreparedDataset(trained.data).rows(Split.TRAIN)][:12]
 
 
-def test_order_and_number_are_those_of_the_input(translator: Translator, sentences: list[str]) -> None:
+def test_outputs_keep_the_order_of_the_input(translator: Translator, sentences: list[str]) -> None:
     together = translator.translate(sentences, to="qab")
     assert together == [translator.translate([sentence], to="qab")[0] for sentence in sentences]
 
 
-def test_what_is_drawn_at_random_depends_on_the_seed_alone(
+def test_random_languages_depend_on_the_seed_alone(
     trained: Experiment, translator: Translator, sentences: list[str]
 ) -> None:
-    """LAA^R: the same seed translates the same, however the sentences are batched; another seed need not."""
+    """LAA^R: with the same seed, translations do not depend on the batches. Another seed may change them."""
     loaded = load_model(trained.run / "model")
     vocabulary = loaded.vocabulary
     methods = [parse_method_settings({"method": "random_laa"}), parse_method_settings({"method": "token"})]
@@ -87,7 +87,7 @@ def test_mistakes_are_explained(translator: Translator) -> None:
         translator.with_settings(beam_sise=3)
 
 
-def test_any_iterable_will_do(translator: Translator, sentences: list[str]) -> None:
+def test_any_iterable_of_sentences_is_accepted(translator: Translator, sentences: list[str]) -> None:
     assert translator.translate(iter(sentences), "qab") == translator.translate(sentences, "qab")
 
 
@@ -109,13 +109,13 @@ def test_one_text_into_many_languages() -> None:
     assert translator.translate_to_all([], to=["de"]) == {"de": []}
 
 
-def test_the_best_hypotheses_have_scores_and_are_different() -> None:
+def test_n_best_translations_have_scores_and_are_distinct() -> None:
     translator = stub(lambda text, code: ["a", "b", "a", "c", "d"])
     ((first, second), empty) = translator.translate_n_best(["one", ""], "de", n=2)
     assert (first, second) == (Translation("a", 0.0), Translation("b", -1.0))
     assert empty == [Translation("", 0.0)]
     assert [each.text for each in translator.translate_n_best(["one"], "de", n=5)[0]] == ["a", "b", "c", "d"]
-    with pytest.raises(ManyglotError, match="it should be 1 or more"):
+    with pytest.raises(ManyglotError, match="it must be at least 1"):
         translator.translate_n_best(["one"], "de", n=0)
 
 
@@ -127,7 +127,7 @@ def test_scores_are_those_of_the_search(translator: Translator, sentences: list[
     assert best.score < 0
 
 
-def test_a_stream_is_read_when_it_is_asked_for() -> None:
+def test_a_stream_is_read_lazily() -> None:
     read = 0
 
     def endless() -> Iterator[str]:
@@ -152,7 +152,7 @@ def test_a_stream_may_have_a_target_for_each_sentence() -> None:
     with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
         list(translator.translate_stream(["one", "two"], to=["fr"]))
     with pytest.raises(ManyglotError, match="not among the model's languages"):
-        translator.translate_stream(["one"], to="sw")  # at once, not when it is read
+        translator.translate_stream(["one"], to="sw")  # raises at once, not when it is read
     with pytest.raises(ManyglotError, match="takes a list of sentences"):
         translator.translate_stream("one", to="de")
 
@@ -166,20 +166,20 @@ def test_translations_begin_with_their_prefixes(translator: Translator, sentence
         translator.translate(sentences, "qab", prefixes=["a"])
     with pytest.raises(ManyglotError, match=r"The prefix '日' has characters that are not in the model's vocabulary"):
         translator.translate(["duka"], "qab", prefixes=["日"])
-    with pytest.raises(ManyglotError, match=r"A prefix has \d+ subwords, and the translation of its sentence may"):
+    with pytest.raises(ManyglotError, match=r"A prefix has \d+ subwords, but the translation of its sentence may"):
         translator.translate(["duka"], "qab", prefixes=["duka " * 100])
 
 
-def test_what_is_no_text_is_refused_and_broken_text_is_mended(translator: Translator) -> None:
-    with pytest.raises(ManyglotError, match=r"A sentence should be a str, and one of them is NoneType: None"):
+def test_non_text_is_rejected_and_surrogates_are_replaced(translator: Translator) -> None:
+    with pytest.raises(ManyglotError, match=r"Sentences must be str, but one is NoneType: None"):
         translator.translate(["duka", None], "qab")  # type: ignore[list-item]
-    with pytest.raises(ManyglotError, match=r"`to` is a language such as 'de', or a list .* got None"):
+    with pytest.raises(ManyglotError, match=r"`to` must be a language such as 'de' or a list .* got None"):
         translator.translate(["duka"], None)  # type: ignore[arg-type]
     assert translator.translate(["\ud800duka"], "qab") == translator.translate(["?duka"], "qab")
 
 
-def test_sentences_go_by_way_of_another_language() -> None:
-    """Equal ones once; what is wanted in that language goes straight to it."""
+def test_translation_through_a_pivot_language() -> None:
+    """Equal sentences are translated once, and the pivot language is translated into directly."""
     translator = stub()
     pivoting = translator.with_settings(pivot="English")
     assert pivoting.translate(["x", "y", "x", "", "y"], to=["fr", "en", "de", "de", "fr"]) == [
@@ -191,12 +191,15 @@ def test_sentences_go_by_way_of_another_language() -> None:
     ]
     assert isinstance(translator.engine, StubEngine)
     assert [call[0] for call in translator.engine.calls] == [2, 4]
-    assert [results.text for results in pivoting.translate_n_best(["x"], to="de", n=2)[0]] == ["de:en:x", "de:en:x."]
+    assert [translation.text for translation in pivoting.translate_n_best(["x"], to="de", n=2)[0]] == [
+        "de:en:x",
+        "de:en:x.",
+    ]
     assert list(pivoting.translate_stream(["x", "y"], to="de")) == ["de:en:x", "de:en:y"]
     with pytest.raises(ManyglotError, match=r"decoding\.pivot: .*Esperanto"):
         translator.with_settings(pivot="Esperanto").translate(["x"], to="de")
 
 
-def test_both_steps_are_those_of_the_model(translator: Translator, sentences: list[str]) -> None:
-    half_way = translator.translate(sentences, to="qac")
-    assert translator.with_settings(pivot="qac").translate(sentences, to="qab") == translator.translate(half_way, "qab")
+def test_pivoting_equals_translating_twice(translator: Translator, sentences: list[str]) -> None:
+    in_pivot = translator.translate(sentences, to="qac")
+    assert translator.with_settings(pivot="qac").translate(sentences, to="qab") == translator.translate(in_pivot, "qab")

@@ -1,4 +1,4 @@
-"""An exported model writes what ours writes, token for token, and a damaged one is refused in one line."""
+"""An export reproduces the native search token for token, and a damaged export is rejected in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import sentencepiece
 import torch
 
 from manyglot.batches.batch import collate_sources
-from manyglot.config.settings import parse_settings
+from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2.engine import ExportedEngine
@@ -46,7 +46,7 @@ SETTINGS = DecodingSettings(beam_size=3, max_length=40)
 
 
 def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: float = 3) -> TrainedModel:
-    """A random model that has learnt two things: not to write tags, <pad> and <unk>, and to come to an end."""
+    """Return a random model biased against tags, <pad> and <unk>, and towards the end symbol."""
     torch.manual_seed(0)
     sizes = {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 3}
     settings = parse_settings(ModelSettings, {**sizes, "norm": norm})
@@ -67,7 +67,7 @@ def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: flo
 
 
 def sentences(number: int = 16, longest: int = 12) -> tuple[list[list[int]], list[int]]:
-    """Random sentences of mixed lengths into mixed languages."""
+    """Return random sentences of mixed lengths and their target languages."""
     rng = torch.Generator().manual_seed(0)
     lengths = torch.randint(1, longest + 1, (number,), generator=rng).tolist()
     sources = [torch.randint(UNK + 1, len(VOCABULARY.subword_model), (n,), generator=rng).tolist() for n in lengths]
@@ -87,22 +87,22 @@ def exported(trained: TrainedModel, folder: Path, quantization: str | None = Non
 
 
 def ends_at_once(trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings) -> bool:
-    """Whether the end is among the first candidates after a tag that is forced, where CTranslate2 leaves it out."""
+    """Return whether the end symbol is a candidate right after a forced tag, where CTranslate2 ignores it."""
     tags = trained.model.tags_by_language()
     if not tags[language].target:
         return False
     input_BT = torch.tensor([[EOS, *tags[language].target]])
     with torch.inference_mode():
         source_BS = collate_sources([source], [language], tags)
-        hidden_BTD = trained.model(source_BS, input_BT, torch.tensor([language])).decoder
+        hidden_BTD = trained.model(source_BS, input_BT, torch.tensor([language])).decoded
         first = trained.model.log_probabilities(hidden_BTD)[0, -1].topk(2 * settings.beam_size).indices
     return EOS in first.tolist()
 
 
 def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSettings) -> int:
-    """Compare all hypotheses, but only the best after a tag that is forced and at the maximum length.
+    """Compare all hypotheses, but only the best one if a tag is forced or the maximum length is reached.
 
-    CTranslate2 chooses K of those that are finished by scores without the tag. Return how many sentences ended in time.
+    CTranslate2 ranks the finished hypotheses without the tag. Return the number of sentences that ended by themselves.
     """
     sources, languages = sentences()
     ours = native(trained, sources, languages, settings)
@@ -125,13 +125,13 @@ def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSetti
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("name", EXPORTABLE)
-def test_an_exported_model_writes_what_ours_writes(name: str, norm: str, tmp_path: Path) -> None:
+def test_an_export_reproduces_the_native_search(name: str, norm: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[name], norm)
     check(trained, exported(trained, tmp_path / "model"), SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt", "clean Token_tgt"])
-def test_any_search_is_as_ours(name: str, tmp_path: Path) -> None:
+def test_an_export_reproduces_every_search_setting(name: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[name], end=5)
     engine = exported(trained, tmp_path / "model")
     num_ended = 0
@@ -146,7 +146,7 @@ def test_any_search_is_as_ours(name: str, tmp_path: Path) -> None:
     assert num_ended > 1
 
 
-def test_a_symbol_that_is_never_written_is_not_written(tmp_path: Path) -> None:
+def test_forbidden_tokens_are_never_generated(tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS["laa"])
     with torch.no_grad():
         trained.model.embedding.weight[[PAD, UNK, len(VOCABULARY) - 1], 0] = 5
@@ -160,7 +160,7 @@ def test_a_symbol_that_is_never_written_is_not_written(tmp_path: Path) -> None:
     assert [each[0].ids for each in greedy] == [each[0].ids for each in best]
 
 
-def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
+def test_the_contents_of_an_export_folder(tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS["laa"])
     files = {"README.md", "config.json", "manyglot.json", "model.bin", "shared_vocabulary.json", "subwords.model"}
     assert export(trained, tmp_path / "one", ["de"]) == [tmp_path / "one"]
@@ -175,13 +175,13 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
     engine = ExportedEngine.load(tmp_path / "two")
     assert engine.targets == ("de", "fr")
     assert engine.languages == VOCABULARY.languages
-    with pytest.raises(LanguageError, match=r"not exported for 'en'\. It is for de, fr"):
+    with pytest.raises(LanguageError, match=r"not exported for 'en'\. Exported target languages: de, fr"):
         engine.search(SearchRequest([[5]], [1], SETTINGS))
-    with pytest.raises(LanguageError, match="weights of its own"):
+    with pytest.raises(LanguageError, match="needs its own weights"):
         export(trained, tmp_path / "all")
 
 
-def test_languages_are_found_as_when_translating(tmp_path: Path) -> None:
+def test_target_languages_may_have_any_name(tmp_path: Path) -> None:
     folders = export(random_model(COMBINATIONS["laa"]), tmp_path, ["French", "deu", "fr"])
     assert folders == [tmp_path / "fr", tmp_path / "de"]
     with pytest.raises(LanguageError, match=r"Swahili \(sw\) is not among the model's languages"):
@@ -195,13 +195,13 @@ def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
     assert engine.search(SearchRequest([[], [5]], [0, 2], SETTINGS))[0] == [Hypothesis((), 0.0)]
 
 
-def test_no_two_symbols_have_one_name(tmp_path: Path) -> None:
-    """Also where a subword model made elsewhere has pieces of the names that we would give."""
+def test_symbol_names_are_distinct(tmp_path: Path) -> None:
+    """This holds even if an external subword model has pieces with the names of our symbols."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(TEXT),
         model_writer=model,
-        vocab_size=len(VOCABULARY.subword_model),  # <s> has no number of ours, and <pad> no piece of theirs
+        vocab_size=len(VOCABULARY.subword_model),  # <s> gets no id from us, and <pad> has no piece in the model
         pad_id=-1,
         user_defined_symbols=["<pad>", "<2de>"],
         model_type="bpe",
@@ -243,13 +243,13 @@ def test_quantized_models_load_and_run(quantization: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["adapter", "random_laa"])
-def test_what_cannot_be_folded_is_refused_and_nothing_is_left(name: str, tmp_path: Path) -> None:
+def test_guidance_that_cannot_be_folded_is_rejected_without_traces(name: str, tmp_path: Path) -> None:
     with pytest.raises(FoldingError, match=f"{name} cannot be folded"):
         export(random_model(COMBINATIONS[name]), tmp_path / "model", ["de"])
     assert not list(tmp_path.iterdir())
 
 
-def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = random_model(COMBINATIONS["laa"])
     with pytest.raises(LanguageError, match="Unknown language 'xx'"):
         export(trained, tmp_path / "model", ["xx"])
@@ -261,11 +261,11 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[ctranslate2\]'"):
         export(trained, tmp_path / "other", ["de"])
-    with pytest.raises(ManyglotError, match="install ctranslate2"):
+    with pytest.raises(ManyglotError, match="Install ctranslate2"):
         ExportedEngine.load(tmp_path / "model")
 
 
-def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     export(random_model(COMBINATIONS["laa"]), whole, ["de"])
     manifest = json.loads((whole / MANIFEST_NAME).read_text("utf-8"))
@@ -275,11 +275,11 @@ def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
         "num_positions is required": {
             MANIFEST_NAME: json.dumps({k: v for k, v in manifest.items() if k != "num_positions"})
         },
-        "not in order": {MANIFEST_NAME: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
+        "not sorted": {MANIFEST_NAME: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
         "no symbol <2xx>": {MANIFEST_NAME: json.dumps(manifest | {"targets": {"de": {"source": ["<2xx>"]}}})},
         "is not a setting": {MANIFEST_NAME: json.dumps(manifest | {"run": "rm"})},
-        "model.bin is not the file": {"model.bin": "short"},
-        "config.json is not the file": {"config.json": "{}"},
+        "model.bin differs from the exported file": {"model.bin": "short"},
+        "config.json differs from the exported file": {"config.json": "{}"},
     }
     for number, (message, files) in enumerate(damages.items()):
         folder = shutil.copytree(whole, tmp_path / str(number))
@@ -295,7 +295,7 @@ def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
         ExportedEngine.load(tmp_path / "nowhere")
 
 
-def test_weights_that_ctranslate2_does_not_take_are_refused(tmp_path: Path) -> None:
+def test_weights_that_ctranslate2_cannot_load_are_rejected(tmp_path: Path) -> None:
     export(random_model(COMBINATIONS["laa"]), tmp_path / "model", ["de"])
     damaged = (tmp_path / "model" / "model.bin").read_bytes()[:-1000]
     (tmp_path / "model" / "model.bin").write_bytes(damaged)
@@ -303,5 +303,5 @@ def test_weights_that_ctranslate2_does_not_take_are_refused(tmp_path: Path) -> N
     manifest = json.loads(path.read_text("utf-8"))
     manifest["files"]["model.bin"] = hashlib.sha256(damaged).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(FolderError, match="CTranslate2 cannot use"):
+    with pytest.raises(FolderError, match="CTranslate2 cannot load"):
         ExportedEngine.load(tmp_path / "model")

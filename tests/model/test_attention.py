@@ -21,7 +21,7 @@ WIDTH, HEADS = 12, 3
 
 
 def reference(attention: MultiHeadAttention, x_TD: Tensor, memory_SD: Tensor, causal: bool) -> Tensor:
-    """softmax(q k / sqrt(K)) v, written out."""
+    """softmax(q k^T / sqrt(K)) v as explicit loops."""
     width = WIDTH // HEADS
     rows = []
     for i, x_D in enumerate(x_TD):
@@ -39,7 +39,7 @@ def reference(attention: MultiHeadAttention, x_TD: Tensor, memory_SD: Tensor, ca
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_it_is_the_plain_one_with_its_gradients(kind: str) -> None:
+def test_outputs_and_gradients_match_the_naive_attention(kind: str) -> None:
     torch.manual_seed(0)
     attention_type = CrossAttention if kind == "cross" else SelfAttention
     attention = attention_type(HookPoint(Site.ENC_SELF, 0), WIDTH, HEADS).double()

@@ -1,4 +1,4 @@
-"""A folded model is the guided one for its language, with nothing of guidance left."""
+"""A folded model computes the same as the guided one for its language, without guidance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import NUM_LANGUAGES, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
 
-REASONS = {"token": "symbol in the sequence", "random_laa": "at random", "adapter": "between two sub-layers"}
+REASONS = {"token": "part of the sequence", "random_laa": "a random language", "adapter": "between two sub-layers"}
 MORE = {
     "LALT + LEE": [
         parse_method_settings({"method": "lalt"}),
@@ -39,7 +39,7 @@ OURS = {"token", "lee", "laa", "adapter", "laln", "lalt", "random_laa"}
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("name", TESTED)
-def test_a_folded_model_is_the_guided_one_or_the_reason_is_given(name: str, norm: str) -> None:
+def test_a_folded_model_matches_the_guided_one_or_the_error_says_why(name: str, norm: str) -> None:
     methods = {each.method for each in TESTED[name]}
     model = tiny_model(TESTED[name], norm=norm)
     unfoldable = methods & REASONS.keys()
@@ -57,32 +57,32 @@ def test_a_folded_model_is_the_guided_one_or_the_reason_is_given(name: str, norm
     batch = random_batch(model, size=6)
     for language in range(NUM_LANGUAGES):
         plain = fold_guidance(model, language)
-        assert not list(plain.guidance.items())
+        assert not list(plain.guidance.named_methods())
         assert not [name for name in plain.state_dict() if name.startswith("guidance")]
         lang_B = torch.full_like(batch.lang_B, language)
-        expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
-        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoder
+        expected = model(batch.source_BS, batch.input_BT, lang_B).decoded
+        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoded
         torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["token", "Token_tgt", "LAA + Token_tgt"])
-def test_where_sequences_keep_their_tags_the_rest_is_folded(name: str) -> None:
+def test_keep_tags_folds_everything_else(name: str) -> None:
     model = tiny_model(COMBINATIONS[name])
     batch = random_batch(model, size=6)
     for language in range(NUM_LANGUAGES):
         lang_B = torch.full_like(batch.lang_B, language)
         plain = fold_guidance(model, language, keep_tags=True)
-        expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
-        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoder
+        expected = model(batch.source_BS, batch.input_BT, lang_B).decoded
+        got = plain(batch.source_BS, batch.input_BT, torch.zeros_like(lang_B)).decoded
         torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_tags_alone_need_no_weights_of_a_language() -> None:
+def test_uses_only_tags() -> None:
     alone = {name for name, methods in COMBINATIONS.items() if {each.method for each in methods} == {"token"}}
     assert {name for name in COMBINATIONS if uses_only_tags(tiny_model(COMBINATIONS[name]))} == alone
 
 
-def test_the_guided_model_stays_as_it_was() -> None:
+def test_folding_does_not_change_the_guided_model() -> None:
     model = tiny_model(COMBINATIONS["laa"])
     before = {name: value.clone() for name, value in model.state_dict().items()}
     fold_guidance(model, 1)
@@ -112,33 +112,33 @@ class NewSettings(MethodSettings):
 
 
 class New(GuidanceMethod):
-    """Not affine."""
+    """A hook that is not affine."""
 
     settings_type: ClassVar = NewSettings
 
     def __init__(self, settings: Any, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return (x_BTD + 2).relu()
 
 
 class Mixing(New):
-    """A mean over positions."""
+    """A hook that mixes positions."""
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return x_BTD.mean(dim=1, keepdim=True).expand_as(x_BTD)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_new_method_folds_by_its_hooks_alone(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_method_folds_without_code_of_its_own(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guidance, "METHODS", (*METHODS, Everywhere, New))
     monkeypatch.setattr(Everywhere, "tags_for_language", GuidanceMethod.tags_for_language)
     model = tiny_model([EverywhereSettings(), parse_method_settings({"method": "laln"})], norm=norm)
     batch = random_batch(model)
     lang_B = torch.full_like(batch.lang_B, 1)
-    folded = fold_guidance(model, 1)(batch.source_BS, batch.input_BT, lang_B).decoder
-    expected = model(batch.source_BS, batch.input_BT, lang_B).decoder
+    folded = fold_guidance(model, 1)(batch.source_BS, batch.input_BT, lang_B).decoded
+    expected = model(batch.source_BS, batch.input_BT, lang_B).decoded
     torch.testing.assert_close(folded, expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(FoldingError, match="new cannot be folded: it is not an affine function"):
         fold_guidance(tiny_model([NewSettings(), *COMBINATIONS["lee"]], norm=norm), 0)
@@ -147,7 +147,7 @@ def test_a_new_method_folds_by_its_hooks_alone(norm: str, monkeypatch: pytest.Mo
         fold_guidance(tiny_model([NewSettings()], norm=norm), 0)
 
 
-def test_a_model_in_training_folds_as_in_evaluation_and_stays_in_training() -> None:
+def test_folding_keeps_training_mode() -> None:
     model = tiny_model(COMBINATIONS["laa"])
     expected = fold_guidance(model, 1)
     with torch.autocast("cpu", torch.bfloat16):
@@ -158,11 +158,11 @@ def test_a_model_in_training_folds_as_in_evaluation_and_stays_in_training() -> N
         assert torch.equal(value, expected.state_dict()[name])
 
 
-def test_what_can_be_folded_is_folded_and_nothing_else() -> None:
+def test_try_fold_guidance_returns_none_if_folding_is_impossible() -> None:
     assert try_fold_guidance(tiny_model([parse_method_settings({"method": "token"})]), 0) is None
     assert try_fold_guidance(tiny_model([parse_method_settings({"method": "adapter"})]), 0) is None
     folded = try_fold_guidance(
         tiny_model([parse_method_settings({"method": "laa"}), parse_method_settings({"method": "token"})]), 0
     )
     assert folded is not None
-    assert not list(folded.guidance.items())
+    assert not list(folded.guidance.named_methods())

@@ -1,4 +1,4 @@
-"""The kernels agree with plain PyTorch, outputs and gradients: on a GPU, or interpreted where Triton is installed."""
+"""The outputs and gradients of the kernels agree with plain PyTorch: on a GPU, or interpreted by Triton."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manyglot.model import kernels, packed_executor  # noqa: E402
 from manyglot.model.guidance import METHODS, method_name  # noqa: E402
 from manyglot.model.guidance.base import NormTerms  # noqa: E402
 from manyglot.model.guidance.language_matmul import LanguageGroups  # noqa: E402
-from manyglot.model.half_precision import HalfPrecisionWeights  # noqa: E402
+from manyglot.model.half_precision_weights import HalfPrecisionWeights  # noqa: E402
 from manyglot.model.kernels.add_norm import AddNorm  # noqa: E402
 from manyglot.model.kernels.embedding import FusedEmbedding  # noqa: E402
 from manyglot.model.kernels.grouped_matmul import add_to_each_matrix, triton_grouped_matmul  # noqa: E402
@@ -51,7 +51,7 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float = 0.0) -> None:
-    """Values, and gradients for random weights."""
+    """Compare values, and gradients for random output weights."""
     tolerance = tolerance or (1e-4 if inputs[0].dtype == torch.float32 else 0.03)
     weight = torch.randn(theirs.shape, device=DEVICE)
     results = []
@@ -62,7 +62,7 @@ def agree(mine: Tensor, theirs: Tensor, inputs: list[Tensor], tolerance: float =
 
 
 def packed_mask(query: list[int], key: list[int], causal: bool = False, multiple: int = 1) -> PackedMask:
-    """The sight of sentences of these lengths, as a batch of theirs has it."""
+    """The mask of a packed batch with sentences of these lengths."""
     words = [[[5] * (n - 1) for n in lengths] for lengths in (key, query)]
     batch = pack_batch(collate(words[0], words[1], [0] * len(query), [LanguageTags()]), multiple).to(DEVICE)
     if query == key:
@@ -71,7 +71,7 @@ def packed_mask(query: list[int], key: list[int], causal: bool = False, multiple
 
 
 def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int], causal: bool) -> Tensor:
-    """Attention of each sentence alone."""
+    """Attend within each sentence separately."""
     parts = []
     for each in zip(q.split(query), k.split(key), v.split(key), strict=True):
         heads = [x.float().view(len(x), HEADS, -1).transpose(0, 1) for x in each]
@@ -80,7 +80,7 @@ def one_by_one(q: Tensor, k: Tensor, v: Tensor, query: list[int], key: list[int]
 
 
 def bias_for_gradient(*biases: Tensor) -> Tensor:
-    """Biases side by side that are added already: nothing to add, but they have a gradient."""
+    """Concatenated biases that add nothing to the values but receive gradients."""
     return torch.cat([bias - bias.detach() for bias in biases])
 
 
@@ -163,8 +163,8 @@ def test_residual_and_norm_by_language(dtype: torch.dtype, width: int, monkeypat
     )
 
 
-def test_tables_of_gains_lie_row_by_row() -> None:
-    """As kernels read them, whatever a method hands in."""
+def test_gain_and_bias_tables_are_contiguous() -> None:
+    """Kernels need contiguous tables, whatever the strides of a method's terms."""
     terms, target_languages = (
         NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T),
         tiny_model().target_languages(torch.tensor([0])),
@@ -172,7 +172,7 @@ def test_tables_of_gains_lie_row_by_row() -> None:
     assert all(table.is_contiguous() for table in GuidedNorm(nn.LayerNorm(8), terms, target_languages).gain_and_bias())
 
 
-def test_dropout_drops_its_share_and_the_gradient_of_what_it_dropped() -> None:
+def test_dropout_drops_the_given_share_of_values_and_gradients() -> None:
     x, y = torch.zeros(200, 64, device=DEVICE), torch.ones(200, 64, device=DEVICE, requires_grad=True)
     # where everything is one or nothing, the sum before the norm tells what was dropped
     gain, shift = torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
@@ -228,7 +228,7 @@ def test_embedding_with_dropout() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sizes", [[5, 0, 200, 30, 0], [0, 0, 0, 7, 0], [64, 64, 0, 64, 1]])
-def test_product_by_language(dtype: torch.dtype, transposed: bool, sizes: list[int]) -> None:
+def test_grouped_matmul(dtype: torch.dtype, transposed: bool, sizes: list[int]) -> None:
     torch.manual_seed(0)
     x = random(sum(sizes), 24, dtype=dtype).detach()
     matrix = random(5, *((40, 24) if transposed else (24, 40)), dtype=dtype).detach()
@@ -240,18 +240,18 @@ def test_product_by_language(dtype: torch.dtype, transposed: bool, sizes: list[i
     )
 
 
-def test_matrices_are_added_to_each() -> None:
+def test_add_to_each_matrix() -> None:
     matrix, weight = torch.randn(3, 70, 80, device=DEVICE), torch.randn(70, 80, device=DEVICE)
     torch.testing.assert_close(add_to_each_matrix(matrix, weight), matrix + weight)
 
 
-def test_sum_of_parts() -> None:
+def test_reduce_partial_sums() -> None:
     parts = torch.randn(1300, 3, 30, device=DEVICE)
     torch.testing.assert_close(reduce_partial_sums(parts), parts.sum(dim=0), rtol=1e-4, atol=1e-4)
 
 
 def rounded(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """A weight as a kernel uses it, in float32 and with the gradient passed on."""
+    """Round a weight to the kernel's data type; return it in float32 and pass the gradient through."""
     return weight.detach().to(dtype).float() + (weight - weight.detach())
 
 
@@ -270,7 +270,7 @@ def test_linear(dtype: torch.dtype, biased: bool) -> None:
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_linear_layers_in_one_product(in_place: bool) -> None:
+def test_joined_linear_layers(in_place: bool) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(16, 24, device=DEVICE) for _ in range(4)]
     x, weights, biases = random(77, 16), [a.weight for a in layers], [a.bias for a in layers]
@@ -285,7 +285,7 @@ def test_linear_layers_in_one_product(in_place: bool) -> None:
 
 
 class _InPlace(torch.autograd.Function):
-    """Nothing, but the gradient is where it has its place."""
+    """The identity, whose gradient is written into the buffer of its layer."""
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, place: Callable[[Tensor], Tensor]) -> Tensor:
@@ -329,8 +329,8 @@ def test_output_layer_and_loss(dtype: torch.dtype, smoothing: float, monkeypatch
 @pytest.mark.skipif(not GPU, reason="no GPU")
 @pytest.mark.parametrize("name", COMBINATIONS)
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured by float32: the loss, and every gradient."""
+def test_kernels_are_as_exact_as_plain_half_precision(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare the errors of the loss and of every gradient, relative to float32."""
     model = tiny_model(COMBINATIONS[name], norm=norm).float().to(DEVICE)
     batch = pack_batch(random_batch(model, size=40)).to(DEVICE)
     results = []
@@ -362,14 +362,14 @@ def test_a_model_with_kernels_is_as_exact_as_one_without(name: str, norm: str, m
         ("LALN + LALT", "pre"),
     ],
 )
-def test_every_method_trains_by_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model in float64 whose half precision is float32: states of any other type would go without kernels.
+def test_every_method_trains_with_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A float64 model that treats float32 as half precision: states of any other type would not run as kernels.
 
-    The encoder is aligned where it may be.
+    The contrastive alignment loss is included if guidance does not affect the encoder.
     """
 
     def refuse(*_: Any) -> None:
-        raise AssertionError("this is not done by a kernel")
+        raise AssertionError("this operation did not run as a kernel")
 
     monkeypatch.setattr("manyglot.model.kernels.add_norm.PROGRAMS_PER_CHUNK", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()

@@ -18,7 +18,7 @@ def folder(trained: Experiment, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_folder_holds_what_it_promises(folder: Path) -> None:
+def test_the_folder_contains_all_files(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     documents = {"config.yaml", "languages.json", "training.json", "format.json"}
     assert names == {"model.safetensors", "subwords.model", *documents}
@@ -28,14 +28,14 @@ def test_the_folder_holds_what_it_promises(folder: Path) -> None:
     assert (training["steps"], training["best_metric"]) == (6, "dev_bleu")
 
 
-def test_a_folder_of_an_earlier_release_is_read(folder: Path) -> None:
+def test_a_folder_of_an_earlier_release_loads(folder: Path) -> None:
     (folder / "training.json").unlink()
     assert load_model(folder).training_info == {}
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "subwords.model", "languages.json"])
-def test_an_altered_file_is_refused_by_name(folder: Path, name: str) -> None:
-    """By a change that can only be told by its checksum."""
+def test_an_altered_file_is_rejected_by_name(folder: Path, name: str) -> None:
+    """Make a change that only the checksum reveals."""
     content = bytearray((folder / name).read_bytes())
     match name:
         case "model.safetensors":
@@ -55,19 +55,19 @@ def test_an_altered_file_is_refused_by_name(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("checksums", [{}, [], 7, "sha", {"model.safetensors": 7}])
-def test_checksums_that_are_none_are_refused(folder: Path, checksums: object) -> None:
+def test_malformed_checksums_are_rejected(folder: Path, checksums: object) -> None:
     (folder / "format.json").write_text(json.dumps({"format": 1, "sha256": checksums}))
     with pytest.raises(FolderError, match=r"damaged"):
         load_model(folder)
 
 
-def test_a_newer_format_is_refused(folder: Path) -> None:
+def test_a_newer_format_is_rejected(folder: Path) -> None:
     (folder / "format.json").write_text('{"format": 2}')
     with pytest.raises(FolderError, match=r"has model format 2 and this manyglot reads up to 1. Upgrade manyglot"):
         load_model(folder)
 
 
-def test_weights_that_do_not_fit_are_refused_before_they_are_loaded(folder: Path) -> None:
+def test_mismatched_weights_are_rejected_before_loading(folder: Path) -> None:
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["model"]["ffn_width"] = 2**18
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -79,7 +79,7 @@ def test_weights_that_do_not_fit_are_refused_before_they_are_loaded(folder: Path
     "name", ["model.safetensors", "config.yaml", "languages.json", "subwords.model", "format.json"]
 )
 @pytest.mark.parametrize("damage", ["missing", "truncated", "nonsense"])
-def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage: str) -> None:
+def test_a_damaged_folder_is_rejected_in_one_line(folder: Path, name: str, damage: str) -> None:
     path = folder / name
     content = path.read_bytes()
     path.unlink()
@@ -91,23 +91,23 @@ def test_a_damaged_folder_is_refused_in_one_line(folder: Path, name: str, damage
 
 
 @pytest.mark.parametrize("rest", ["guidance:", "decoding:", "evaluation:", "# settings:end"])
-def test_settings_cut_short_are_noticed(folder: Path, rest: str) -> None:
+def test_truncated_settings_are_rejected(folder: Path, rest: str) -> None:
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(text[: text.index(rest)])
     with pytest.raises(FolderError, match=r"config\.yaml: incomplete"):
         load_model(folder)
 
 
-def test_settings_of_earlier_releases_have_no_marks(folder: Path) -> None:
+def test_settings_of_earlier_releases_have_no_begin_and_end_lines(folder: Path) -> None:
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(text[text.index("\n") + 1 : text.index("# settings:end")])
     load_model(folder)
 
 
-def test_weights_can_be_read_by_others(folder: Path) -> None:
+def test_weights_have_the_file_mode_of_the_other_files(folder: Path) -> None:
     assert (folder / "model.safetensors").stat().st_mode == (folder / "config.yaml").stat().st_mode
 
 
-def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="is not a manyglot model folder"):
         load_model(tmp_path)

@@ -1,4 +1,4 @@
-"""A packed batch has the sentences of the batch and no padding, and every sentence is in one group of each kind."""
+"""A packed batch contains the sentences of the batch without padding, each in exactly one group per attention."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TAGS = [LanguageTags(source=(90 + i,)) for i in range(3)]
 
 
 def batch_of(pairs: list[tuple[int, int, int]]) -> Batch:
-    """Sentences of these lengths, each of words of its own, into these languages."""
+    """A batch of sentences with these lengths and target languages; all token ids differ."""
     sources, targets = ([[5 + i] * pair[side] for i, pair in enumerate(pairs)] for side in (0, 1))
     return collate(sources, targets, [language for _, _, language in pairs], TAGS)
 
 
 def sentences(packed: PackedSentences, values_N: Tensor) -> list[list[int]]:
-    """The values of each sentence, by the numbers of sentences and the positions."""
+    """Return the values of each sentence, in the order of positions."""
     tokens_by_sentence: dict[int, dict[int, int]] = {}
     for sentence, position, value in zip(packed.sentence_N, packed.position_N, values_N, strict=True):
         tokens_by_sentence.setdefault(int(sentence), {})[int(position)] = int(value)
@@ -40,7 +40,7 @@ def unpadded(rows_BT: Tensor) -> list[list[int]]:
 
 @pytest.mark.parametrize("multiple", [1, 16, 256])
 @given(pairs=PAIRS)
-def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
+def test_packing_keeps_every_token(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
     batch = batch_of(pairs)
     packed = pack_batch(batch, multiple)
     order = batch.lang_B.argsort(stable=True)
@@ -57,7 +57,7 @@ def test_nothing_is_lost(multiple: int, pairs: list[tuple[int, int, int]]) -> No
 
 @pytest.mark.parametrize("multiple", [1, 64])
 @given(pairs=PAIRS)
-def test_every_sentence_is_in_one_group(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
+def test_every_sentence_is_in_exactly_one_group(multiple: int, pairs: list[tuple[int, int, int]]) -> None:
     packed = pack_batch(batch_of(pairs), multiple)
     for groups, query, key in (
         (packed.encoder_groups, packed.source, packed.source),

@@ -1,4 +1,4 @@
-"""The kernels of a search agree with plain PyTorch: on a GPU, or interpreted where Triton is installed."""
+"""The kernels of beam search agree with plain PyTorch: on a GPU, or interpreted if Triton is installed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 GPU = torch.cuda.is_available()
 pytest.importorskip("triton")
 
+from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCrossKV, StaticSelfKV  # noqa: E402
 from manyglot.model.kernels import top_candidates  # noqa: E402
 from manyglot.model.kernels.add_norm import add_norm_inference  # noqa: E402
 from manyglot.model.kernels.static_kv_attention import append_and_self_attend, cross_attend_sources  # noqa: E402
-from manyglot.model.static_cache import Slots, SourceSpans, StaticCrossKV, StaticSelfKV  # noqa: E402
 from manyglot.model.sublayer import SublayerOutput  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -31,7 +31,7 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 @pytest.mark.parametrize("number", [1, 5, 40])
 @pytest.mark.parametrize("vocabulary", [37, 200])
-def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_candidates(number: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top_candidates, "LANES", 32)
     monkeypatch.setattr(top_candidates, "COLUMNS_PER_READ", 2)
     torch.manual_seed(0)
@@ -48,7 +48,7 @@ def test_the_best_continuations(number: int, vocabulary: int, monkeypatch: pytes
     assert torch.equal((beams * vocabulary + words)[finite], places[finite])
 
 
-def test_places_of_the_best() -> None:
+def test_top_indices() -> None:
     values = torch.randn(7, 77, device=DEVICE)
     values[3, 5:] = -torch.inf
     places = top_candidates.top_indices(values, 9)
@@ -59,7 +59,7 @@ def test_places_of_the_best() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_exact_scores(dtype: torch.dtype) -> None:
+def test_candidate_log_probs(dtype: torch.dtype) -> None:
     hidden, weight = random(2, 3, 48, dtype=dtype), random(9, 48)
     beams, words = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]], device=DEVICE), torch.randint(9, (2, 4), device=DEVICE)
     total = torch.randn(6, device=DEVICE)
@@ -71,8 +71,8 @@ def test_exact_scores(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("beam", "heads", "width"), [(3, 2, 32), (1, 3, 24), (17, 2, 32)])
-def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
-    """Step by step; beams change their ancestors, and a sentence takes the place of another."""
+def test_static_kv_attention(dtype: torch.dtype, beam: int, heads: int, width: int) -> None:
+    """Decode step by step, with changing ancestors and a sentence that replaces another."""
     torch.manual_seed(0)
     num_slots, num_positions, tokens, tolerance = 3, 25, 60, 1e-5 if dtype == torch.float32 else 0.1
     close = partial(torch.testing.assert_close, rtol=tolerance, atol=tolerance)
@@ -99,7 +99,7 @@ def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: in
             slots.slot_order_B,
             heads,
         )
-        close(mine, without_kernels(reference_cache.attend)(qkv, added, heads))
+        close(mine, without_kernels(reference_cache.append_and_attend)(qkv, added, heads))
         where = slots.sentence_B, sources.start_S, sources.length_S, slots.slot_order_B
         mine = cross_attend_sources(term, added, (cross_cache.key_MD, cross_cache.value_MD), *where, heads)
         close(mine, without_kernels(cross_cache.attend)(term, added, heads))
@@ -112,11 +112,11 @@ def test_attention_in_slots(dtype: torch.dtype, beam: int, heads: int, width: in
 
 
 def without_kernels(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Without kernels."""
+    """Run a function without kernels."""
 
     def called(*arguments: Any) -> Tensor:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("manyglot.model.static_cache.has_triton", lambda: False)
+            patch.setattr("manyglot.model.continuous_executor.has_triton", lambda: False)
             return function(*arguments)
 
     return called
@@ -124,7 +124,7 @@ def without_kernels(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("with_term", [True, False])
-def test_sum_and_norm(dtype: torch.dtype, with_term: bool) -> None:
+def test_add_norm_inference(dtype: torch.dtype, with_term: bool) -> None:
     norm = nn.LayerNorm(24, device=DEVICE, dtype=dtype)
     nn.init.normal_(norm.weight)
     x, y, term = (torch.randn(5, 3, 24, device=DEVICE).to(dtype) for _ in range(3))

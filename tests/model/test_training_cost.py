@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from manyglot.batches.batch import TokenCounts
+from manyglot.batches.batch import SideTokenCounts
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.packing import pack_batch
 from manyglot.model.training_cost import num_saved_activations, training_flops
@@ -14,7 +14,7 @@ from tests.conftest import packed_loss, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
 
-def test_the_formula_counts_what_torch_counts() -> None:
+def test_flops_match_the_flop_counter_of_torch() -> None:
     model = tiny_model().train()
     batch = random_batch(model)
     with FlopCounterMode(display=False) as counter:
@@ -26,7 +26,7 @@ def test_the_formula_counts_what_torch_counts() -> None:
 
 
 def saved_and_estimated(model: Transformer) -> tuple[int, int]:
-    """Numbers that PyTorch keeps for the backward pass, and what the formula says."""
+    """Return the number of values that PyTorch saves for the backward pass, and the estimate."""
     batch, saved = random_batch(model, size=300), {}
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 
@@ -39,14 +39,16 @@ def saved_and_estimated(model: Transformer) -> tuple[int, int]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = packed_loss(model, pack_batch(batch), 0.1)
     assert loss.label_smoothed.requires_grad
-    source, target = (TokenCounts(int((side != PAD).sum()), side.numel()) for side in (batch.source_BS, batch.input_BT))
+    source, target = (
+        SideTokenCounts(int((side != PAD).sum()), side.numel()) for side in (batch.source_BS, batch.input_BT)
+    )
     return sum(saved.values()), num_saved_activations(model.settings, model.embedding.num_embeddings, source, target)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_the_formula_counts_what_torch_keeps(norm: str, dropout: float) -> None:
-    """Nearly: small tensors, such as the places of tokens, are left out, so that it is never too many."""
+def test_saved_activations_are_close_to_those_of_torch(norm: str, dropout: float) -> None:
+    """The estimate omits small tensors, such as token positions, so it is slightly too low."""
     model = tiny_model(norm=norm).train()
     model.settings = model.settings.model_copy(update={"dropout": dropout})
     for module in model.modules():
@@ -58,6 +60,6 @@ def test_the_formula_counts_what_torch_keeps(norm: str, dropout: float) -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("settings", COMBINATIONS.values(), ids=COMBINATIONS)
-def test_it_never_counts_too_many_whatever_the_guidance(settings: list[MethodSettings], norm: str) -> None:
+def test_the_estimate_of_saved_activations_is_a_lower_bound(settings: list[MethodSettings], norm: str) -> None:
     saved, estimated = saved_and_estimated(tiny_model(settings, norm=norm).train())
     assert estimated <= saved

@@ -18,20 +18,20 @@ def count(num_languages: int, **sizes: int) -> float:
     return sum(model.num_parameters_by_part().values()) / 1e6
 
 
-def test_the_paper_s_parameter_counts() -> None:
+def test_parameter_counts_match_the_paper() -> None:
     assert count(59) == pytest.approx(76.9, abs=0.05)
     assert count(100) == pytest.approx(76.96, abs=0.05)
     assert count(100, num_encoder_layers=24, num_decoder_layers=24) == pytest.approx(209.4, abs=0.05)
 
 
-def test_parts_add_up_to_all_parameters() -> None:
+def test_the_parts_sum_to_all_parameters() -> None:
     model = tiny_model()
     assert sum(model.num_parameters_by_part().values()) == sum(p.numel() for p in model.parameters())
     assert set(model.num_parameters_by_part()) == {"embedding", "encoder_norm", "decoder_norm", "encoder", "decoder"}
 
 
-def test_the_embedding_is_the_paper_s() -> None:
-    """x = LN(sqrt(D) E[token] + position), sines and cosines of the position."""
+def test_the_embedding_matches_the_paper() -> None:
+    """x = LN(sqrt(D) E[token] + position), with sines and cosines of the position."""
     model = tiny_model()
     ids = torch.tensor([[5, 9]])
     position = torch.tensor(
@@ -46,7 +46,7 @@ def test_the_embedding_is_the_paper_s() -> None:
     torch.testing.assert_close(executor.embed(ids, model._input_embedding(model.encoder_norm)), expected)
 
 
-def test_one_table_serves_encoder_decoder_and_output() -> None:
+def test_encoder_decoder_and_output_share_one_table() -> None:
     model = tiny_model()
     assert [name for name, p in model.named_parameters() if p.shape[0] == len(model.embedding.weight)] == [
         "embedding.weight"
@@ -55,7 +55,7 @@ def test_one_table_serves_encoder_decoder_and_output() -> None:
     torch.testing.assert_close(model.logits(hidden), hidden @ model.embedding.weight.T)
 
 
-def test_post_and_pre_norm_are_what_they_say() -> None:
+def test_post_and_pre_norm_match_their_definitions() -> None:
     for norm in ("post", "pre"):
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
@@ -66,36 +66,36 @@ def test_post_and_pre_norm_are_what_they_say() -> None:
         torch.testing.assert_close(got, SublayerInput.from_states(expected))
 
 
-def test_the_future_is_not_seen() -> None:
+def test_positions_do_not_attend_to_later_ones() -> None:
     model = tiny_model()
     batch = random_batch(model, size=3)
-    before = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
+    before = model(batch.source_BS, batch.input_BT, batch.lang_B).decoded
     changed = batch.input_BT.clone()
     changed[:, 2:] = 7
-    after = model(batch.source_BS, changed, batch.lang_B).decoder
+    after = model(batch.source_BS, changed, batch.lang_B).decoded
     torch.testing.assert_close(before[:, :2], after[:, :2])
 
 
-def test_sentences_longer_than_any_table_work() -> None:
+def test_sentences_longer_than_the_position_table() -> None:
     model = tiny_model()
     source = torch.full((1, 700), 5)
-    assert model(source, torch.tensor([[1, 6]]), torch.tensor([0])).decoder.isfinite().all()
+    assert model(source, torch.tensor([[1, 6]]), torch.tensor([0])).decoded.isfinite().all()
 
 
 def test_float32_and_bfloat16_give_log_probabilities_in_float32() -> None:
     model = tiny_model().float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        hidden = model(torch.tensor([[5, 1]]), torch.tensor([[1]]), torch.tensor([0])).decoder
+        hidden = model(torch.tensor([[5, 1]]), torch.tensor([[1]]), torch.tensor([0])).decoded
         assert model.log_probabilities(hidden).dtype == torch.float32
     assert tiny_model().log_probabilities(torch.randn(2, 16, dtype=torch.float64)).dtype == torch.float64
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_computes_the_same() -> None:
+def test_gpu_and_cpu_agree() -> None:
     model = tiny_model()
     batch = random_batch(model)
-    expected = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
+    expected = model(batch.source_BS, batch.input_BT, batch.lang_B).decoded
     device = torch.device("cuda")
     hidden = model.to(device)(*(x.to(device) for x in (batch.source_BS, batch.input_BT, batch.lang_B)))
-    torch.testing.assert_close(hidden.decoder.cpu(), expected)
+    torch.testing.assert_close(hidden.decoded.cpu(), expected)

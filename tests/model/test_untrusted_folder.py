@@ -1,4 +1,4 @@
-"""Model folders that may come from anybody: whatever is in them, they load or are refused in one line."""
+"""Untrusted model folders: whatever they contain, they load or are rejected with a one-line error."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Damage = Callable[[Path], object]
 
 @pytest.fixture
 def folder(trained: Experiment, tmp_path: Path) -> Path:
-    """Without checksums: who wants to harm us writes those that fit, or none."""
+    """A model folder without checksums, which an attacker would forge or omit."""
     shutil.copytree(trained.run / "model", tmp_path / "model")
     (tmp_path / "model" / "format.json").write_text('{"format": 1}')
     return tmp_path / "model"
 
 
 def loads_or_is_refused(folder: Path) -> bool:
-    """Whether the model loads and is finite; if not, it is refused as it should be."""
+    """Return whether the model loads and is finite; otherwise check that the error is a FolderError."""
     message = ""
     try:
         model = load_model(folder)
@@ -55,7 +55,7 @@ def loads_or_is_refused(folder: Path) -> bool:
 
 
 def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Bytes with some flipped, cut out, doubled or put in."""
+    """Flip, delete, duplicate or insert bytes."""
     parts = bytearray(content)
     for _ in range(rng.choice([1, 1, 1, 2, 8])):
         place, length = rng.randrange(len(parts) + 1), rng.randrange(1, 20)
@@ -76,7 +76,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_bytes_are_refused_or_harmless(folder: Path, name: str) -> None:
+def test_damaged_bytes_are_rejected_or_harmless(folder: Path, name: str) -> None:
     content, rng = (folder / name).read_bytes(), random.Random(name)
     loaded = 0
     for _ in range(100):
@@ -96,8 +96,8 @@ VALUES = st.recursive(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_settings_of_any_value_are_refused_or_harmless(folder: Path, trained: Experiment, data: st.DataObject) -> None:
-    """One value of one of the files is another."""
+def test_arbitrary_values_are_rejected_or_harmless(folder: Path, trained: Experiment, data: st.DataObject) -> None:
+    """Replace one value in one of the files."""
     name = data.draw(st.sampled_from([name for name in FILES if name.endswith(("json", "yaml"))]))
     values = yaml.safe_load((trained.run / "model" / name).read_text())
     inside: Any = values
@@ -117,12 +117,12 @@ def test_settings_of_any_value_are_refused_or_harmless(folder: Path, trained: Ex
 
 
 def config(change: str) -> Damage:
-    """Settings with more lines at the end."""
+    """Append lines to the settings."""
     return lambda folder: (folder / "config.yaml").write_text((folder / "config.yaml").read_text() + change)
 
 
 def model(**changes: Any) -> Damage:
-    """Settings that describe another model."""
+    """Change the settings of the model."""
 
     def write(folder: Path) -> None:
         values = yaml.safe_load((folder / "config.yaml").read_text())
@@ -133,7 +133,7 @@ def model(**changes: Any) -> Damage:
 
 
 def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
-    """Other weights."""
+    """Change the weights."""
 
     def write(folder: Path) -> None:
         tensors = load_file(folder / "model.safetensors")
@@ -145,7 +145,7 @@ def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
 
 
 def header(value: object, size: int | None = None) -> Damage:
-    """A file of weights with any header."""
+    """Write a weights file with the given header."""
     text = json.dumps(value).encode()
     content = struct.pack("<Q", len(text) if size is None else size) + text
     return lambda folder: (folder / "model.safetensors").write_bytes(content)
@@ -158,12 +158,12 @@ def file(name: str, content: bytes) -> Damage:
 BOMB = "\nbomb0: &b0 [1, 1]\n" + "".join(f"bomb{i}: &b{i} [{f'*b{i - 1}, ' * 9}]\n" for i in range(1, 20))
 
 HOSTILE: dict[str, tuple[Damage, str]] = {
-    "aliases that grow": (config(BOMB), "there are aliases"),
+    "aliases that grow": (config(BOMB), "aliases are not allowed"),
     "an object of Python": (
         config("\nx: !!python/object/apply:os.system [exit]\n"),
         "could not determine a constructor",
     ),
-    "deep settings": (config("\nx: " + "[" * 20_000), "nested too deep"),
+    "deep settings": (config("\nx: " + "[" * 20_000), "nesting is too deep"),
     "a number without end": (config("\nx: 0x" + "f" * 100_000), "too long"),
     "a huge number of layers": (model(num_encoder_layers=10**15), "num_encoder_layers"),
     "many layers": (model(num_encoder_layers=1000, num_decoder_layers=1000), "more layers than the weights"),
@@ -196,12 +196,12 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
     "many empty subwords": (file("subwords.model", b"\x0a\x00" * 2**18), "is not a SentencePiece model"),
     "weights of another type": (weights(lambda t: t.update({n: x.half() for n, x in t.items()})), "F16 .*expected F32"),
     "whole numbers": (weights(lambda t: t.update({n: x.to(torch.int64) for n, x in t.items()})), "I64"),
-    "a weight that is no number": (weights(lambda t: t["embedding.weight"][3].fill_(float("nan"))), "not all numbers"),
-    "an infinite weight": (weights(lambda t: t["embedding.weight"][3, :1].fill_(-float("inf"))), "not all numbers"),
+    "a weight that is no number": (weights(lambda t: t["embedding.weight"][3].fill_(float("nan"))), "NaN or infinity"),
+    "an infinite weight": (weights(lambda t: t["embedding.weight"][3, :1].fill_(-float("inf"))), "NaN or infinity"),
     "one weight more": (weights(lambda t: t.update({"\x1b[2J" + "x" * 5000: torch.zeros(1)})), "expected nothing"),
     "one weight less": (weights(lambda t: t.pop("embedding.weight")), "embedding.weight is missing"),
     "no weights": (weights(dict.clear), "more layers than the weights"),
-    "a header without end": (header({}, size=2**63), "a header of 9,223,372,036,854,775,808 bytes"),
+    "a header without end": (header({}, size=2**63), "the header has 9,223,372,036,854,775,808 bytes"),
     "a header beyond the file": (header({}, size=2**23), "cannot be read"),
     "a tensor beyond the file": (
         header({"embedding.weight": {"dtype": "F32", "shape": [2**40, 2**20], "data_offsets": [0, 2**62]}}),
@@ -212,12 +212,12 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
         "is damaged",
     ),
     "a deep header": (file("model.safetensors", struct.pack("<Q", 2**20) + b"[" * 2**20), "cannot be read"),
-    "eight bytes": (file("model.safetensors", b"\xff" * 8), "a header of"),
+    "eight bytes": (file("model.safetensors", b"\xff" * 8), "the header has"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_folder_is_refused_before_it_costs_anything(folder: Path, name: str) -> None:
+def test_a_hostile_folder_is_rejected_cheaply(folder: Path, name: str) -> None:
     damage, message = HOSTILE[name]
     damage(folder)
     tracemalloc.start()
@@ -232,7 +232,7 @@ def test_a_hostile_folder_is_refused_before_it_costs_anything(folder: Path, name
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["folder", "pipe", "lost link", "link to itself", "device"])
-def test_what_is_no_file_is_refused(folder: Path, name: str, kind: str) -> None:
+def test_special_files_are_rejected(folder: Path, name: str, kind: str) -> None:
     path = folder / name
     path.unlink()
     match kind:
@@ -251,7 +251,7 @@ def test_what_is_no_file_is_refused(folder: Path, name: str, kind: str) -> None:
 
 
 def test_files_may_be_links(folder: Path, tmp_path: Path) -> None:
-    """As in the caches of downloads."""
+    """Download caches use links."""
     for name in FILES:
         (folder / name).rename(tmp_path / name)
         (folder / name).symlink_to(tmp_path / name)
@@ -269,12 +269,12 @@ def test_decoding_settings_are_checked_too(folder: Path, line: str) -> None:
 
 
 @given(st.lists(st.floats(width=32)))
-def test_finite_is_what_it_says(values: list[float]) -> None:
+def test_is_all_finite(values: list[float]) -> None:
     tensor = torch.tensor(values, dtype=torch.float32)
     assert is_all_finite(tensor) == bool(tensor.isfinite().all())
 
 
-def test_links_between_settings_are_written_out(folder: Path, tmp_path: Path) -> None:
+def test_shared_values_are_saved_without_aliases(folder: Path, tmp_path: Path) -> None:
     from dataclasses import replace
 
     from manyglot.model.model_folder import save_model

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.model_folder import TrainedModel, load_model, save_model

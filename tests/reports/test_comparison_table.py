@@ -8,7 +8,7 @@ import pytest
 
 from manyglot.cli import main
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.comparison import System, compare_systems
+from manyglot.evaluation.system_comparison import System, compare_systems
 from manyglot.reports.comparison_table import format_comparison, parse_table_format
 from tests.evaluation.test_comparison import BAD, GOOD
 

@@ -21,7 +21,7 @@ PREVIEW = SamplingPreview.from_counts(
 
 def test_shares_and_repeats_follow_from_the_temperature() -> None:
     assert [seen.num_pairs for seen in PREVIEW.by_direction.values()] == [1_000_000, 1_000_000, 1000]
-    for name in PREVIEW.sampling_names:
+    for name in PREVIEW.sampling_ids:
         assert sum(seen.epoch_share[name] for seen in PREVIEW.by_direction.values()) == pytest.approx(1)
     assert [seen.repeats_per_epoch["temperature:None"] for seen in PREVIEW.by_direction.values()] == [1, 1, 1]
     assert PREVIEW.by_direction[Direction("is", "en")].repeats_per_epoch["temperature:5.0"] > 100

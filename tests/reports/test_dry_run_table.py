@@ -51,7 +51,7 @@ def test_both_directions_of_a_language_pair_share_a_row(capsys: pytest.CaptureFi
     assert "epoch 7 batches, 3.5 updates run 1,000 steps of 2 batches, 285.71 epochs" in printed
     assert "about 24 min 0 s for 960 steps" in printed
     assert "estimated from 20 steps on cpu: 1.5 s per step, 1,234 target tokens/s" in printed
-    assert "validation every 5 steps: dev_nll on 9 sentence pairs. Best step by dev_nll." in printed
+    assert "validation every 5 steps: dev_nll on 9 sentence pairs. dev_nll selects the best step." in printed
     assert "2 GB at peak in these steps, of 4 GB" in printed
     assert "15 MB per checkpoint; 50 MB needed, 2 TB free" in printed
     assert printed.endswith("folder runs/mine: the run resumes from step 40 ! Look out.")

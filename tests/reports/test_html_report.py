@@ -108,7 +108,7 @@ def test_nan_is_not_written_as_json(tmp_path: Path) -> None:
 
 def test_examples_are_evenly_spaced_and_matched_across_runs() -> None:
     one, other = synthetic_evaluation(SIX, 1), synthetic_evaluation(SIX, 2)
-    data = html_report_data.html_report_data([run(one), run(other, "other")])
+    data = html_report_data.build_html_report_data([run(one), run(other, "other")])
     worst = html_report_data.lowest_bleu_directions(one)["zero_shot"][0].direction
     index = [d.direction for d in one.directions].index(worst)
     ours, theirs = ([e for e in evaluation.examples if (e.source, e.target) == worst] for evaluation in (one, other))
@@ -121,7 +121,7 @@ def test_examples_are_evenly_spaced_and_matched_across_runs() -> None:
 def test_too_many_examples_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_report_data, "MAX_EXAMPLE_BYTES", 100)
     monkeypatch.setattr(html_report_data, "NUM_WORST_DIRECTIONS", 2)
-    data = html_report_data.html_report_data([run(synthetic_evaluation(SIX))])
+    data = html_report_data.build_html_report_data([run(synthetic_evaluation(SIX))])
     assert len(data["examples"]) == 4
     assert max(n for entries in data["examples"].values() for entry in entries for n in entry[:3]) < len(data["texts"])
 
@@ -160,7 +160,9 @@ def test_a_results_file_is_loaded_with_the_files_beside_it(tmp_path: Path) -> No
 def test_examples_of_a_restricted_run_are_from_the_common_sentences() -> None:
     runs = [run(evaluate_rows(rows)) for rows in (ROWS, ROWS[:0:-1])]
     parts = restrict_to_common_sentences([r.evaluation for r in runs])
-    data = html_report_data.html_report_data([restrict_report_run(*pair) for pair in zip(runs, parts, strict=True)])
+    data = html_report_data.build_html_report_data(
+        [restrict_report_run(*pair) for pair in zip(runs, parts, strict=True)]
+    )
     shown = {data["texts"][entry[0]] for entries in data["examples"].values() for entry in entries}
     assert shown
     assert shown.isdisjoint(ROWS[0].values()), "only one run has this row"

@@ -20,13 +20,13 @@ def after_validations(best: BestSteps, *values: float, keep: int = 1) -> BestSte
     [
         ("dev_bleu", (20, 30, 25), [2, 3, 1], 1),
         ("dev_nll", (2.0, 3.0, 2.5), [1, 3, 2], 2),
-        ("dev_bleu", (5, 5, 5), [3, 2, 1], 2),  # of equals the later is kept, but nothing got better
-        ("dev_bleu", (0, 0, 0), [3, 2, 1], 0),  # nothing is learnt yet: waiting has not begun
+        ("dev_bleu", (5, 5, 5), [3, 2, 1], 2),  # the later step wins a tie, but a tie is no improvement
+        ("dev_bleu", (0, 0, 0), [3, 2, 1], 0),  # untrained: patience does not count yet
         ("dev_bleu", (0, 7, 6), [2, 3, 1], 1),
         ("dev_bleu", (float("nan"), 10, float("inf")), [2], 1),
     ],
 )
-def test_the_best_steps_come_first(
+def test_best_steps_are_sorted(
     metric: str, values: tuple[float, ...], best_first: list[int], num_without_improvement: int
 ) -> None:
     empty = BestSteps(BestStepCriterion(metric, {"num_pairs": 9}))
@@ -36,7 +36,7 @@ def test_the_best_steps_come_first(
     assert after_validations(empty, *values, keep=2).steps == best_first[:2]
 
 
-def test_a_checkpoint_remembers_it() -> None:
+def test_best_steps_survive_a_json_round_trip() -> None:
     best = after_validations(
         BestSteps(BestStepCriterion("dev_bleu", {"num_sentences": 5, "identifier": "profile"})),
         20.1,
@@ -58,14 +58,16 @@ def test_a_checkpoint_remembers_it() -> None:
         (None, ["dev_bleu"], None),
     ],
 )
-def test_what_the_best_is_told_by(best_metric: BestMetric | None, measured: list[str], chosen: str | None) -> None:
+def test_auto_selects_an_available_metric(
+    best_metric: BestMetric | None, measured: list[str], chosen: str | None
+) -> None:
     assert resolve_best_metric(best_metric, measured, None) == chosen
 
 
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ManyglotError, match=r"best_metric: dev_bleu needs .*sentences above 0\. Here, dev_nll can"):
+def test_unavailable_metrics_are_refused() -> None:
+    with pytest.raises(ManyglotError, match=r"best_metric: dev_bleu needs .*above 0\. Available metrics: dev_nll"):
         resolve_best_metric("dev_bleu", ["dev_nll"], None)
-    with pytest.raises(ManyglotError, match=r"patience: nothing tells if .* as training.best_metric is null"):
+    with pytest.raises(ManyglotError, match=r"patience: .* needs a metric, but training.best_metric is null"):
         resolve_best_metric(None, ["dev_nll"], 3)
-    with pytest.raises(ManyglotError, match=r"patience: .* nothing is measured"):
+    with pytest.raises(ManyglotError, match=r"patience: .* validation computes no metric"):
         resolve_best_metric("auto", [], 3)

@@ -1,4 +1,4 @@
-"""Alignment: the encoder reads some target sentences too, and finds each side of a pair again by the other."""
+"""The contrastive alignment loss against a naive implementation, and its use in training."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from manyglot.training.contrastive_alignment import (
     contrastive_alignment_loss,
     make_aligned_targets,
 )
-from manyglot.training.log import read_log
 from manyglot.training.step import CudaGraphStep, EagerStep
+from manyglot.training.training_log import read_log
 from manyglot.vocabulary.subword_model import EOS, PAD
 from tests.conftest import packed_loss, random_batch, tiny_experiment, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
 QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_model(methods).guidance.affects_encoder}
-"""Those that tell the encoder nothing."""
+"""Combinations that do not inform the encoder."""
 
 
 def read_alone(model: Transformer, sentence: list[int]) -> Tensor:
-    """The mean of the encoder's states of one sentence, by itself."""
+    """Return the mean encoder state of a sentence encoded alone."""
     *words, end = sentence
     assert end == EOS
     alone = pack_batch(collate([words], [[5]], [0], model.tags_by_language()))
-    return packed_forward(model, alone, torch.tensor([0])).encoder[:, 0].mean(dim=0)
+    return packed_forward(model, alone, torch.tensor([0])).encoded[:, 0].mean(dim=0)
 
 
 def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float) -> Tensor:
-    """Sentence by sentence."""
+    """Compute the loss sentence by sentence."""
     order = batch.lang_B.argsort(stable=True).tolist()[::every]
     num_tags = len(model.tags_by_language()[0].target)
     sides = []
@@ -61,8 +61,8 @@ def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float)
 @pytest.mark.parametrize(
     ("every", "multiple", "norm"), [(1, 1, "post"), (3, 1, "pre"), (2, 16, "pre"), (1, 64, "post")]
 )
-def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple: int, norm: str) -> None:
-    """With its gradients; what batches are filled up with has no part in it, nor in the translation."""
+def test_the_packed_loss_equals_the_naive_loss(name: str, every: int, multiple: int, norm: str) -> None:
+    """Including gradients; neither padding nor the aligned targets affect the decoder."""
     model = tiny_model(QUIET[name], norm=norm)
     batch = random_batch(model, size=9)
     settings = ContrastiveAlignmentSettings(every_nth_pair=every)
@@ -74,7 +74,7 @@ def test_it_is_the_loss_of_sentences_one_by_one(name: str, every: int, multiple:
     used = [parameter for part in (model.embedding, model.encoder) for parameter in part.parameters()]
     torch.testing.assert_close(torch.autograd.grad(got, used, retain_graph=True), torch.autograd.grad(expected, used))
     plain = pack_batch(batch)
-    plain_ND = packed_forward(model, plain, torch.zeros_like(plain.lang_B)).decoder[:, 0]
+    plain_ND = packed_forward(model, plain, torch.zeros_like(plain.lang_B)).decoded[:, 0]
     torch.testing.assert_close(hidden_ND[packed.label_N != PAD], plain_ND[plain.label_N != PAD])
 
 
@@ -86,8 +86,8 @@ def test_padded_batches_of_similar_size_have_few_shapes() -> None:
     assert all(min(shape.lengths) > 0 for shape in shapes)
 
 
-def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
-    """As a GPU splits a batch."""
+def test_the_part_of_long_sentences_has_no_alignment_loss() -> None:
+    """Long sentences are split off as on a GPU."""
     model, settings = tiny_model(COMBINATIONS["adapter"]), ContrastiveAlignmentSettings(every_nth_pair=1)
     step = CudaGraphStep(model, 0.1, torch.device("cpu"), "float32", settings)
     words = [[5 + n % 7] * n for n in (3, LONG_TILE + 20, 9)]
@@ -99,7 +99,7 @@ def test_long_sentences_are_a_part_that_is_not_aligned() -> None:
     assert losses[1] == 0
 
 
-def test_a_step_adds_it_to_the_gradients() -> None:
+def test_a_step_adds_the_gradients_of_the_alignment_loss() -> None:
     model = tiny_model(COMBINATIONS["adapter"])
     batch, settings = random_batch(model, size=9), ContrastiveAlignmentSettings(every_nth_pair=2, weight=3.0)
     step = EagerStep(model, 0.1, torch.device("cpu"), "float32", settings)
@@ -116,34 +116,34 @@ def test_a_step_adds_it_to_the_gradients() -> None:
 
 
 @pytest.mark.parametrize("methods", [[{"method": "token"}], [{"method": "adapter"}, {"method": "lee", "sites": [2]}]])
-def test_an_encoder_that_knows_the_target_is_refused(methods: list[dict[str, object]]) -> None:
+def test_guidance_of_the_encoder_is_refused(methods: list[dict[str, object]]) -> None:
     model = tiny_model([parse_method_settings(each) for each in methods])
-    with pytest.raises(SettingsError, match=r"training.alignment: .* and (token|lee) tells it. Guide the decoder"):
+    with pytest.raises(SettingsError, match=r"training.alignment: .* but (token|lee) informs it. Use guidance of"):
         make_aligned_targets(model, ContrastiveAlignmentSettings())
 
 
-def test_the_run_of_a_refused_training_is_not_begun(tmp_path: Path) -> None:
+def test_a_refused_run_writes_nothing(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path, training={"alignment": {}})
     manyglot.prepare(experiment)
-    with pytest.raises(SettingsError, match="and token tells it"):
+    with pytest.raises(SettingsError, match="but token informs it"):
         manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
-def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
-    """Before the run is begun; a pair alone has no loss, which would look perfect."""
+def test_too_few_aligned_pairs_are_refused(tmp_path: Path) -> None:
+    """Before the run starts. The loss of a single pair is zero, which would look perfect."""
     alignment = {"every_nth_pair": 1000}
     experiment = tiny_experiment(tmp_path, guidance=[{"method": "adapter"}], training={"alignment": alignment})
     manyglot.prepare(experiment)
     with pytest.raises(
-        SettingsError, match=r"every_nth_pair: one of 1000 .* a batch has about \d+, but .* raise batches.max_"
+        SettingsError, match=r"every_nth_pair: 1000 selects fewer than 2 of the \d+ .* raise batches.max_"
     ):
         manyglot.train(experiment)
     assert not experiment.run.exists()
 
 
-def test_training_aligns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its loss is in the log, and falls where it counts."""
+def test_training_lowers_the_alignment_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The log has the alignment loss, and a high weight lowers it."""
     ends = []
     for weight in (1e-9, 1.0):
         alignment = {"every_nth_pair": 1, "weight": weight}
@@ -158,7 +158,7 @@ def test_training_aligns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ends.append(aligned[-1])
     assert ends[1] < 0.8 * ends[0]
     match = re.search(
-        r"aligned by about (\d+) of the (\d+) sentence pairs of a batch, with weight 1\.", capsys.readouterr().err
+        r"alignment uses about (\d+) of the (\d+) sentence pairs of a batch, with weight 1\.", capsys.readouterr().err
     )
     assert match is not None
     assert match[1] == match[2] != "0", "every pair"

@@ -1,4 +1,4 @@
-"""What is foretold of a run is what comes."""
+"""The dry run predicts what training does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conftest import tiny_experiment
 
 
 @pytest.fixture(autouse=True)
-def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+def _time_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_timing, "MAX_TIMED_STEPS", 4)
 
 
@@ -45,15 +45,17 @@ def changed(experiment: Experiment, **training: object) -> Experiment:
 def loader_of(experiment: Experiment) -> BatchLoader:
     dataset = PreparedDataset(experiment.data)
     tags = initialize_model(experiment, dataset).tags_by_language()
-    return BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, experiment.batches, tags, experiment.seed)
+    return BatchLoader(
+        dataset.token_store(Split.TRAIN), dataset.train_directions, experiment.batches, tags, experiment.seed
+    )
 
 
 @pytest.mark.parametrize("max_steps", [2, 11, 40])
 @pytest.mark.parametrize("guidance", [{"method": "token"}, {"method": "token", "side": "target"}], ids=str)
-def test_what_will_be_seen_is_what_the_batches_hold(
+def test_the_predicted_exposure_matches_the_batches(
     experiment: Experiment, max_steps: int, guidance: dict[str, str]
 ) -> None:
-    """Counted one by one, with a direction that is drawn more often than the others."""
+    """Against a count over all batches, with a direction that is sampled more often than the others."""
     values = experiment.to_dict() | {"guidance": [guidance]}
     values["batches"] |= {"direction_weights": {"qaa>qab": 9}}
     values["training"] |= {"max_steps": max_steps, "gradient_accumulation": 2}
@@ -78,7 +80,7 @@ def test_what_will_be_seen_is_what_the_batches_hold(
         )
 
 
-def test_a_long_piece_of_an_epoch_is_reckoned(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_part_of_an_epoch_is_estimated(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     loader, most = loader_of(experiment), loader_of(experiment).plan.num_batches(0)
     counted, reckoned = [], []
     for numbers, limit in ((counted, plan.MAX_COUNTED_SAMPLES), (reckoned, 0)):
@@ -90,7 +92,7 @@ def test_a_long_piece_of_an_epoch_is_reckoned(experiment: Experiment, monkeypatc
     assert counted[1][1].tolist() == reckoned[1][1].tolist() == loader.plan.samples_per_epoch_D.tolist()
 
 
-def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
+def test_the_resume_status_is_reported(experiment: Experiment) -> None:
     run = experiment.run
     assert workflow.dry_run(experiment).resume_status.status == "new"
     shutil.rmtree(manyglot.train(experiment))
@@ -108,7 +110,7 @@ def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
         "refusedtraining.max_steps: the run is already"
     )
     state, left = resume_status(experiment.model_copy(update={"seed": 5}))
-    assert state.startswith("refused holds a run with other settings (seed)")
+    assert state.startswith("refused holds a run with different settings (seed)")
     assert left == 6
     with locked_folder(run):
         assert resume_status(experiment)[0].startswith("refusedAnother process is writing")
@@ -119,7 +121,7 @@ def test_a_run_that_does_not_go_on_is_told(experiment: Experiment) -> None:
     assert resume_status(elsewhere)[0].startswith("refusedCannot write to")
 
 
-def test_nothing_is_written(experiment: Experiment, tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing(experiment: Experiment, tmp_path: Path) -> None:
     def files() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.rglob("*"))}
 
@@ -132,7 +134,7 @@ def test_nothing_is_written(experiment: Experiment, tmp_path: Path) -> None:
     assert files() == before
 
 
-def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment) -> None:
+def test_step_timing_and_disk_estimate_match_training(experiment: Experiment) -> None:
     result = workflow.dry_run(experiment)
     assert result.step_timing.device_name == "cpu"
     assert result.step_timing.num_steps == 4
@@ -146,20 +148,20 @@ def test_the_trial_and_the_disk_are_those_of_the_training(experiment: Experiment
     on_disk = sum(path.stat().st_size for path in written.glob("*.safetensors"))
     assert (
         result.disk.checkpoint_bytes < on_disk < 1.5 * result.disk.checkpoint_bytes
-    )  # names and shapes are much, of so small a model
+    )  # the file headers are large compared to so small a model
     assert result.disk.needed_bytes == pytest.approx(4 * result.disk.checkpoint_bytes + result.num_parameters * 4)
 
 
-def test_too_much_and_too_little_are_warned_of() -> None:
+def test_directions_seen_too_often_or_too_rarely_are_reported() -> None:
     codes = ["de", "fr", "it", "es", "pt", "ro"]
     seen = {Direction("en", code): DirectionExposure(10, 100, mean_times_seen=51.0 + i) for i, code in enumerate(codes)}
     schedule = DataSchedule(
         {**seen, Direction("de", "en"): DirectionExposure(9, 90, mean_times_seen=0.25)}, 100, 1, 10, num_epochs=0.1
     )
     assert schedule.warnings() == [
-        "Seen more than 50 times: en→ro 56×, en→pt 55×, en→es 54×, en→it 53×, en→fr 52× and 1 more.",
-        "Not even seen once: de→en 0.25×.",
-        "The last step ends within the first epoch, after 10.0% of it.",
+        "Directions seen more than 50 times: en→ro 56×, en→pt 55×, en→es 54×, en→it 53×, en→fr 52× and 1 more.",
+        "Directions seen less than once: de→en 0.25×.",
+        "Training ends within the first epoch, after 10.0% of it.",
     ]
     assert (
         DataSchedule({Direction("de", "en"): DirectionExposure(9, 90, 3.0)}, 100, 1, 10, num_epochs=3.0).warnings()
@@ -167,8 +169,8 @@ def test_too_much_and_too_little_are_warned_of() -> None:
     )
 
 
-def test_sentences_that_come_back_with_every_source_are_warned_of(experiment: Experiment) -> None:
-    """Counted one by one: half of the draws into the central language are of sentences that are seen so often."""
+def test_targets_repeated_with_several_sources_are_reported(experiment: Experiment) -> None:
+    """Against a count over all batches into the central language."""
     experiment = changed(experiment, max_steps=200)
     loader = loader_of(experiment)
     schedule = DataSchedule.from_loader(loader, loader.directions, experiment.training)
@@ -182,13 +184,13 @@ def test_sentences_that_come_back_with_every_source_are_warned_of(experiment: Ex
     (warning,) = [
         each
         for each in replace(schedule, median_target_repetitions={"en": 63.4, "de": 51}).warnings()
-        if "by heart" in each
+        if "memorized" in each
     ]
-    assert "into English is of sentences that are seen 63 times or more" in warning
+    assert "into English, the target sentence is seen 63 times or more" in warning
 
 
-def test_sentences_with_one_source_each_are_left_to_their_directions(tmp_path: Path) -> None:
-    """They are seen often because their directions are, which is warned of by name."""
+def test_targets_with_one_source_are_only_reported_by_direction(tmp_path: Path) -> None:
+    """They are seen often because their directions are, which another warning covers."""
     lines = [f"{word} {number:x} more" for number in range(1000, 1040) for word in ("one", "two", "three")]
     for code, has in (("en", range(120)), ("de", range(60)), ("fr", range(60, 120))):
         for split in ("train", "dev", "test"):
@@ -202,10 +204,10 @@ def test_sentences_with_one_source_each_are_left_to_their_directions(tmp_path: P
     loader = loader_of(experiment)
     schedule = DataSchedule.from_loader(loader, loader.directions, experiment.training)
     assert schedule.median_target_repetitions == {}
-    assert [warning[:23] for warning in schedule.warnings()] == ["Seen more than 50 times"]
+    assert [warning[:34] for warning in schedule.warnings()] == ["Directions seen more than 50 times"]
 
 
-def test_of_many_sentences_some_stand_for_all(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repetitions_are_estimated_from_a_subsample(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     loader, training = loader_of(experiment), changed(experiment, max_steps=200).training
     exact = DataSchedule.from_loader(loader, loader.directions, training).median_target_repetitions
     for most in (40, 7):
@@ -215,9 +217,9 @@ def test_of_many_sentences_some_stand_for_all(experiment: Experiment, monkeypatc
         )
 
 
-def test_a_full_disk_is_warned_of(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_run.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
-    assert "The disk has not enough space for the checkpoints." in workflow.dry_run(experiment).warnings()
+    assert "There is not enough disk space for the checkpoints." in workflow.dry_run(experiment).warnings()
     assert (
         DiskEstimate.for_run(experiment.run / "not" / "there", torch.nn.Linear(2, 2), experiment.training).free_bytes
         == 1

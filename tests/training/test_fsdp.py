@@ -1,4 +1,4 @@
-"""A model that is shared out has the gradients of a whole one; see test_distributed.py for several processes."""
+"""Sharded models against full ones in a single process; test_distributed.py covers several processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch.distributed as dist
 from manyglot.distributed import DistributedContext
 from manyglot.training.fsdp import (
     _apply_fsdp,
-    gather_full_model,
     gather_full_tensors,
+    gather_model_on_main,
     is_sharded,
     local_shard,
     move_or_shard_model,
@@ -28,7 +28,7 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.
 
 @pytest.fixture
 def distributed(device: str, tmp_path: Path) -> Iterator[DistributedContext]:
-    """A group of one process, which owns every part."""
+    """A process group of one process, which holds every shard."""
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=0, world_size=1)
     yield DistributedContext(torch.device(device))
@@ -36,8 +36,8 @@ def distributed(device: str, tmp_path: Path) -> Iterator[DistributedContext]:
 
 
 @pytest.mark.parametrize("device", ["cpu", GPU])
-def test_the_gradients_are_those_of_the_whole_model(distributed: DistributedContext) -> None:
-    """For every guidance; on a GPU through the kernels."""
+def test_sharded_and_full_models_have_equal_gradients(distributed: DistributedContext) -> None:
+    """For every guidance method; on a GPU with the kernels."""
     dtype, tolerance = (torch.float32, 0.03) if distributed.device.type == "cuda" else (torch.float64, 1e-9)
     for methods in COMBINATIONS.values():
         whole, sharded = (tiny_model(methods).to(dtype) for _ in range(2))
@@ -57,17 +57,17 @@ def test_the_gradients_are_those_of_the_whole_model(distributed: DistributedCont
         for mine, theirs in zip(sharded.parameters(), whole.parameters(), strict=True):
             assert (mine.grad is None) == (theirs.grad is None)
             if mine.grad is not None and theirs.grad is not None:
-                atol = tolerance * largest  # what halves are rounded to
+                atol = tolerance * largest  # the rounding error of half precision
                 torch.testing.assert_close(local_shard(mine.grad), theirs.grad, rtol=tolerance, atol=atol)
 
 
 @pytest.mark.parametrize("device", ["cpu", GPU])
-def test_what_is_gathered_can_be_shared_out_again(distributed: DistributedContext) -> None:
+def test_gathered_weights_can_be_sharded_again(distributed: DistributedContext) -> None:
     model, expected = tiny_model(COMBINATIONS["laa"]), tiny_model(COMBINATIONS["laa"]).state_dict()
     _apply_fsdp(model, distributed)
     weights = gather_full_tensors(model.state_dict(), distributed)
     torch.testing.assert_close(weights, expected)
-    torch.testing.assert_close(dict(gather_full_model(model, distributed).cpu().state_dict()), dict(expected))
+    torch.testing.assert_close(dict(gather_model_on_main(model, distributed).cpu().state_dict()), dict(expected))
     now = model.state_dict()
     model.load_state_dict({name: shard_like(2 * weight, now[name]) for name, weight in weights.items()})
     torch.testing.assert_close(
@@ -75,8 +75,8 @@ def test_what_is_gathered_can_be_shared_out_again(distributed: DistributedContex
     )
 
 
-def test_one_process_keeps_the_whole_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_process_keeps_the_full_model(capsys: pytest.CaptureFixture[str]) -> None:
     model = tiny_model()
     move_or_shard_model(model, fsdp=True, distributed=DistributedContext(model.embedding.weight.device))
-    assert "nobody to share with" in capsys.readouterr().err
+    assert "no effect with a single process" in capsys.readouterr().err
     assert not is_sharded(model)

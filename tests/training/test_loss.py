@@ -11,8 +11,8 @@ from manyglot.vocabulary.subword_model import PAD
 from tests.conftest import packed_loss, random_batch, tiny_model
 
 
-def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one chunk gives in half precision, many give too."""
+def test_chunks_are_summed_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many chunks give the same gradients as one, also in half precision."""
     torch.manual_seed(0)
     hidden, weight = (torch.randn(n, 32).bfloat16().requires_grad_() for n in (4096, 50))
     label, gradients = torch.randint(1, 50, (4096,)), []
@@ -27,14 +27,12 @@ def test_chunks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk", [512, 7])
-def test_it_is_torch_s_cross_entropy_with_its_gradients(
-    smoothing: float, chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loss_equals_torch_cross_entropy(smoothing: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_entropy, "LOGITS_CHUNK_TOKENS", chunk)
     model = tiny_model([parse_method_settings({"method": "token", "side": "target", "mode": "clean"})])
     batch = random_batch(model)
     ours = packed_loss(model, pack_batch(batch), smoothing)
-    logits = model.logits(model(batch.source_BS, batch.input_BT, batch.lang_B).decoder)
+    logits = model.logits(model(batch.source_BS, batch.input_BT, batch.lang_B).decoded)
     plain = F.cross_entropy(
         logits.flatten(0, 1), batch.label_BT.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )

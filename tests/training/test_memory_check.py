@@ -1,4 +1,4 @@
-"""Too little memory is told in a line, before a step where it can be known, and after it where not."""
+"""Too little memory is reported in one line: before the first step if it can be predicted, otherwise after it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_check, "available_memory", lambda: 200_000)
-    message = r"A step needs at least \S+ MB of memory, and 200 kB is available\. Lower batches\.max_tokens and"
+    message = r"A step needs at least \S+ MB of memory, but only 200 kB is available\. Lower batches\.max_tokens and"
     with pytest.raises(SettingsError, match=message):
         manyglot.train(experiment)
     assert not experiment.run.exists()
@@ -48,10 +48,10 @@ def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch:
         manyglot.train(experiment)
 
 
-def test_a_run_for_a_larger_machine_can_be_planned(
+def test_a_dry_run_works_for_a_run_that_does_not_fit(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All but what a trial would show, which is not made."""
+    """The dry run reports everything except the step timing."""
     whole = dry_run(experiment)
     monkeypatch.setattr(memory_check, "available_memory", lambda: 200_000)
     result = dry_run(experiment)
@@ -70,7 +70,7 @@ def test_a_run_for_a_larger_machine_can_be_planned(
 
 @pytest.mark.parametrize("available", [None, 10**8])
 @pytest.mark.parametrize("begin", BOTH)
-def test_what_fits_or_is_not_known_is_not_refused(
+def test_a_run_that_fits_or_has_unknown_memory_starts(
     available: int | None,
     begin: Callable[[Experiment], object],
     experiment: Experiment,
@@ -81,11 +81,11 @@ def test_what_fits_or_is_not_known_is_not_refused(
 
 
 def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed: DistributedContext = ALONE) -> int:
-    """The fewest bytes with which a training is not refused."""
+    """Return the smallest available memory with which training is not refused."""
     dataset = PreparedDataset(experiment.data)
     model = initialize_model(experiment, dataset)
     loader = BatchLoader(
-        dataset.store(Split.TRAIN),
+        dataset.token_store(Split.TRAIN),
         dataset.train_directions,
         experiment.batches,
         model.tags_by_language(),
@@ -113,17 +113,15 @@ def with_training(experiment: Experiment, **changes: object) -> Experiment:
     return experiment.model_copy(update={"training": experiment.training.model_copy(update=changes)})
 
 
-def test_a_single_step_has_no_moments_beside_what_it_keeps(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are made in its end."""
+def test_the_first_step_has_activations_but_no_moments(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam creates the moments at the end of the first step."""
     monkeypatch.setattr(memory_check, "num_saved_activations", lambda *_: 10**6)
     one, many = (needed(with_training(experiment, max_steps=n), monkeypatch) for n in (1, 100))
     assert (one, many) == (4 * 10**6, 4 * 10**6 + 2 * weights_of(experiment))
 
 
-def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three quarters of the weights, of their gradients and of the moments."""
+def test_sharding_frees_memory(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of four processes frees three quarters of the weights, gradients and moments."""
 
     class OneOfFour(DistributedContext):
         def any_process(self, flag: bool) -> bool:
@@ -133,11 +131,11 @@ def test_what_is_shared_out_leaves_its_room(experiment: Experiment, monkeypatch:
     small = experiment.model_copy(update={"batches": experiment.batches.model_copy(update={"max_tokens": 60})})
     whole, sharded = (with_training(small, gradient_accumulation=4, fsdp=each) for each in (False, True))
     saved = needed(whole, monkeypatch, four) - needed(sharded, monkeypatch, four)
-    assert saved >= 0.75 * 3 * weights_of(experiment)  # gradients come as what is kept goes, so not 4
+    assert saved >= 0.75 * 3 * weights_of(experiment)  # not 4: gradients appear while activations are freed
 
 
-def test_only_the_batches_that_fall_to_a_process_count(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which there may be none: the number of processes is checked later."""
+def test_only_the_batches_of_this_process_count(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be none: the number of processes is checked later."""
 
     class LastOfMany(DistributedContext):
         def any_process(self, flag: bool) -> bool:
@@ -148,13 +146,13 @@ def test_only_the_batches_that_fall_to_a_process_count(experiment: Experiment, m
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_the_size_of_a_batch_is_known_before_it_is_loaded(side: str, experiment: Experiment) -> None:
+def test_token_counts_are_known_before_loading(side: str, experiment: Experiment) -> None:
     changes = {"guidance": [{"method": "token", "side": side}], "batches": {"max_tokens": 300}}
     experiment = tiny_experiment(experiment.run.parent, **changes)
     dataset = PreparedDataset(experiment.data)
     tags = initialize_model(experiment, dataset).tags_by_language()
     loader = BatchLoader(
-        dataset.store(Split.TRAIN), dataset.train_directions, experiment.batches, tags, experiment.seed
+        dataset.token_store(Split.TRAIN), dataset.train_directions, experiment.batches, tags, experiment.seed
     )
     for planned, _ in islice(loader.iter_planned_batches(DataPosition()), 5):
         batch = planned.load()
@@ -176,7 +174,7 @@ def full_numpy(*_: object) -> None:
 
 @pytest.mark.parametrize("fail", [full_gpu, full_cpu, full_numpy])
 @pytest.mark.parametrize("begin", BOTH)
-def test_a_step_that_did_not_fit_is_told_in_a_line(
+def test_an_out_of_memory_step_is_reported_in_one_line(
     begin: Callable[[Experiment], object],
     fail: Callable[..., None],
     experiment: Experiment,
@@ -188,7 +186,7 @@ def test_a_step_that_did_not_fit_is_told_in_a_line(
         begin(experiment)
 
 
-def test_other_errors_are_left_alone(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_caught(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("shapes differ")
 
@@ -203,7 +201,7 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def test_available_is_what_the_machine_has_and_its_groups_allow(tmp_path: Path) -> None:
+def test_available_memory_respects_the_machine_and_its_cgroups(tmp_path: Path) -> None:
     assert available_memory(tmp_path) is None
     write(
         tmp_path, {"proc/meminfo": "MemTotal:  900 kB\nMemAvailable:  500 kB\nSwapFree:  10 kB\nHugePages_Total:  0\n"}
@@ -220,8 +218,8 @@ def test_available_is_what_the_machine_has_and_its_groups_allow(tmp_path: Path) 
     assert available_memory(tmp_path) == 10 * 1024
 
 
-def test_available_in_groups_of_version_1(tmp_path: Path) -> None:
-    """In a container, the path is often the one outside it, and the group is at the top."""
+def test_available_memory_in_cgroups_of_version_1(tmp_path: Path) -> None:
+    """In a container, the path is often that of the host, and the group is at the top."""
     group = "sys/fs/cgroup/memory/memory."
     stat = "cache 300\ninactive_file 1\ntotal_active_file 100\ntotal_inactive_file 50\n"
     limits = {f"{group}limit_in_bytes": "1000\n", f"{group}usage_in_bytes": "600\n", f"{group}stat": stat}
@@ -230,15 +228,15 @@ def test_available_in_groups_of_version_1(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == 550
 
 
-def test_an_unlimited_group_of_version_1_is_one_without_limit(tmp_path: Path) -> None:
+def test_an_unlimited_cgroup_of_version_1_has_no_limit(tmp_path: Path) -> None:
     group = "sys/fs/cgroup/memory/a/memory."
     limits = {f"{group}limit_in_bytes": "9223372036854771712\n", f"{group}usage_in_bytes": "600\n"}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n", "proc/self/cgroup": "4:memory:/a\n"} | limits)
     assert available_memory(tmp_path) == 500 * 1024
 
 
-def test_what_would_be_given_back_is_not_taken_for_used(tmp_path: Path) -> None:
-    """File pages and reclaimable slabs in a control group."""
+def test_reclaimable_memory_counts_as_free(tmp_path: Path) -> None:
+    """File pages and reclaimable slabs of a control group."""
     group = "sys/fs/cgroup/memory."
     stat = "anon 500\nactive_file 30\ninactive_file 200\nslab_reclaimable 60\nslab 70\n"
     limits = {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat}
@@ -246,7 +244,7 @@ def test_what_would_be_given_back_is_not_taken_for_used(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == 390
 
 
-def test_odd_names_of_groups_end_nothing(tmp_path: Path) -> None:
+def test_unusual_cgroup_names_are_accepted(tmp_path: Path) -> None:
     write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n\nodd\n", "proc/self/cgroup": ""})
     (tmp_path / "proc/self/cgroup").write_bytes(b"\nodd\n0::/caf\xe9\n")
     assert available_memory(tmp_path) == 5 * 1024

@@ -1,4 +1,4 @@
-"""A real training process is killed and told to stop; what it leaves behind is whole, and goes on exactly."""
+"""Real training processes are killed or stopped; the files they leave are intact, and the run resumes exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import manyglot
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.model_folder import read_training_info
-from manyglot.training.log import read_log
+from manyglot.training.training_log import read_log
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 14, "warmup_steps": 3, "checkpoint_every": 3, "validate_every": 4, "log_every": 2}
@@ -28,7 +28,7 @@ import sys
 from manyglot.cli import main
 from manyglot.training import best_steps
 
-best_steps.UNTRAINED_SCORE = -1  # so that a run which learns nothing stops
+best_steps.UNTRAINED_SCORE = -1  # so that patience counts although nothing is learned
 main(["train", sys.argv[1]])
 """
 MORTAL = """
@@ -49,14 +49,14 @@ def mortal(function):
         return function(*arguments, **named)
     return wrapped
 
-checkpoint.save_file = mortal(checkpoint.save_file)  # which then has written some of the files
+checkpoint.save_file = mortal(checkpoint.save_file)  # the second call leaves a partly written checkpoint
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
 files._fsync = mortal(files._fsync)
 trainer.step_optimizer = mortal(trainer.step_optimizer)
 trainer.TrainingLog.write_line = mortal(trainer.TrainingLog.write_line)
 main(["train", sys.argv[2]])
 """
-"""A training that kills itself at some moment: before a step, a line of the log, or a part of writing a checkpoint."""
+"""Kills itself at a chosen moment: before a step, a log line or a part of writing a checkpoint."""
 
 
 def prepared(folder: Path, **training: object) -> tuple[Experiment, Path]:
@@ -74,7 +74,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def history(experiment: Experiment) -> list[dict[str, Any]]:
-    """The log without what depends on the time of day: losses, and the place in the data after each update."""
+    """Return the log without values that depend on the clock."""
     clock = {"tokens_per_second", "seconds", "validation"}
     return [
         {key: value for key, value in line.items() if key not in clock}
@@ -82,8 +82,8 @@ def history(experiment: Experiment) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_path: Path) -> None:
-    """Bit for bit: the weights, the losses, which sentences were in which step, what was best and when it stopped."""
+def test_a_repeatedly_killed_run_equals_the_uninterrupted_run(tmp_path: Path) -> None:
+    """Bit for bit: weights, losses, data order, best steps and early stopping."""
     choice = {"best_metric": "dev_chrf", "keep_best_checkpoints": 2, "patience": 5, "validate_every": 2}
     (whole, whole_config), (broken, config) = (prepared(tmp_path / name, **choice) for name in ("whole", "broken"))
     start(TRAIN, whole_config).communicate()
@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_
         if process.returncode == 0:
             break
     assert ends[-1] == 0
-    assert ends.count(-signal.SIGKILL) == len(ends) - 1 >= 3, "it should have been killed a few times"
+    assert ends.count(-signal.SIGKILL) == len(ends) - 1 >= 3, "it should be killed a few times"
     for file in ("model/model.safetensors", "model/training.json", "checkpoints/step-00000012/model.safetensors"):
         expected, got = ((e.run / file).read_bytes() for e in (whole, broken))
         assert got == expected
@@ -103,12 +103,12 @@ def test_a_run_that_is_killed_again_and_again_ends_as_the_uninterrupted_one(tmp_
     assert {"loss", "epoch", "batch"} <= history(whole)[0].keys()
     expected_names, names = ({path.name for path in (e.run / "checkpoints").iterdir()} for e in (whole, broken))
     assert expected_names == {"step-00000002", "step-00000004", "step-00000009", "step-00000012"}
-    assert names >= expected_names, "one more if it was killed before it removed the last but two"
+    assert names >= expected_names, "one more if it was killed before pruning"
     assert read_training_info(whole.run / "model")["steps"] == 12 < TRAINING["max_steps"], "it stopped early"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_told_to_stop_finishes_its_step_and_saves(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_stop_signal_finishes_the_step_and_saves(number: signal.Signals, tmp_path: Path) -> None:
     experiment, config = prepared(tmp_path, max_steps=100_000, checkpoint_every=100_000, validate_every=100_000)
     process = start(TRAIN, config)
     deadline = time.monotonic() + 100
@@ -125,15 +125,15 @@ def test_a_run_that_is_told_to_stop_finishes_its_step_and_saves(number: signal.S
 
 
 def trained_without_model(folder: Path) -> Path:
-    """A run whose model was not written yet; returns its checkpoints."""
+    """Train a run, delete its final model and return the folder of its checkpoints."""
     experiment, _ = prepared(folder)
     shutil.rmtree(manyglot.train(experiment))
     return experiment.run / "checkpoints"
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json", "checksums.json"])
-@pytest.mark.parametrize("harm", ["cut short", "changed", "missing"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+@pytest.mark.parametrize("harm", ["truncated", "modified", "missing"])
+def test_a_damaged_checkpoint_is_reported_and_skipped(
     name: str, harm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoints = trained_without_model(tmp_path)
@@ -143,16 +143,16 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
         damaged.unlink()
     else:
         content[len(content) // 2] ^= 1
-        damaged.write_bytes(content if harm == "changed" else content[: len(content) // 2])
+        damaged.write_bytes(content if harm == "modified" else content[: len(content) // 2])
     model = manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
     stderr = capsys.readouterr().err
-    assert "step-00000014 is damaged and not used" in stderr
-    assert "Going on from step 12." in stderr
+    assert "step-00000014 is damaged and skipped" in stderr
+    assert "Resuming from step 12." in stderr
     assert (model / "model.safetensors").exists()
     assert sorted(path.name for path in checkpoints.iterdir()) == ["step-00000012", "step-00000014"]
 
 
-def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_not_overwritten(tmp_path: Path) -> None:
     checkpoints = trained_without_model(tmp_path)
     for path in checkpoints.glob("*/model.safetensors"):
         path.write_bytes(b"oops")
@@ -161,7 +161,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_overwritten(tmp_path: Path)
     assert len(list(checkpoints.iterdir())) == 2
 
 
-def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_earlier_checkpoint(tmp_path: Path) -> None:
     experiment, config = prepared(tmp_path, best_metric=None)
     limited = (
         "import resource, sys; from manyglot.cli import main; from manyglot.training import trainer\n"

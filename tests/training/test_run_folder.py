@@ -1,4 +1,4 @@
-"""Which settings may change when a run resumes."""
+"""The settings that may change when a run resumes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from manyglot.config.base_settings import is_changeable_on_resume, parse_settings
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import is_changeable_on_resume, parse_settings
 from manyglot.errors import FolderError
 from manyglot.training.run_folder import check_resumable, lock_run
 from tests.conftest import tiny_experiment
@@ -44,7 +44,7 @@ def names_of(values: Mapping[str, Any], section: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("schedule", ["inverse_square_root", "constant", "cosine", "linear"])
 @pytest.mark.parametrize("corpus", CORPORA, ids=lambda corpus: corpus["kind"])
-def test_these_settings_may_change_and_no_others(corpus: dict[str, Any], schedule: str) -> None:
+def test_only_these_settings_may_change_on_resume(corpus: dict[str, Any], schedule: str) -> None:
     training = {"lr_schedule": schedule, "alignment": {}}
     experiment = parse_settings(Experiment, {"data": "data", "run": "run", "corpus": corpus, "training": training})
     names = set(names_of(experiment.to_dict()))
@@ -55,7 +55,7 @@ def test_these_settings_may_change_and_no_others(corpus: dict[str, Any], schedul
     assert {name for name in names if is_changeable_on_resume(experiment, name)} == expected
 
 
-def test_a_setting_that_is_gone_counts_as_its_section_does(tmp_path: Path) -> None:
+def test_an_unknown_setting_inherits_from_its_section(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     assert is_changeable_on_resume(experiment, "decoding.gone")
     assert not is_changeable_on_resume(experiment, "training.gone")
@@ -63,7 +63,7 @@ def test_a_setting_that_is_gone_counts_as_its_section_does(tmp_path: Path) -> No
     assert not is_changeable_on_resume(experiment, "seed.gone")
 
 
-def test_a_run_resumes_only_with_changes_that_are_allowed(tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_allowed_changes(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
     with lock_run(experiment.run, experiment, "digest"):
         (experiment.run / "checkpoints" / "step-00000001").mkdir(parents=True)
@@ -71,8 +71,8 @@ def test_a_run_resumes_only_with_changes_that_are_allowed(tmp_path: Path) -> Non
     longer = experiment.model_copy(update={"training": training.model_copy(update={"max_steps": 10**6})})
     check_resumable(experiment.run, longer, "digest")
     faster = experiment.model_copy(update={"training": training.model_copy(update={"learning_rate": 1.0})})
-    with pytest.raises(FolderError, match=r"other settings \(training\.learning_rate\)"):
+    with pytest.raises(FolderError, match=r"different settings \(training\.learning_rate\)"):
         check_resumable(experiment.run, faster, "digest")
     falling = training.model_copy(update={"lr_schedule": "linear", "max_steps": 10**6})
-    with pytest.raises(FolderError, match=r"other settings \(training\.lr_schedule, training\.max_steps\)"):
+    with pytest.raises(FolderError, match=r"different settings \(training\.lr_schedule, training\.max_steps\)"):
         check_resumable(experiment.run, experiment.model_copy(update={"training": falling}), "digest")

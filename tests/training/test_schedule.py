@@ -31,6 +31,6 @@ def test_the_paper_s_learning_rate() -> None:
     assert rates == pytest.approx([2.5e-4, 5e-4, 2.5e-4], rel=1e-3)
 
 
-def test_a_line_and_a_cosine_are_half_way_down_in_the_middle() -> None:
+def test_linear_and_cosine_decay_are_at_half_in_the_middle() -> None:
     for name in ("linear", "cosine"):
         assert learning_rate_at_step(name, 550, 1.0, 100, 999) == pytest.approx(0.5)

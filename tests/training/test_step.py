@@ -1,4 +1,4 @@
-"""Going forward and backward from recordings is going forward and backward."""
+"""Padding, splitting and CUDA graphs do not change the losses and gradients of a step."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.model.guidance.combinations import COMBINATIONS
 
 @pytest.mark.parametrize("name", COMBINATIONS)
 @pytest.mark.parametrize("multiple", [16, 64])
-def test_filling_up_changes_nothing(name: str, multiple: int) -> None:
-    """What a batch is filled up with has no part in the loss or in the gradients."""
+def test_padding_does_not_change_the_results(name: str, multiple: int) -> None:
+    """Padding tokens affect neither the hidden states nor the gradients."""
     model = tiny_model(COMBINATIONS[name])
     batch = random_batch(model, size=9)
     results = []
     for filled in (pack_batch(batch), pack_batch(batch, multiple)):
         model.zero_grad()
         random_lang_B = torch.zeros_like(filled.lang_B)
-        hidden_ND = packed_forward(model, filled, random_lang_B).decoder[:, 0][filled.label_N != 0]
+        hidden_ND = packed_forward(model, filled, random_lang_B).decoded[:, 0][filled.label_N != 0]
         (hidden_ND * torch.arange(len(hidden_ND))[:, None].sin()).sum().backward()
         results.append((hidden_ND, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}))
     assert len(filled.input.ids_N) % multiple == 0
@@ -48,8 +48,8 @@ def gradients(model: Transformer) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The half of a recorded step that needs no GPU."""
+def test_fused_and_separate_gradient_additions_are_equal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The part of a CUDA-graph step that needs no GPU."""
     model, device = tiny_model(COMBINATIONS[name]).eval(), torch.device("cpu")
     model.decoder[0].ffn.inner.weight.requires_grad = False
     batch, random_lang_B = random_batch(model, size=9), torch.zeros(9, dtype=torch.int64)
@@ -64,7 +64,7 @@ def test_gradients_are_added_at_once_as_one_by_one(name: str, monkeypatch: pytes
     torch.testing.assert_close({n: g - 1 for n, g in gradients(model).items() if n in expected}, expected)
 
 
-def test_long_sentences_apart_have_the_same_gradients() -> None:
+def test_splitting_off_long_sentences_keeps_the_gradients() -> None:
     model = tiny_model(COMBINATIONS["laa"]).eval()
     words = [[[5 + n % 7] * n for n in lengths] for lengths in ([3, LONG_TILE + 20, 9, 5], [8, 4, LONG_TILE + 5, 6])]
     batch = collate(words[0], words[1], [2, 1, 0, 1], model.tags_by_language())
@@ -82,7 +82,7 @@ def test_long_sentences_apart_have_the_same_gradients() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", COMBINATIONS)
 @pytest.mark.parametrize("alignment", [None, ContrastiveAlignmentSettings(every_nth_pair=2)])
-def test_a_recording_is_what_was_recorded(name: str, alignment: ContrastiveAlignmentSettings | None) -> None:
+def test_cuda_graph_and_eager_steps_are_equal(name: str, alignment: ContrastiveAlignmentSettings | None) -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS[name]).float().to(device)
     if alignment is not None and model.guidance.affects_encoder:
@@ -101,8 +101,8 @@ def test_a_recording_is_what_was_recorded(name: str, alignment: ContrastiveAlign
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_recordings_share_their_memory() -> None:
-    """Batches of ever new sizes need about as much as one; a larger one needs more, and the others go."""
+def test_cuda_graphs_share_their_memory() -> None:
+    """Batches of many shapes need about as much memory as one. A larger batch evicts the other graphs."""
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["laa"]).float().to(device)
     step = CudaGraphStep(model, 0.1, device, "auto")
@@ -121,7 +121,7 @@ def test_recordings_share_their_memory() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_recording_drops_by_the_seed_of_the_step() -> None:
+def test_dropout_in_a_cuda_graph_follows_the_seed() -> None:
     device = torch.device("cuda")
     model = tiny_model(COMBINATIONS["token"]).float().to(device).train()
     step = CudaGraphStep(model, 0.1, device, "auto")

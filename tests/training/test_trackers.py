@@ -12,15 +12,15 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.training import trainer
-from manyglot.training.log import read_log
 from manyglot.training.trackers import check_trackers_installed, flatten_metrics, open_trackers
+from manyglot.training.training_log import read_log
 from tests.conftest import tiny_experiment
 
 TRAINING = {"max_steps": 5, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1}
 
 
-def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train; stop after the third step is logged, with the second one saved, and go on."""
+def train_interrupted_and_resumed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train, interrupt after step 3 is logged and step 2 saved, and resume."""
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
@@ -35,7 +35,7 @@ def interrupted_and_gone_on(experiment: Experiment, monkeypatch: pytest.MonkeyPa
 
 
 def expected(experiment: Experiment) -> dict[str, list[tuple[int, float]]]:
-    """The curves that the log tells."""
+    """Return the curves in the log."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for line in read_log(experiment.run / "log.jsonl"):
         for name, value in flatten_metrics(line).items():
@@ -43,13 +43,13 @@ def expected(experiment: Experiment) -> dict[str, list[tuple[int, float]]]:
     return curves
 
 
-def test_the_numbers_of_a_line_get_flat_names() -> None:
+def test_nested_metrics_are_flattened() -> None:
     line = {"step": 3, "loss": 2.5, "into": {"de": {"nll": 2.0, "tokens": 7}}, "best": "yes"}
     assert flatten_metrics(line) == {"loss": 2.5, "into/de/nll": 2.0, "into/de/tokens": 7}
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
-def test_a_tracker_that_is_not_installed_is_told_before_training(
+def test_a_missing_tracker_is_reported_before_training(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
@@ -65,12 +65,12 @@ def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
         tiny_experiment(tmp_path, training={"trackers": ["tb"]})
 
 
-def test_tensorboard_shows_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": ["tensorboard"]})
-    interrupted_and_gone_on(experiment, monkeypatch)
+    train_interrupted_and_resumed(experiment, monkeypatch)
     events = EventAccumulator(str(experiment.run / "tensorboard"))
     events.Reload()
     shown = {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
@@ -82,7 +82,7 @@ def test_tensorboard_shows_each_step_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class FakeWandB(SimpleNamespace):
-    """A stand-in for wandb and its server: it remembers by id, and starts a resumed run after its last step."""
+    """Replaces wandb and its server: stores runs by id, and resumes a run after its last step."""
 
     class Error(Exception):
         pass
@@ -96,7 +96,7 @@ class FakeWandB(SimpleNamespace):
         run = SimpleNamespace(step=max((step for step, _ in rows), default=-1) + 1)
 
         def log(numbers: dict[str, float], step: int) -> None:
-            assert step >= run.step, "wandb ignores a step that goes back"
+            assert step >= run.step, "wandb ignores earlier steps"
             run.step = step
             rows.append((step, numbers))
 
@@ -107,23 +107,23 @@ class FakeWandB(SimpleNamespace):
         return run
 
 
-def test_wandb_goes_on_with_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandB()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("WANDB_PROJECT", "mine")
     experiment = tiny_experiment(tmp_path, training={**TRAINING, "trackers": ["wandb"]})
-    interrupted_and_gone_on(experiment, monkeypatch)
+    train_interrupted_and_resumed(experiment, monkeypatch)
     first, second = fake.started
     assert first["id"] == second["id"]
     assert (first["project"], first["name"], first["resume"]) == ("mine", "run", "allow")
     assert first["config"]["model"]["width"] == 16
     ((_, rows),) = fake.rows.items()
     assert [step for step, numbers in rows if "loss" in numbers] == [1, 2, 3, 4, 5]
-    assert [step for step, numbers in rows if "dev_nll" in numbers] == [5], "step 3 was closed without one"
+    assert [step for step, numbers in rows if "dev_nll" in numbers] == [5], "step 3 was logged without scores"
     assert fake.finished == 2
 
 
-def test_a_run_that_begins_again_is_another_one_for_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_run_is_a_new_wandb_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandB()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.yaml").write_text("seed: 1\n")
@@ -134,7 +134,7 @@ def test_a_run_that_begins_again_is_another_one_for_wandb(tmp_path: Path, monkey
     assert ids[0] != ids[1] == ids[2] == json.loads((tmp_path / "wandb.json").read_text("utf-8"))["id"]
 
 
-def test_what_wandb_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wandb_error_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandB()
 
     def refuse(**_: object) -> None:
@@ -145,13 +145,15 @@ def test_what_wandb_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     check_trackers_installed(["wandb"])
     with (
-        pytest.raises(ManyglotError, match=r"^Weights & Biases: api_key not configured\. Run wandb login\. Or take"),
+        pytest.raises(ManyglotError, match=r"^Weights & Biases: api_key not configured\. Run wandb login\. Fix"),
         open_trackers(["wandb"], tmp_path, 0),
     ):
         pass
 
 
-def test_only_the_leading_process_tracks(trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_main_process_has_trackers(
+    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[tuple[str, ...]] = []
     original = trainer.open_trackers
 

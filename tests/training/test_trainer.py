@@ -18,9 +18,9 @@ from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.model.packing import pack_batch
 from manyglot.training import trainer
-from manyglot.training.log import read_log
 from manyglot.training.schedule import learning_rate_at_step
 from manyglot.training.step import EagerStep
+from manyglot.training.training_log import read_log
 from manyglot.training.validation import Validator
 from manyglot.workflows.train import initialize_model
 from tests.conftest import packed_loss, tiny_experiment, tiny_model
@@ -43,7 +43,7 @@ def losses(experiment: Experiment) -> list[tuple[int, float, float | None]]:
 @pytest.mark.parametrize(("gradient_accumulation", "alignment"), [(1, None), (3, None), (3, {"every_nth_pair": 2})])
 @pytest.mark.parametrize("crash_at", [3, 6, 9])
 @pytest.mark.parametrize("log_every", [1, 3])
-def test_an_interrupted_run_ends_as_the_uninterrupted_one(
+def test_an_interrupted_run_equals_the_uninterrupted_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     crash_at: int,
@@ -51,7 +51,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     alignment: dict[str, int] | None,
     log_every: int,
 ) -> None:
-    """Bit for bit, dropout included: the weights, and every line of the log."""
+    """Bit for bit, with dropout: the weights and every line of the log."""
     training = {
         **TRAINING,
         "gradient_accumulation": gradient_accumulation,
@@ -82,7 +82,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted_one(
     assert losses(broken) == losses(whole)
 
 
-def test_a_log_line_cut_short_by_a_kill_is_forgotten(tmp_path: Path) -> None:
+def test_a_truncated_last_log_line_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"step": 1}\n{"step": 2}\n{"ste')
     assert read_log(path) == [{"step": 1}, {"step": 2}]
@@ -99,7 +99,7 @@ def test_training_learns_and_logs(tmp_path: Path) -> None:
     assert [line["step"] for line in log if "dev_nll" in line] == [20, 40]
 
 
-def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_optimizer_has_the_settings_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     class Remembered(torch.optim.AdamW):
@@ -116,7 +116,7 @@ def test_the_optimizer_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.
     assert rates == [learning_rate_at_step("inverse_square_root", step, 5e-4, 3, 9) for step in range(1, 10)]
 
 
-def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:
+def test_gradients_are_clipped(tmp_path: Path) -> None:
     model = tiny_model()
     for max_grad_norm, expected in ((None, 4.0), (1.0, 1.0)):
         for parameter in model.parameters():
@@ -130,10 +130,10 @@ def test_gradients_are_clipped_when_asked(tmp_path: Path) -> None:
         assert seen == [pytest.approx(expected)]
 
 
-def test_a_loss_that_is_not_a_number_is_told_with_its_sentences(tmp_path: Path) -> None:
+def test_a_non_finite_loss_is_reported_with_its_sentences(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 9, "learning_rate": 1e38, "warmup_steps": 0})
     with pytest.raises(
-        ManyglotError, match=r"not a number at step 2 \(\d+ sentence pairs, most of them q.*→q"
+        ManyglotError, match=r"NaN or infinite at step 2 \(\d+ sentence pairs, most of them q.*→q"
     ) as error:
         manyglot.train(experiment)
     path = experiment.run / "not-a-number-2.json"
@@ -143,7 +143,7 @@ def test_a_loss_that_is_not_a_number_is_told_with_its_sentences(tmp_path: Path) 
     assert all(source != target and {source, target} <= rows[line - 1].keys() for source, target, line in pairs)
 
 
-def test_the_log_tells_the_loss_into_each_language(tmp_path: Path) -> None:
+def test_the_log_has_the_loss_of_each_target_language(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training=TRAINING)
     manyglot.train(experiment)
     for line in read_log(experiment.run / "log.jsonl"):
@@ -154,30 +154,30 @@ def test_the_log_tells_the_loss_into_each_language(tmp_path: Path) -> None:
             assert sum(part["nll"] * part["tokens"] for part in parts) / tokens == pytest.approx(line["nll"])
 
 
-def test_weights_that_are_not_numbers_are_not_kept(tmp_path: Path) -> None:
+def test_non_finite_weights_are_not_saved(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1, "learning_rate": 1e38, "warmup_steps": 0})
-    with pytest.raises(ManyglotError, match="not numbers after step 1"):
+    with pytest.raises(ManyglotError, match="NaN or infinite after step 1"):
         manyglot.train(experiment)
     assert not (experiment.run / "model").exists()
     assert not list((experiment.run / "checkpoints").glob("*"))
 
 
-def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_different_data(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment))
     card = experiment.data / "dataset.json"
     card.write_text(card.read_text("utf-8").replace('"train": 60', '"train": 61'), "utf-8")
-    with pytest.raises(ManyglotError, match="trained on other data"):
+    with pytest.raises(ManyglotError, match="trained on different data"):
         manyglot.train(experiment)
 
 
-def test_accumulated_batches_make_one_larger_batch(tmp_path: Path) -> None:
-    """Gradients of two batches, weighed by their tokens, are those of both in one."""
+def test_accumulated_batches_equal_one_larger_batch(tmp_path: Path) -> None:
+    """The gradients of two batches, weighted by their tokens, equal those of one combined batch."""
     experiment = prepared(tmp_path)
     dataset = PreparedDataset(experiment.data)
     model = initialize_model(experiment, dataset).double().eval()
     loader = BatchLoader(
-        dataset.store(Split.TRAIN), dataset.train_directions, experiment.batches, model.tags_by_language(), 1
+        dataset.token_store(Split.TRAIN), dataset.train_directions, experiment.batches, model.tags_by_language(), 1
     )
     planned = [batch for batch, _ in islice(loader.iter_planned_batches(DataPosition()), 2)]
     one, two = (batch.load() for batch in planned)
@@ -204,7 +204,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
     assert checkpoint_names == ["step-00000008", "step-00000009"]
 
 
-def test_the_seed_decides_everything(tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_runs(tmp_path: Path) -> None:
     runs = [prepared(tmp_path / str(i), seed=seed) for i, seed in enumerate((1, 1, 2))]
     for run in runs:
         manyglot.train(run)
@@ -220,10 +220,10 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path, capsys: pytest.Capt
     assert losses(experiment) == before
 
 
-def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
+def test_a_run_with_different_settings_is_refused(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     manyglot.train(experiment)
-    with pytest.raises(ManyglotError, match=r"other settings \(seed, "):
+    with pytest.raises(ManyglotError, match=r"different settings \(seed, "):
         manyglot.train(
             tiny_experiment(
                 tmp_path,
@@ -234,7 +234,7 @@ def test_a_run_of_other_settings_is_left_alone(tmp_path: Path) -> None:
         )
 
 
-def test_a_run_may_go_on_with_settings_that_do_not_decide_the_weights(tmp_path: Path) -> None:
+def test_settings_that_do_not_affect_the_weights_may_change(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training=TRAINING)
     manyglot.train(experiment)
     training = experiment.training.model_copy(update={"log_every": 7, "device": "cpu"})
@@ -243,21 +243,21 @@ def test_a_run_may_go_on_with_settings_that_do_not_decide_the_weights(tmp_path: 
     assert manyglot.train(changed) == experiment.run / "model"
 
 
-def test_a_run_that_never_began_can_be_corrected(tmp_path: Path) -> None:
+def test_settings_may_change_before_the_first_checkpoint(tmp_path: Path) -> None:
     bad = {**TRAINING, "learning_rate": 1e30, "warmup_steps": 0, "max_steps": 60, "checkpoint_every": 50}
-    with pytest.raises(ManyglotError, match="not a number"):
+    with pytest.raises(ManyglotError, match="NaN or infinite"):
         manyglot.train(prepared(tmp_path, training=bad))
     manyglot.train(prepared(tmp_path, training={**bad, "learning_rate": 1e-3, "max_steps": 2}))
 
 
-def test_settings_that_cannot_work_leave_no_run_behind(tmp_path: Path) -> None:
+def test_refused_settings_create_no_run(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"batches\.max_tokens: 5 is smaller"):
         manyglot.train(prepared(tmp_path, batches={"max_tokens": 5}))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
-    """Training on is the same as having trained so long from the start."""
+def test_a_run_can_be_extended(tmp_path: Path) -> None:
+    """An extended run equals a run that was longer from the start."""
     longer = {**TRAINING, "max_steps": 9}
     manyglot.train(prepared(tmp_path / "at once", training=longer))
     short = prepared(tmp_path / "in two", training={**TRAINING, "max_steps": 5})
@@ -272,24 +272,24 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     experiment.run.mkdir()
     (experiment.run / "thesis.txt").write_text("years of work")
-    with pytest.raises(ManyglotError, match="holds something else"):
+    with pytest.raises(ManyglotError, match="is not a run folder"):
         manyglot.train(experiment)
     assert [path.name for path in experiment.run.iterdir()] == ["thesis.txt"]
 
 
-def test_training_without_prepared_data_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_prepared_data_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match="Run `manyglot prepare` first"):
         manyglot.train(tiny_experiment(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
-def test_data_prepared_with_other_settings_is_not_taken(tmp_path: Path) -> None:
+def test_data_prepared_with_different_settings_is_refused(tmp_path: Path) -> None:
     prepared(tmp_path)
-    with pytest.raises(ManyglotError, match=r"something else \(vocabulary changed\)"):
+    with pytest.raises(ManyglotError, match=r"other text or settings \(vocabulary changed\)"):
         manyglot.train(tiny_experiment(tmp_path, vocabulary={"size": 121}))
 
 
@@ -302,13 +302,13 @@ def test_a_corpus_without_dev_text_is_trained_without_validation(
     assert all("dev_nll" not in line for line in read_log(experiment.run / "log.jsonl"))
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path: Path) -> None:
+def test_a_non_finite_loss_stops_the_run(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60, "learning_rate": 1e30, "warmup_steps": 0})
-    with pytest.raises(ManyglotError, match="The loss is not a number at step"):
+    with pytest.raises(ManyglotError, match="The loss is NaN or infinite at step"):
         manyglot.train(experiment)
 
 
-def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_device_is_refused(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, training={**TRAINING, "device": "cuda:77"})
     with pytest.raises(ManyglotError, match="'cuda:77' does not exist on this machine"):
         manyglot.train(experiment)

@@ -1,4 +1,4 @@
-"""Validation while training: what is measured, what is kept, and when a run stops."""
+"""Validation during training: metrics, best checkpoints and early stopping."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from manyglot.errors import ManyglotError
 from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
 from manyglot.training.best_steps import SampleId
-from manyglot.training.log import read_log
+from manyglot.training.training_log import read_log
 from manyglot.training.validation import DevLossEvaluator, Validator
 from manyglot.workflows import train as workflow
 from manyglot.workflows.train import initialize_model
@@ -31,11 +31,11 @@ from tests.conftest import packed_loss, tiny_experiment
 
 TRAINING = {"max_steps": 8, "warmup_steps": 3, "checkpoint_every": 4, "validate_every": 1, "log_every": 4}
 BLEU = [10.0, 30.0, 20.0, 40.0, 35.0, 34.0, 33.0, 32.0]
-"""What a run is said to reach, step by step."""
+"""The scripted score of each step."""
 
 
-class Scripted:
-    """A measure whose values are known before; it counts the steps by the weights it has seen."""
+class ScriptedEvaluator:
+    """An evaluator with predefined scores. It recognizes the step from the sum of the embeddings."""
 
     metric_names: Sequence[str] = ("dev_bleu",)
     cost_setting = "validation.num_supervised_sentences"
@@ -53,10 +53,10 @@ class Scripted:
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[float, int]:
-    """The step of some weights, learnt from a run of its own: a measure is not told."""
+    """Map the sum of the embeddings to the step, learned from a separate run: evaluators do not get the step."""
     step_by_weight_sum: dict[float, int] = {}
 
-    class Counting(Scripted):
+    class Counting(ScriptedEvaluator):
         def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
             step_by_weight_sum[float(model.embedding.weight.sum())] = len(step_by_weight_sum) + 1
             return {"dev_bleu": 0.0}, {}
@@ -87,13 +87,13 @@ def same(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
+def test_the_best_step_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2, "keep_last_checkpoints": 2})
     model = manyglot.train(experiment)
-    assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best; 5 would be one of the last had it not been"
+    assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best steps"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
     assert card == {
@@ -106,10 +106,10 @@ def test_the_best_and_the_last_are_kept_and_the_best_becomes_the_model(
     assert "The model has the weights of step 4, the best of 8 by dev_bleu (40.00)." in capsys.readouterr().err
 
 
-def test_without_best_by_the_last_step_becomes_the_model(
+def test_without_a_best_metric_the_last_step_becomes_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"best_metric": None})
     model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 8]
@@ -118,7 +118,7 @@ def test_without_best_by_the_last_step_becomes_the_model(
 
 
 @pytest.mark.parametrize(("patience", "ends"), [(1, 3), (2, 6), (3, 7), (None, 8)])
-def test_a_run_that_gets_no_better_stops_and_is_finished(
+def test_a_run_without_improvement_stops_early(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     steps: dict[float, int],
@@ -126,28 +126,28 @@ def test_a_run_that_gets_no_better_stops_and_is_finished(
     patience: int | None,
     ends: int,
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": patience})
     model = manyglot.train(experiment)
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
     stderr = capsys.readouterr().err
-    assert ("dev_bleu was not better" in stderr) == (ends < 8)
+    assert ("dev_bleu has not improved" in stderr) == (ends < 8)
     manyglot.train(experiment)
     early = ", where it stopped early" if ends < 8 else ""
     assert f"already trained to step {ends}{early}; its model" in capsys.readouterr().err
     shutil.rmtree(model)
     manyglot.train(experiment)
-    assert "Going on from" in capsys.readouterr().err
-    assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends, "the model is made again, without training"
+    assert "Resuming from" in capsys.readouterr().err
+    assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends, "the model is written again without training"
 
 
 @pytest.mark.parametrize("crash_at", range(2, 7))
-def test_an_interrupted_run_decides_as_the_uninterrupted_one(
+def test_an_interrupted_run_selects_the_same_best_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], crash_at: int
 ) -> None:
-    """What is best and how long it waited are those of the checkpoint it goes on from."""
+    """The best steps and the patience counter come from the checkpoint."""
 
-    class Crashing(Scripted):
+    class Crashing(ScriptedEvaluator):
         def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
             if self.steps[float(model.embedding.weight.sum())] == crash_at:
                 raise KeyboardInterrupt
@@ -159,7 +159,7 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Crashing(BLEU, steps)])
     with pytest.raises(KeyboardInterrupt):
         manyglot.train(broken)
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     expected, got = manyglot.train(whole), manyglot.train(broken)
     assert checkpoints(broken) == checkpoints(whole) == [4, 5, 7]
     assert same(expected, got)
@@ -175,26 +175,26 @@ def test_an_interrupted_run_decides_as_the_uninterrupted_one(
     }
 
 
-def test_a_damaged_best_checkpoint_gives_way_to_the_next(
+def test_a_damaged_best_checkpoint_is_replaced_by_the_next_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2})
     model = manyglot.train(experiment)
     for step, expected in ((4, 5), (5, 8)):
         shutil.rmtree(model)
         (experiment.run / f"checkpoints/step-{step:08d}/model.safetensors").write_bytes(b"oops")
         manyglot.train(experiment)
-        assert f"step-{step:08d} is damaged and not used" in capsys.readouterr().err
+        assert f"step-{step:08d} is damaged and skipped" in capsys.readouterr().err
         assert json.loads((model / "training.json").read_text("utf-8"))["step"] == expected
 
 
-def test_another_measure_begins_anew(
+def test_a_changed_sample_restarts_best_step_tracking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     shutil.rmtree(manyglot.train(prepared(tmp_path, training={"max_steps": 5})))
-    other = Scripted(BLEU, steps)
+    other = ScriptedEvaluator(BLEU, steps)
     other.sample_id = {"num_sentences": 2}
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [other])
     model = manyglot.train(prepared(tmp_path))
@@ -206,7 +206,7 @@ def measured(experiment: Experiment) -> list[dict[str, Any]]:
     return [line for line in read_log(experiment.run / "log.jsonl") if "validation" in line]
 
 
-def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_metrics_are_logged_for_each_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = prepared(tmp_path, training={"validate_every": 4})
     manyglot.train(experiment)
     names = {"dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"}
@@ -223,19 +223,19 @@ def test_all_is_measured_and_logged_for_each_direction(tmp_path: Path, capsys: p
         assert line["validation"]["seconds"] > 0
         assert 0 < line["validation"]["share"] < 1
     stderr = capsys.readouterr().err
-    assert "dev_bleu, dev_chrf of 32 of 32 sentences in 4 of 4 directions" in stderr
+    assert "dev_bleu, dev_chrf on 32 of 32 sentences in 4 of 4 directions" in stderr
     assert (
-        "zero_shot_language_accuracy, zero_shot_chrf of 16 of 16 sentences in 2 of 2 directions, identified by char"
+        "zero_shot_language_accuracy, zero_shot_chrf on 16 of 16 sentences in 2 of 2 directions, identified by char"
         in stderr
     )
-    assert "Best step by dev_bleu." in stderr
+    assert "dev_bleu selects the best step." in stderr
     assert "Validation took " in stderr
     for name in ("BLEU", "chrF++", "zero-shot LangAcc", "best"):
-        assert name in stderr.split("training 8/8 done")[1], "the note of the progress bar"
+        assert name in stderr.split("training 8/8 done")[1], "the progress note"
 
 
-def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
-    """Neither dropout nor the mode of the model."""
+def test_validation_does_not_affect_training(tmp_path: Path) -> None:
+    """Neither the random state nor the training mode."""
     model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model["dropout"] = 0.3  # type: ignore[assignment]
     with_it, without = (
@@ -251,7 +251,7 @@ def test_validation_changes_nothing_in_the_training(tmp_path: Path) -> None:
 
 
 def sampled(experiment: Experiment) -> list[object]:
-    """What is measured on the dev split: rows by direction, or sentence pairs by batch."""
+    """Return the sample of each evaluator: rows by direction, or sentence pairs by batch."""
     dataset = PreparedDataset(experiment.data)
     tags = workflow.initialize_model(experiment, dataset).tags_by_language()
     evaluators = workflow._make_dev_evaluators(experiment, dataset, tags, dataset.train_directions, torch.device("cpu"))
@@ -264,8 +264,8 @@ def sampled(experiment: Experiment) -> list[object]:
     return samples
 
 
-def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
-    """With another seed, and if they draw their training text in other proportions."""
+def test_runs_are_validated_on_the_same_sentences(tmp_path: Path) -> None:
+    """Also with another seed and other sampling weights."""
     validation = {"num_loss_pairs": 10, "num_supervised_sentences": 10, "num_zero_shot_sentences": 10}
     experiment = prepared(tmp_path, validation=validation, batches={"max_tokens": 50})
     batches = experiment.batches.model_copy(update={"target_weights": {"qaa": 0.1}, "temperature": 1.0})
@@ -274,12 +274,12 @@ def test_runs_are_measured_on_the_same_sentences(tmp_path: Path) -> None:
     assert sampled(experiment) == sampled(other)
 
 
-def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path: Path) -> None:
+def test_the_dev_loss_covers_the_whole_split_or_a_sample(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     dataset = PreparedDataset(experiment.data)
     model = initialize_model(experiment, dataset).eval()
     batches = experiment.batches.model_copy(update={"max_tokens": 60, "temperature": None})
-    loader = BatchLoader(dataset.store(Split.DEV), dataset.train_directions, batches, model.tags_by_language(), 1)
+    loader = BatchLoader(dataset.token_store(Split.DEV), dataset.train_directions, batches, model.tags_by_language(), 1)
     scores, directions = DevLossEvaluator(loader, 10_000, torch.device("cpu"), "float32")(model)
     every = [batch for batch, _ in islice(loader.iter_batches(DataPosition()), loader.plan.num_batches(0))]
     total = sum(packed_loss(model, pack_batch(batch), 0.0).nll_L.sum().item() for batch in every)
@@ -303,13 +303,14 @@ def test_the_loss_is_that_of_the_whole_dev_split_unless_it_is_a_sample(tmp_path:
             {"training": {"best_metric": "dev_bleu"}, "validation": {"num_supervised_sentences": 0}},
             r"validation\.num_supervised_sentences above 0",
         ),
-        ({"training": {"patience": 2}, "corpus": {"dev_rows": 0}}, r"training\.patience: .* nothing is measured"),
+        (
+            {"training": {"patience": 2}, "corpus": {"dev_rows": 0}},
+            r"training\.patience: .* computes no metric",
+        ),
         ({"training": {"patience": 2, "best_metric": None}}, r"training\.patience: .*best_metric is null"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_the_run(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_unavailable_metrics_are_refused_before_the_run(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     corpus = {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "dev_rows": 8, "test_rows": 8}
     experiment = prepared(tmp_path, **{**changes, "corpus": {**corpus, **changes.get("corpus", {})}})
     with pytest.raises(ManyglotError, match=message):
@@ -317,27 +318,27 @@ def test_what_cannot_be_measured_is_refused_before_the_run(
     assert not experiment.run.exists()
 
 
-def test_validation_that_is_dear_says_what_to_change(
+def test_expensive_validation_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr("manyglot.training.validation.time.monotonic", lambda: next(clock))
-    validation = Validator([Scripted([1.0], {0.0: 1})], "auto", None)
+    validation = Validator([ScriptedEvaluator([1.0], {0.0: 1})], "auto", None)
     model = torch.nn.Module()
     model.embedding = torch.nn.Embedding.from_pretrained(torch.zeros(1, 1))
     for _ in range(3):
         validation(model)  # type: ignore[arg-type]
     stderr = capsys.readouterr().err.splitlines()
-    assert len(stderr) == 1, "it says so once"
+    assert len(stderr) == 1, "one message"
     assert "lower validation.num_supervised_sentences or raise training.validate_every" in stderr[0]
     validation.report_time()
     assert "of the time" in capsys.readouterr().err
 
 
-def test_a_model_is_chosen_by_what_is_asked_for_now(
+def test_the_current_best_metric_selects_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment))
     capsys.readouterr()
@@ -348,19 +349,17 @@ def test_a_model_is_chosen_by_what_is_asked_for_now(
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 8
 
 
-def test_a_run_that_falls_to_zero_at_its_end_has_one_end(tmp_path: Path) -> None:
-    """A run that goes on is the uninterrupted one, or refused."""
+def test_a_schedule_that_decays_to_zero_fixes_max_steps(tmp_path: Path) -> None:
+    """A resumed run equals the uninterrupted run, or it is refused."""
     experiment = prepared(tmp_path, training={"lr_schedule": "cosine", "max_steps": 4})
     shutil.rmtree(manyglot.train(experiment))
     longer = experiment.model_copy(update={"training": experiment.training.model_copy(update={"max_steps": 6})})
-    with pytest.raises(ManyglotError, match=r"other settings \(training\.max_steps\)"):
+    with pytest.raises(ManyglotError, match=r"different settings \(training\.max_steps\)"):
         manyglot.train(longer)
 
 
-def test_a_run_that_stops_early_is_logged_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]
-) -> None:
-    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [Scripted(BLEU, steps)])
+def test_an_early_stop_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int]) -> None:
+    monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": 2, "log_every": 50})
     manyglot.train(experiment)
     assert [line["step"] for line in read_log(experiment.run / "log.jsonl") if "loss" in line] == [6]

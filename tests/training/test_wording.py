@@ -1,7 +1,7 @@
-"""What a run says is not what it goes by: messages may be reworded between two parts of a run.
+"""Rewording messages cannot change a resumed run.
 
-The second part of a run is trained by a manyglot in which every message, label and help text has other words. It must
-end bit for bit as the run without interruption, and nothing that a run stores may be prose.
+The second part of a run is trained with every message, label and help text replaced. It must equal the uninterrupted
+run bit for bit, and nothing that a run stores may be prose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import yaml
 import manyglot
 import tests
 from manyglot.config.experiment import Experiment
-from manyglot.training.log import read_log
+from manyglot.training.training_log import read_log
 from tests.conftest import tiny_experiment
 from tests.rewording import WORD
 
@@ -37,7 +37,7 @@ TRAINING = {
 }
 MODEL = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dropout": 0.3}
 STOPPED_AT = 6
-"""A step that is logged, validated and saved also in the run that does not end there."""
+"""A step that both runs log, validate and save."""
 TRAIN = """
 import sys
 from tests import rewording
@@ -47,7 +47,7 @@ main(["train", sys.argv[1]])
 """
 IDENTIFIER = re.compile(r"[a-zA-Z0-9_.:>|,-]*")
 FREE_TEXT = {"dropped_examples", "provenance"}
-"""Keys of dataset.json below which the user's text and settings stand."""
+"""Keys of dataset.json that hold text and settings of the user."""
 
 
 def prepared(folder: Path, **training: object) -> Experiment:
@@ -57,7 +57,7 @@ def prepared(folder: Path, **training: object) -> Experiment:
 
 
 def train_reworded(experiment: Experiment) -> str:
-    """Train in a process that has other words for everything; return what it said."""
+    """Train in a process with reworded messages; return its stderr."""
     config = experiment.run.parent / "experiment.yaml"
     config.write_text(yaml.safe_dump(experiment.to_dict()), encoding="utf-8")
     path = os.pathsep.join([str(Path(tests.__file__).parents[1]), *sys.path])
@@ -70,7 +70,7 @@ def train_reworded(experiment: Experiment) -> str:
 
 
 def log_of(experiment: Experiment) -> list[dict[str, Any]]:
-    """The log without what depends on the time of day."""
+    """Return the log without values that depend on the clock."""
     clock = {"tokens_per_second", "seconds", "validation"}
     return [
         {key: value for key, value in line.items() if key not in clock}
@@ -79,14 +79,14 @@ def log_of(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("best_metric", ["dev_nll", "dev_chrf", "zero_shot_language_accuracy"])
-def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_metric: str, tmp_path: Path) -> None:
+def test_a_run_resumed_with_reworded_messages_equals_the_uninterrupted_run(best_metric: str, tmp_path: Path) -> None:
     whole, broken = (prepared(tmp_path / name, best_metric=best_metric) for name in ("whole", "broken"))
     manyglot.train(whole)
     first_part = broken.training.model_copy(update={"max_steps": STOPPED_AT})
     shutil.rmtree(manyglot.train(broken.model_copy(update={"training": first_part})))
     said = train_reworded(broken)
-    assert f"{WORD} {WORD} {WORD} {WORD} {STOPPED_AT}." in said, "Going on from step 6."
-    assert "step" not in said.replace("--", "").split(), "all of it is in other words"
+    assert f"{WORD} {WORD} {WORD} {STOPPED_AT}." in said, "Resuming from step 6."
+    assert "step" not in said.replace("--", "").split(), "every message is reworded"
 
     for file in ("model/model.safetensors", "model/training.json"):
         assert (broken.run / file).read_bytes() == (whole.run / file).read_bytes()
@@ -100,7 +100,7 @@ def test_a_run_resumed_in_other_words_ends_as_the_uninterrupted_one(best_metric:
 
 
 def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Every key and every string of a JSON value."""
+    """Yield every key and every string of a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -113,7 +113,7 @@ def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
             yield from strings_of(inside, free)
 
 
-def test_what_a_run_stores_are_identifiers(tmp_path: Path) -> None:
+def test_a_run_stores_only_identifiers(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, best_metric="zero_shot_language_accuracy")
     model = manyglot.train(experiment)
     stored = {
@@ -123,7 +123,7 @@ def test_what_a_run_stores_are_identifiers(tmp_path: Path) -> None:
     }
     for path in (experiment.run / "checkpoints").glob("*/*.json"):
         stored[str(path)] = json.loads(path.read_text("utf-8"))
-    assert len(stored) >= 3 + 2 * 2, "progress.json and checksums.json of two checkpoints at least"
+    assert len(stored) >= 3 + 2 * 2, "two files of at least two checkpoints"
     for name, value in stored.items():
         prose = [text for text in strings_of(value, frozenset(FREE_TEXT)) if not IDENTIFIER.fullmatch(text)]
         assert not prose, name

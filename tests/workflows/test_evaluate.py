@@ -20,8 +20,8 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import evaluation_set
 from manyglot.probing.language_representations import load_representations
+from manyglot.reports.html_language_map import pairwise_similarities
 from manyglot.reports.html_report import load_report_run
-from manyglot.reports.language_map_data import pairwise_similarities
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli

@@ -58,7 +58,7 @@ def test_all_checkpoints_are_probed(learnt: Path, tmp_path: Path, capsys: pytest
 def test_a_damaged_checkpoint_is_reported_and_skipped(learnt: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (learnt / "checkpoints" / "step-00000200" / "model.safetensors").write_bytes(b"")
     assert [step for step, _ in iter_checkpoint_models(learnt)] == [100, 300]
-    assert "step-00000200 is damaged and not used" in capsys.readouterr().err
+    assert "step-00000200 is damaged and skipped" in capsys.readouterr().err
     for path in (learnt / "checkpoints").rglob("model.safetensors"):
         path.write_bytes(b"")
     with pytest.raises(FolderError, match="are damaged"):
@@ -82,7 +82,7 @@ def test_runs_without_several_checkpoints_are_refused(
     command = ("probe", "--all-checkpoints", "--uriel-folder", tmp_path / "data")
     assert "gone does not exist" in mistake(capsys, *command, tmp_path / "gone")
     assert f"Did you mean {learnt}?" in mistake(capsys, *command, learnt / "model")
-    assert "has no checkpoints. Give the folder of a run" in mistake(capsys, *command, tmp_path)
+    assert "has no checkpoints. Give the `run` folder" in mistake(capsys, *command, tmp_path)
     assert "combined with --predict-missing or --map" in mistake(capsys, *command, learnt, "--predict-missing", "nl")
     shutil.rmtree(learnt / "checkpoints" / "step-00000100")
     shutil.rmtree(learnt / "checkpoints" / "step-00000200")

@@ -65,7 +65,7 @@ def collate(
     )
 
 
-class TokenCounts(NamedTuple):
+class SideTokenCounts(NamedTuple):
     """The number of tokens on one side of a batch, without and with padding."""
 
     num_tokens: int
@@ -73,7 +73,7 @@ class TokenCounts(NamedTuple):
     """Number of sentences times the length of the longest."""
 
     @classmethod
-    def from_lengths(cls, lengths_B: IntArray) -> TokenCounts:
+    def from_lengths(cls, lengths_B: IntArray) -> SideTokenCounts:
         """Count from the lengths of the sentences, which include tags and </s>."""
         return cls(int(lengths_B.sum()), len(lengths_B) * int(lengths_B.max()))
 
@@ -112,12 +112,12 @@ class Collator:
         """Count the source tokens of a batch, tags and </s> included."""
         return int(self.store.lengths(source).sum()) + len(source) * (self.source_LK.shape[1] + 1)
 
-    def token_counts(self, source: AnyInts, target: AnyInts) -> tuple[TokenCounts, TokenCounts]:
+    def token_counts(self, source: AnyInts, target: AnyInts) -> tuple[SideTokenCounts, SideTokenCounts]:
         """Count the tokens of the source side and of the decoder input."""
         source_lengths, target_lengths = (self.store.lengths(side) for side in (source, target))
         return (
-            TokenCounts.from_lengths(source_lengths + self.source_LK.shape[1] + 1),
-            TokenCounts.from_lengths(target_lengths + self.target_LK.shape[1] + 1),
+            SideTokenCounts.from_lengths(source_lengths + self.source_LK.shape[1] + 1),
+            SideTokenCounts.from_lengths(target_lengths + self.target_LK.shape[1] + 1),
         )
 
     def _padded_rows(self, sentences: AnyInts, prefix_BK: IntArray, append_eos: bool) -> IntArray:

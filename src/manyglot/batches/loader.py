@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manyglot.batches.batch import Batch, Collator, TokenCounts
+from manyglot.batches.batch import Batch, Collator, SideTokenCounts
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchPlan, BatchSettings
 from manyglot.batches.token_store import AnyInts, IntArray, TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.vocabulary.vocabulary import LanguageTags
 
-LENGTH_LOOKUP_CHUNK = 2**22
+SENTENCES_PER_LENGTH_LOOKUP = 2**22
 """Number of sentences whose lengths are looked up together, which limits the memory needed."""
-PLANNING_CHUNK = 64
+BATCHES_PER_PLANNING = 64
 """Number of batches planned together, which is faster than planning them one by one."""
 
 
@@ -48,7 +48,7 @@ class PlannedBatch:
         """Count the source tokens."""
         return self.collate.num_source_tokens(self.source_indices)
 
-    def token_counts(self) -> tuple[TokenCounts, TokenCounts]:
+    def token_counts(self) -> tuple[SideTokenCounts, SideTokenCounts]:
         """Count the tokens of the source side and of the decoder input."""
         return self.collate.token_counts(self.source_indices, self.target_indices)
 
@@ -113,8 +113,8 @@ class BatchLoader:
 
     def _planned_epoch(self, epoch: int, first: int) -> Iterator[PlannedBatch]:
         last = self.plan.num_batches(epoch)
-        for start in range(first, last, PLANNING_CHUNK):
-            stop = min(start + PLANNING_CHUNK, last)
+        for start in range(first, last, BATCHES_PER_PLANNING):
+            stop = min(start + BATCHES_PER_PLANNING, last)
             pairs = self.plan.planned_pairs(epoch, start, stop)
             languages = self.language_D[pairs.direction]
             for index in range(stop - start):
@@ -125,4 +125,7 @@ class BatchLoader:
 
 
 def _length_lookup_chunks(sentences: AnyInts) -> Iterator[AnyInts]:
-    return (sentences[start : start + LENGTH_LOOKUP_CHUNK] for start in range(0, len(sentences), LENGTH_LOOKUP_CHUNK))
+    return (
+        sentences[start : start + SENTENCES_PER_LENGTH_LOOKUP]
+        for start in range(0, len(sentences), SENTENCES_PER_LENGTH_LOOKUP)
+    )

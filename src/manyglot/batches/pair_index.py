@@ -23,8 +23,7 @@ from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, 
 from manyglot.corpus.languages import Direction
 
 NUM_EXACT_LEVELS, LEVEL_GROWTH, NUM_LEVELS = 24, 1.04, 300
-"""Each length below NUM_EXACT_LEVELS is a level of its own; above, the longest sentence of a level is LEVEL_GROWTH
-times as long as that of the level before."""
+"""Each length below NUM_EXACT_LEVELS is a level of its own; above, lengths grow by LEVEL_GROWTH per level."""
 LEVEL_MAX_LENGTHS = np.concatenate(
     [
         np.arange(NUM_EXACT_LEVELS),

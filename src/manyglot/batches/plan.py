@@ -23,7 +23,7 @@ from pydantic import Field, field_validator
 from manyglot.batches.pair_index import PairIndex, max_cell_lengths
 from manyglot.batches.permutation import hash_numbers, permuted_position
 from manyglot.batches.token_store import AnyInts, IntArray
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.temperature_sampling import temperature_pair_counts, weighted_pair_counts
 from manyglot.errors import CorpusError, SettingsError, did_you_mean
@@ -50,8 +50,8 @@ class BatchSettings(Settings):
     """Sampling weight per direction instead of the temperature, such as {en>de: 3}. Other directions have weight 1. An
     epoch has as many pairs as the corpus."""
     target_weights: dict[str, float] = Field(default_factory=dict)
-    """Sampling weight per target language; {en: 0.25} samples English targets a quarter as often, for example because
-    the model would memorise those of a multi-way corpus. The length of an epoch does not change."""
+    """Sampling weight per target language; {en: 0.25} samples English targets a quarter as often, for example to keep
+    the model from memorizing them in a multi-way corpus. The length of an epoch does not change."""
 
     @field_validator("direction_weights", "target_weights")
     @classmethod

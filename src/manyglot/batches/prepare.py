@@ -21,8 +21,8 @@ import numpy as np
 from manyglot.batches.pair_index import PairIndex, write_pair_index
 from manyglot.batches.prepared_dataset import DATASET_FORMAT_VERSION, PreparedDataset
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
-from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_chunks
-from manyglot.config.settings import Settings
+from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
+from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
 from manyglot.corpus.languages import Direction, Languages
@@ -191,7 +191,7 @@ def _tokenize_split(
         code: list(split_into_chunks(folder / "text" / f"{split}.{code}", model, result_folder, cleaning))
         for code in vocabulary.languages
     }
-    tokenize_chunks(chain.from_iterable(chunks_by_language.values()), split)
+    tokenize_missing_chunks(chain.from_iterable(chunks_by_language.values()), split)
     counts: dict[str, Counter[str]] = {code: Counter() for code in chunks_by_language}
     for code, chunks in chunks_by_language.items():
         for result in map(read_tokenized_chunk, chunks):
@@ -218,7 +218,7 @@ def _check_directions(dataset: PreparedDataset, settings: CorpusSettings) -> Non
 
     If all language pairs are trained on, some of them may have none.
     """
-    index, directions = PairIndex(dataset.store(Split.TRAIN)), dataset.train_directions
+    index, directions = PairIndex(dataset.token_store(Split.TRAIN)), dataset.train_directions
     empty = [direction for direction in directions if index.num_pairs(direction) == 0]
     is_requested = settings.train_directions or settings.central_language is not None
     if empty and (is_requested or len(empty) == len(directions)):

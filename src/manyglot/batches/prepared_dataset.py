@@ -59,7 +59,7 @@ class PreparedDataset:
         contents = [(self.folder / name).read_bytes() for name in ("dataset.json", "subwords.model")]
         return hashlib.sha256(b"".join(contents)).hexdigest()
 
-    def store(self, split: Split) -> TokenStore:
+    def token_store(self, split: Split) -> TokenStore:
         """Open the token store of a split."""
         return TokenStore(self.folder / "store" / split, self.languages)
 

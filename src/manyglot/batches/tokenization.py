@@ -71,7 +71,7 @@ def split_into_chunks(
             start, index = stop, index + 1
 
 
-def tokenize_chunks(chunks: Iterable[TextChunk], name: str) -> None:
+def tokenize_missing_chunks(chunks: Iterable[TextChunk], name: str) -> None:
     """Tokenize the chunks that have no result yet; `name` labels the progress bar."""
     missing = [chunk for chunk in chunks if not chunk.result_file.exists()]
     in_this_process = sum(chunk.stop - chunk.start for chunk in missing) < MIN_PARALLEL_BYTES

@@ -63,7 +63,7 @@ def probe(
     from manyglot.probing.typology_probe import ProbeSettings
     from manyglot.probing.uriel import exclusions_to_dict
     from manyglot.reports.checkpoint_probing import checkpoint_probing_markdown
-    from manyglot.reports.language_map_plot import mantel_markdown
+    from manyglot.reports.language_similarity_plots import mantel_markdown
     from manyglot.reports.typology_probing import predicted_features_markdown, probing_markdown
     from manyglot.workflows import probe as workflow
 
@@ -88,7 +88,9 @@ def probe(
         print(checkpoint_probing_markdown(checkpoints), end="")
         return _print_exclusions(exclusions)
     if predict_missing is not None:
-        features = workflow.predict_missing(models, predict_missing, method, settings, uriel_folder=uriel_folder)
+        features = workflow.predict_features_of_language(
+            models, predict_missing, method, settings, uriel_folder=uriel_folder
+        )
         if as_json:
             return print_json(features.to_dict())
         used = features.representation

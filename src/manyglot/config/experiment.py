@@ -1,4 +1,4 @@
-"""The settings of a whole experiment, read from one YAML file."""
+"""The settings of an experiment, read from one YAML file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare import PreparationSettings
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
 from manyglot.config.overrides import apply_override
-from manyglot.config.settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
 from manyglot.config.yaml_file import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.readers import CorpusSettings
@@ -57,7 +57,7 @@ class Experiment(Settings):
     """Metrics and language identification on test text."""
 
     @property
-    def preparation(self) -> PreparationSettings:
+    def preparation_settings(self) -> PreparationSettings:
         """The settings that determine the prepared data."""
         return PreparationSettings(corpus=self.corpus, vocabulary=self.vocabulary, cleaning=self.cleaning)
 

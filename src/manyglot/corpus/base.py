@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 
 T = TypeVar("T")
 Row = Mapping[str, str]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.corpus.languages import primary_subtag
 from manyglot.corpus.scripts import language_script, script_ratio
 from manyglot.langid.py3langid import load_py3langid

@@ -20,7 +20,7 @@ WARNING_SHARE = 0.05
 
 
 @dataclass
-class LanguageStatistics:
+class SplitLanguageStatistics:
     """Sentence counts and samples of one language in one split."""
 
     num_sentences: int = 0
@@ -48,7 +48,7 @@ class CorpusInspection:
 
     languages: Languages
     num_rows: dict[Split, int]
-    language_statistics: dict[Split, dict[str, LanguageStatistics]]
+    language_statistics: dict[Split, dict[str, SplitLanguageStatistics]]
     num_pairs: dict[Split, Counter[Direction]]
     """Sentence pairs of each training direction."""
     read_errors: list[str]
@@ -78,7 +78,7 @@ def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples:
     """Read every split once and collect statistics. A split that cannot be read is reported in `read_errors`."""
     languages = Languages(corpus.languages)
     num_rows = dict.fromkeys(Split, 0)
-    statistics = {split: {code: LanguageStatistics() for code in languages} for split in Split}
+    statistics = {split: {code: SplitLanguageStatistics() for code in languages} for split in Split}
     num_pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
     read_errors = []
     for split in Split:
@@ -97,7 +97,7 @@ def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples:
 
 
 def _count_sentence(
-    statistics: LanguageStatistics, code: str, sentence: str, seen_hashes: set[int], num_samples: int
+    statistics: SplitLanguageStatistics, code: str, sentence: str, seen_hashes: set[int], num_samples: int
 ) -> None:
     statistics.num_sentences += 1
     statistics.num_characters += len(sentence)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from manyglot.config.settings import CHANGEABLE_ON_RESUME
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows, uncompressed_name
 from manyglot.errors import CorpusError, LanguageError, did_you_mean

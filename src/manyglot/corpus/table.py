@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from manyglot.config.settings import CHANGEABLE_ON_RESUME
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_lines, to_single_line, uncompressed_name

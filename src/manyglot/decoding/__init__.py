@@ -1,1 +1,1 @@
-"""Translating: beam search, sampling, and the Translator that people use."""
+"""Decoding: beam search, continuous batching, sampling, the engines and the Translator."""

@@ -21,11 +21,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.token_scorer import TokenScorer
 from manyglot.devices import Precision
-from manyglot.model.cached_decoder import CachedDecoder, encode_sources
+from manyglot.model.cached_executor import CachedDecoder, encode_sources
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -79,7 +79,7 @@ class DecodingSettings(Settings):
         return max(1, MAX_BATCH_HYPOTHESES // self.beam_size)
 
     def max_output_length(self, source_length: int) -> int:
-        """Return the maximum number of subwords in the translation of a source, whose length includes its tags and end."""
+        """Return the maximum number of subwords in an output. The source length includes tags and end symbol."""
         return min(self.max_length, int(self.max_length_factor * source_length) + 10)
 
 
@@ -256,7 +256,7 @@ class BeamSearch:
         token_BK = candidates.token_BC[remaining_B].gather(1, survivor_BK)
         past_BKT = state.ids_BKT[remaining_B[:, None], parent_BK]
         state.ids_BKT = torch.cat([past_BKT, token_BK[..., None]], dim=2)
-        state.decoder.select(
+        state.decoder.select_beams(
             (remaining_B[:, None] * beam_size + parent_BK).flatten(), remaining_B if some_done else None
         )
         hidden_BKD = self.model.decode(token_BK, state.decoder)

@@ -39,17 +39,20 @@ class BlockTranslator:
     ) -> TranslatedBlock:
         """Translate a block of requests, given the number of sentences before it. Progress is counted in requests."""
         requests = [request.resolve_targets(self.translator.languages, self.default_targets) for request in block]
-        bar = None if progress is None else _RequestProgress(progress, len(block))
+        sentence_progress = None if progress is None else _RequestProgress(progress, len(block))
         try:
-            return self._translate(requests, sentence_offset, bar)
+            return self._translate(requests, sentence_offset, sentence_progress)
         except OutOfMemory:
             raise
         except ManyglotError:  # a single request, such as one too long for the engine, must not stop the others
             requests = [self._mark_if_untranslatable(request) for request in requests]
-            return self._translate(requests, sentence_offset, bar)
+            return self._translate(requests, sentence_offset, sentence_progress)
 
     def _translate(
-        self, requests: list[TranslationRequest], sentence_offset: int = 0, bar: _RequestProgress | None = None
+        self,
+        requests: list[TranslationRequest],
+        sentence_offset: int = 0,
+        sentence_progress: _RequestProgress | None = None,
     ) -> TranslatedBlock:
         sentences = [
             (sentence, code)
@@ -60,15 +63,15 @@ class BlockTranslator:
             for sentence in request.sentences
         ]
         texts, codes = [text for text, _ in sentences], [code for _, code in sentences]
-        if bar is not None:
-            bar.begin(len(sentences))
+        if sentence_progress is not None:
+            sentence_progress.begin(len(sentences))
         hypotheses = self.translator.translate_n_best(
-            texts, codes, self.n_best, sentence_offset=sentence_offset, progress=bar
+            texts, codes, self.n_best, sentence_offset=sentence_offset, progress=sentence_progress
         )
         hypotheses_iterator = iter(hypotheses)
         results = [result for request in requests for result in self._results(request, hypotheses_iterator)]
-        if bar is not None:
-            bar.finish()
+        if sentence_progress is not None:
+            sentence_progress.finish()
         return TranslatedBlock(requests, results, len(sentences))
 
     def _mark_if_untranslatable(self, request: TranslationRequest) -> TranslationRequest:

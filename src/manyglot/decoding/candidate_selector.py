@@ -65,7 +65,7 @@ class CandidateSelector:
     def _rough_candidates(
         self, hidden_BKD: Tensor, score_BK: Tensor, num_candidates: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the beams and tokens of the best candidates by half-precision scores, and each row's log-normalizer."""
+        """Return the beams and tokens of the best candidates by unrefined scores, and each row's log-normaliser."""
         score_NW = torch.mm(hidden_BKD.flatten(0, 1), self.weight_WD.T, out=self._score_NW)
         if score_NW.is_cuda and has_triton():
             from manyglot.model.kernels.top_candidates import top_candidates

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from manyglot.decoding.beam_search import Candidates
 from manyglot.decoding.candidate_selector import CandidateSelector
+from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCacheDecoder, StaticKVCache
 from manyglot.model.executor import EncoderMemory
-from manyglot.model.static_cache import Slots, SourceSpans, StaticCacheDecoder, StaticKVCache
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS
 
@@ -123,7 +123,9 @@ class ContinuousBatch:
         self.history = BeamHistory(
             token_STK=zeros(num_rows, capacity.num_positions, beam_size, dtype=torch.int32),
             parent_STK=zeros(num_rows, capacity.num_positions, beam_size, dtype=torch.int16),
-            end_position_SC=zeros(num_rows, 2 * beam_size + 1),  # the last column is a dummy for beams that have not ended
+            end_position_SC=zeros(
+                num_rows, 2 * beam_size + 1
+            ),  # the last column is a dummy for beams that have not ended
             ended_beam_SC=zeros(num_rows, 2 * beam_size + 1),
             ended_score_SC=zeros(num_rows, 2 * beam_size + 1, dtype=score_dtype),
         )

@@ -20,7 +20,7 @@ from manyglot.decoding.beam_search import DecodingSettings, Hypothesis, nonempty
 from manyglot.decoding.continuous_batch import BeamHistory, ContinuousBatch, SentenceQueue, next_power_of_two
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.devices import is_out_of_memory_error
-from manyglot.model.cached_decoder import encode_sources
+from manyglot.model.cached_executor import encode_sources
 from manyglot.model.executor import EncoderMemory
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD
@@ -193,7 +193,7 @@ class ContinuousBeamSearch:
     def _backtrace_hypotheses(
         self, history: BeamHistory, queue: SentenceQueue, num_hypotheses: int
     ) -> list[list[Hypothesis]]:
-        """Return the best finished hypotheses of each sentence, following the parents of each beam back to the start."""
+        """Return the best finished hypotheses of each sentence, tracing each beam's parents back to the start."""
         num_scored_tags = self._num_tags if self.tags[0].target_predicted else 0
         end_position_SC, has_ended_SC = history.end_position_SC, history.end_position_SC >= 0
         length_SC = end_position_SC - self._num_tags + 1 + num_scored_tags

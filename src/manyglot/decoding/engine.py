@@ -48,7 +48,7 @@ class Engine(Protocol):
         """The languages of the model, in the order of their ids."""
 
     @property
-    def settings(self) -> DecodingSettings:
+    def default_settings(self) -> DecodingSettings:
         """The decoding settings stored with the model."""
 
     @property

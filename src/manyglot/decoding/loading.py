@@ -1,4 +1,4 @@
-"""Loading a translator: a model folder with the native engine, an export with CTranslate2."""
+"""Loads a translator from a model folder (native engine) or from an export (CTranslate2)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from manyglot.langid.loading import load_identifier
 from manyglot.model.folding import try_fold_guidance
 
 EngineName = Literal["auto", "native", "ctranslate2"]
-_NO_SAMPLING = "an export does not draw words at random. Use the model folder."
+_NO_SAMPLING = "exports do not support sampling. Use the model folder."
 UNSUPPORTED_BY_EXPORTS = {
-    "precision": "an export computes in the type it was written in. Export with another --quantization instead.",
+    "precision": "an export computes in its stored type. Export the model again with another --quantization.",
     **dict.fromkeys(("temperature", "top_k", "top_p", "seed"), _NO_SAMPLING),
 }
-"""Decoding settings that an export cannot follow, and why."""
+"""Decoding settings that have no effect on an export, and why."""
 
 
 class ExportTranslator(Translator):
-    """Translates with an export; settings that would change nothing are refused."""
+    """A translator for an export. It rejects decoding settings that would have no effect."""
 
     def with_settings(self, **changes: Any) -> Translator:
-        """The same model with other decoding settings, for example `beam_size=1`."""
+        """Return a copy with other decoding settings, for example `beam_size=1`."""
         for name, reason in UNSUPPORTED_BY_EXPORTS.items():
             if name in changes and changes[name] != DecodingSettings.model_fields[name].default:
                 raise SettingsError(f"decoding.{name}: {reason}")
@@ -43,14 +43,14 @@ def load(
 ) -> Translator:
     """Load a translator from a model folder or from an export for CTranslate2.
 
-    With `correct_off_target`, py3langid identifies every output. One in a wrong language is replaced by an alternative
+    With `correct_off_target`, py3langid identifies every output. An off-target output is replaced by an alternative
     in the target language, or marked if there is none.
     """
     folder = Path(folder)
     if engine not in get_args(EngineName):
         raise SettingsError(f"engine: '{engine}' is not known. {did_you_mean(engine, get_args(EngineName))}")
     if engine == "native" and is_export_folder(folder):
-        raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder that it was made from.")
+        raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder it was made from.")
     if engine == "ctranslate2" or (engine == "auto" and is_export_folder(folder)):
         exported = ExportedEngine.load(folder, device)
         translator: Translator = ExportTranslator(exported, exported.vocabulary, exported.targets)

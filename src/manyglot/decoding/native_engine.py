@@ -1,4 +1,4 @@
-"""The native engine: searches with a PyTorch model, in batches of sentences of similar length."""
+"""The native engine: translates with a PyTorch model."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ from manyglot.model.transformer import Transformer
 from manyglot.progress import ProgressReporter
 
 CONTINUOUS_BLOCK_SIZE = 16_384
-"""Sentences of a stream for which a GPU is not idle for long while the last of them end."""
+"""Number of sentences of a stream to translate together with continuous batching. With this many, the GPU is busy most
+of the time, although slots fall idle while the last sentences finish."""
 MIN_SENTENCES_TO_FOLD = 500
-"""Sentences for which it pays to fold a model."""
+"""Minimum number of sentences into one language for which folding the guidance pays off."""
 MIN_WIDTH_FOR_CPU_BFLOAT16 = 512
-"""The width of a model from which on bfloat16 is faster on a CPU with instructions for it."""
+"""Minimum model width at which bfloat16 is faster on a CPU with bfloat16 instructions."""
 FoldGuidance = Callable[[Transformer, int], Transformer | None]
-"""Makes a model for one target language that does the same with less work; or says that it cannot."""
+"""Returns an equivalent, faster model for one target language, or None if the guidance cannot be folded."""
 
 
 class _ModelVariant(NamedTuple):
-    """A form of the model."""
+    """The precision of the model, and the language for which it is folded."""
 
     is_bfloat16: bool
     folded_language: int | None
-    """Folded for one language."""
+    """None if the model is not folded."""
 
 
 class NativeEngine:
-    """Searches with a model of ours on a device."""
+    """Searches for translations with a model on one device."""
 
     def __init__(
         self,
@@ -53,7 +54,12 @@ class NativeEngine:
         device: torch.device,
         fold_guidance: FoldGuidance | None = None,
     ) -> None:
-        self.model, self.languages, self.settings, self.device = model.to(device).eval(), languages, settings, device
+        self.model, self.languages, self.default_settings, self.device = (
+            model.to(device).eval(),
+            languages,
+            settings,
+            device,
+        )
         self.fold_guidance, self._uses_continuous_batching = fold_guidance, device.type == "cuda" and has_triton()
         self.preferred_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else DEFAULT_BLOCK_SIZE
         self._variants: dict[_ModelVariant, Transformer] = {}
@@ -62,12 +68,12 @@ class NativeEngine:
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first.
 
-        The encoder reads a source with several target languages only once, unless guidance acts in the encoder.
+        A source with several target languages is encoded once, unless guidance affects the encoder.
         """
         _check_prefixes(request)
         search, random_lang_B = self._make_search(request), self._random_languages(request)
         setting_to_lower = "max_length" if self._uses_continuous_batching else "max_batch_tokens"
-        advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or see what else is in that memory"
+        advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or stop other programs that use this memory"
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
         for rows in search.make_batches(request.sources):
             batch = self._make_search_batch(request, rows, search, random_lang_B[rows])
@@ -80,7 +86,7 @@ class NativeEngine:
         return results
 
     def _make_search(self, request: SearchRequest) -> BeamSearch | ContinuousBeamSearch:
-        """Return a beam search or a sampler, with the model or a faster form of it."""
+        """Return the search for a request, with the fastest suitable variant of the model."""
         settings, languages = request.settings, request.target_language_ids
         can_fold = self.fold_guidance is not None
         pays_to_fold = can_fold and len(languages) >= MIN_SENTENCES_TO_FOLD and len(set(languages)) == 1
@@ -101,7 +107,7 @@ class NativeEngine:
         search: BeamSearch | ContinuousBeamSearch,
         random_lang_B: Tensor,
     ) -> SearchBatch:
-        """Put some sentences of a request on the device, with their tags."""
+        """Return some sentences of a request with their tags as a batch on the device."""
         languages = [request.target_language_ids[row] for row in rows]
         source_RS, source_rows = _deduplicate_and_tag([request.sources[row] for row in rows], languages, search)
         return SearchBatch(
@@ -115,12 +121,12 @@ class NativeEngine:
         )
 
     def _random_languages(self, request: SearchRequest) -> Tensor:
-        """Sample a language for each sentence, by the seed and its place in the text, whatever its batch."""
+        """Sample a language for each sentence. It depends on the seed and the sentence's index in the text only."""
         rng = np.random.Generator(np.random.PCG64(request.settings.seed).advance(request.sentence_offset))
         return torch.from_numpy((rng.random(len(request.sources)) * len(self.languages)).astype(np.int64))
 
     def _uses_bfloat16(self, precision: Precision) -> bool:
-        """Whether to compute in bfloat16; on a CPU, unless it is said, where that is faster."""
+        """Return whether to compute in bfloat16. On a CPU, auto chooses the faster precision."""
         if precision != "auto" or self.device.type != "cpu":
             return uses_bfloat16(self.device, precision)
         weight_VD = self.model.embedding.weight
@@ -128,7 +134,7 @@ class NativeEngine:
         return cpu_supports_bfloat16() and weight_VD.dtype == torch.float32 and is_wide
 
     def _get_variant(self, variant: _ModelVariant) -> Transformer:
-        """The model, in half precision or folded for one language; of the folded ones the last is kept."""
+        """Return a variant of the model. Of the folded variants, only the last one is cached."""
         if variant not in self._variants:
             model = self.model
             if self.fold_guidance is not None and variant.folded_language is not None:
@@ -140,18 +146,18 @@ class NativeEngine:
         return self._variants[variant]
 
     def _batches_for_variant(self, variant: _ModelVariant, beam_size: int) -> dict[int, ContinuousBatch]:
-        """Those for a form of the model; for another there would be no room."""
+        """Return the cached batches of a variant and beam size, and drop all others to free their memory."""
         if (variant, beam_size) not in self._cached_batches:
             self._cached_batches = {(variant, beam_size): {}}
         return self._cached_batches[variant, beam_size]
 
 
 def _check_prefixes(request: SearchRequest) -> None:
-    """Refuse a prefix that is longer than its translation may be."""
+    """Raise if a prefix is longer than its translation may be."""
     for source, prefix in zip(request.sources, request.prefixes or (), strict=False):
         if source and len(prefix) > (max_length := request.settings.max_output_length(len(source))):
             raise ManyglotError(
-                f"A prefix has {len(prefix)} subwords, and the translation of its sentence may have no more than "
+                f"A prefix has {len(prefix)} subwords, but the translation of its sentence may have at most "
                 f"{max_length} (decoding.max_length, decoding.max_length_factor)."
             )
 
@@ -159,7 +165,10 @@ def _check_prefixes(request: SearchRequest) -> None:
 def _deduplicate_and_tag(
     sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | ContinuousBeamSearch
 ) -> tuple[Tensor, list[int] | None]:
-    """Return the padded sources with their tags, and the row of each sentence where equal sources share one."""
+    """Return the padded sources with their tags, and the source row of each sentence.
+
+    Equal sources share a row if guidance does not affect the encoder. The rows are None if no source repeats.
+    """
     if search.model.guidance.affects_encoder:
         return collate_sources(sources, languages, search.tags), None
     row_by_source: dict[tuple[int, ...], int] = {}

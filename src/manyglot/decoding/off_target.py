@@ -1,7 +1,7 @@
 """The off-target filter replaces translations in a wrong language by the best alternative in the target language.
 
-A model that goes off target mostly writes a language of its training, and a wider beam often holds a hypothesis in the
-right one. Where it holds none, the filter keeps the output and marks it. It leaves alone what cannot be identified.
+An off-target output is usually in another language of the training data, and a wider beam often holds a hypothesis in
+the right one. If it holds none, the filter keeps the output and marks it. It accepts outputs that it cannot identify.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from manyglot.decoding.translation import Translation
 from manyglot.langid.identifier import OffTargetDetector
 
 WiderSearch = Callable[[Sequence[int], int], list[list[Translation]]]
-"""Returns all hypotheses of some sentences, given their rows and the width of the beam."""
+"""Returns all hypotheses of some sentences, given their rows and a beam size."""
 
 MIN_RETRY_BEAM_SIZE = 10
-"""The beam of the second search, unless twice that of the first is wider."""
+"""Minimum beam size of the second search, which otherwise doubles that of the first."""
 
 
 @dataclass
 class OffTargetCounts:
-    """Counts of the translations into one language."""
+    """Counts of translations into one language."""
 
     num_checked: int = 0
     num_off_target: int = 0
-    """Those whose first output was in another language."""
+    """Translations whose first output was in another language."""
     num_replaced: int = 0
-    """Those of them that an alternative in the target language replaced."""
+    """Off-target translations that were replaced by an alternative."""
 
 
 class OffTargetFilter:
-    """Identifies the language of translations, and searches again where it is not the target language."""
+    """Identifies the language of translations and searches again for those that are off target."""
 
     def __init__(self, identify: OffTargetDetector) -> None:
         self.identify = identify
@@ -45,7 +45,7 @@ class OffTargetFilter:
         beam_size: int,
         search_wider: WiderSearch,
     ) -> list[list[Translation]]:
-        """Mark the best translation of each sentence, or put an alternative in the target language before it."""
+        """Mark the best translation of each sentence as on or off target, or put an on-target alternative before it."""
         on_target = self._on_target([n_best[0].text for n_best in hypotheses], targets)
         corrected = [
             [replace(n_best[0], on_target=on), *n_best[1:]] for n_best, on in zip(hypotheses, on_target, strict=True)
@@ -73,12 +73,13 @@ class OffTargetFilter:
             if counts.num_off_target:
                 num_marked = counts.num_off_target - counts.num_replaced
                 yield (
-                    f"{counts.num_off_target:,} of {counts.num_checked:,} outputs not in {code}: "
-                    f"{counts.num_replaced:,} replaced by an alternative, {num_marked:,} marked (on_target, in tsv and jsonl)."
+                    f"{counts.num_off_target:,} of {counts.num_checked:,} outputs were not in {code}. "
+                    f"Replaced by an alternative: {counts.num_replaced:,}. "
+                    f"Marked (on_target in tsv and jsonl): {num_marked:,}."
                 )
 
     def _on_target(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:
-        """Return whether each text is in its target language; None where its language cannot be identified."""
+        """Return whether each text is in its target language, or None if its language cannot be identified."""
         codes = self.identify(texts, targets)
         return [code == target if code else None for code, target in zip(codes, targets, strict=True)]
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, get_args
 
 from manyglot.decoding.block_translator import BlockTranslator
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
-from manyglot.decoding.request_warnings import RequestWarnings
+from manyglot.decoding.input_line_warnings import RequestWarnings
 from manyglot.decoding.translation_requests import (
     MAX_TEXT_CHARS,
     TextFormat,

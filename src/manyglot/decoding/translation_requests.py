@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Literal
 
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import read_byte_blocks
-from manyglot.decoding.line_reader import InputLine, iter_stream_chunks, remove_control_characters, split_lines
+from manyglot.decoding.input_lines import InputLine, iter_stream_chunks, remove_control_characters, split_at_newlines
 from manyglot.decoding.sentence_splitter import cut_index, split_sentences, wrap_text
 from manyglot.errors import LanguageError, ManyglotError
 
@@ -106,7 +106,9 @@ def parse_tsv_columns(text: str) -> TsvColumns:
     """Parse the value of `--columns`: `1,2`, `text,lang`, or `3` if no column holds target languages."""
     first, comma, second = (part.strip() for part in text.partition(","))
     if not first or (comma and not second) or "," in second:
-        raise ManyglotError(f"--columns: cannot parse {text!r}. Give a text and a target column, such as 1,2 or text,lang.")
+        raise ManyglotError(
+            f"--columns: cannot parse {text!r}. Give a text and a target column, such as 1,2 or text,lang."
+        )
     column, target = (int(part) if part.isdecimal() else part for part in (first, second))
     return TsvColumns(column, target or None)
 
@@ -131,7 +133,7 @@ def read_requests(
         (str(s), read_byte_blocks(s)) if isinstance(s, Path) else ("stdin", iter_stream_chunks(s)) for s in sources
     ]
     requests = chain.from_iterable(
-        _read_file(split_lines(chunks, name), name, text_format, columns) for name, chunks in files
+        _read_file(split_at_newlines(chunks, name), name, text_format, columns) for name, chunks in files
     )
     for number, request in enumerate(requests, start=1):
         yield _clean_and_shorten(replace(request, number=number), max_chars, split_long)

@@ -157,7 +157,7 @@ class PerLanguageWriter:
         for result in results:
             if result.target not in by_language:
                 raise ManyglotError(
-                    f"There is no output file for {result.target}. Use tsv or jsonl for requests with their own targets."
+                    f"There is no output file for {result.target}. Use tsv or jsonl if requests name their own targets."
                 )
             by_language[result.target].append(result)
         for code, language_results in by_language.items():
@@ -168,7 +168,7 @@ class PerLanguageWriter:
 def open_result_writer(
     output: Path | BinaryIO, text_format: TextFormat, targets: Sequence[str]
 ) -> Iterator[ResultWriter]:
-    """Open a writer for a file or stream. Text in several languages goes to one file per language, such as out.de.txt."""
+    """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt."""
     with ExitStack() as stack:
         if not isinstance(output, Path):
             if text_format == "text" and len(targets) > 1:

@@ -1,4 +1,4 @@
-"""The Translator: text in, text out, in any of the model's languages; tags are its business, not the caller's."""
+"""The Translator: translates text between any of the model's languages. Callers never see language tags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from manyglot.config.settings import parse_settings
+from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.beam_search import DecodingSettings
@@ -30,7 +30,7 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 
 class Translator:
-    """Translates with an engine.
+    """Translates text with an engine.
 
         model = manyglot.load("demo-run/run/model")
         model.translate(["in 3 weeks", "3 kilometers"], to="de")
@@ -38,12 +38,12 @@ class Translator:
         model.translate_to_all(["in 3 weeks"])
         for sentence in model.translate_stream(open("news.txt"), to="de"): ...
 
-    A language is named as people name it: de, deu, de-DE, German, Deutsch. The sentences may be in any of the model's
-    languages, mixed too; an empty one stays empty. Order and number are those of the input.
+    Languages can be given as de, deu, de-DE, German or Deutsch. The sentences may be in any mix of the model's
+    languages. There is one translation per sentence, in the same order, and an empty sentence stays empty.
     """
 
     def __init__(self, engine: Engine, vocabulary: Vocabulary, targets: Iterable[str] | None = None) -> None:
-        self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.settings
+        self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.default_settings
         self.languages = engine.languages if targets is None else Languages(targets)
         """The languages it translates into."""
         self.off_target_filter: OffTargetFilter | None = None
@@ -56,7 +56,7 @@ class Translator:
         device: torch.device,
         fold_guidance: FoldGuidance | None = None,
     ) -> Translator:
-        """Translate with a model of ours; who knows how to fold it makes it faster."""
+        """Make a translator with the native engine. `fold_guidance` speeds up many sentences into one language."""
         engine = NativeEngine(trained.model, trained.vocabulary.languages, settings, device, fold_guidance)
         return cls(engine, trained.vocabulary)
 
@@ -64,25 +64,25 @@ class Translator:
     def load(
         cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: FoldGuidance | None = None
     ) -> Translator:
-        """Open a model folder."""
+        """Load a translator from a model folder, with the native engine."""
         trained = load_model(Path(folder))
         return cls.from_trained_model(trained, saved_decoding_settings(trained), find_device(device), fold_guidance)
 
     def with_settings(self, **changes: Any) -> Translator:
-        """The same model with other decoding settings, for example `beam_size=1`."""
+        """Return a copy with other decoding settings, for example `beam_size=1`. Both share the model."""
         other = copy(self)
         other.settings = parse_settings(DecodingSettings, self.settings.model_dump() | changes, parent_name="decoding")
         return other
 
     def with_off_target_filter(self, identify: OffTargetDetector | None) -> Translator:
-        """The same model with an `OffTargetFilter` for its outputs; None removes the filter."""
+        """Return a copy with an `OffTargetFilter` for its outputs. None removes the filter. Both share the model."""
         other = copy(self)
         other.off_target_filter = None if identify is None else OffTargetFilter(identify)
         return other
 
     @property
     def pivot(self) -> str | None:
-        """The language that it goes by way of, if it does."""
+        """The code of the pivot language, or None if translation is direct."""
         try:
             return None if self.settings.pivot is None else self.languages.find_code(self.settings.pivot)
         except LanguageError as error:
@@ -97,10 +97,11 @@ class Translator:
         sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
     ) -> list[str]:
-        """Translate sentences into one language, or each into its own when `to` is a list.
+        """Translate sentences into one language, or each into its own if `to` is a list.
 
-        Each translation begins with its prefix, where prefixes are given. Where a longer text comes in several calls,
-        `sentence_offset` is the number of sentences before this one: what is sampled depends on a sentence's place in the text.
+        If `prefixes` are given, each translation begins with its prefix. If a text is translated in several calls,
+        `sentence_offset` is the number of sentences in earlier calls. Sampling depends on a sentence's index in the
+        text.
         """
         n_best = self.translate_n_best(
             texts, to, 1, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
@@ -108,7 +109,7 @@ class Translator:
         return [translations[0].text for translations in n_best]
 
     def translate_to_all(self, texts: Iterable[str], to: Iterable[str] | None = None) -> dict[str, list[str]]:
-        """Translate all sentences into each of several languages, or of all: the translations by language code."""
+        """Translate all sentences into several languages, by default all, and return the translations by code."""
         texts, names = (
             list(_reject_single_string(texts)),
             self.languages if to is None else [to] if isinstance(to, str) else to,
@@ -118,13 +119,13 @@ class Translator:
         return {code: list(islice(outputs, len(texts))) for code in codes}
 
     def translate_stream(self, texts: Iterable[str], to: str | Iterable[str]) -> Iterator[str]:
-        """Translate sentences as they come, in constant memory: they may be without end.
+        """Translate a stream of sentences lazily and in constant memory. The stream may be endless.
 
-        They are read a block at a time, when their translations are asked for. `to` is a language, or an iterable with
-        one for each sentence.
+        Sentences are read in blocks, when their translations are requested. `to` is a language, or an iterable with one
+        language per sentence.
         """
         if isinstance(to, str):
-            to = self.languages.find_code(to)  # a wrong language is told at once, not when the first block is read
+            to = self.languages.find_code(to)  # raise now if it is unknown, not when the first block is read
         return self._stream(iter(_reject_single_string(texts)), repeat(to) if isinstance(to, str) else iter(to))
 
     def _stream(self, texts: Iterator[str], targets: Iterator[str]) -> Iterator[str]:
@@ -145,11 +146,11 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence, best first, with their scores.
 
-        The beam is at least n wide. The translations of a sentence are distinct, so there may be fewer than n. Scores
-        compare translations of one sentence; those of different sentences are only roughly comparable. The other
-        arguments are those of `translate`.
+        The beam size is at least n. The translations of a sentence are distinct, so there may be fewer than n. Scores
+        rank the translations of one sentence; between sentences they are only roughly comparable. See `translate` for
+        the other arguments.
         """
-        lines = [to_single_line(_replace_surrogates(text)) for text in _reject_single_string(texts)]
+        lines = [to_single_line(_clean_sentence(text)) for text in _reject_single_string(texts)]
         targets = self._target_codes(to, len(lines))
         if self.pivot is not None:
             lines = self._translate_to_pivot(lines, targets, self.pivot, sentence_offset)
@@ -166,7 +167,7 @@ class Translator:
             return hypotheses
 
         def search_wider(rows: Sequence[int], beam_size: int) -> list[list[Translation]]:
-            """Return all hypotheses of some sentences."""
+            """Search some sentences again with a larger beam, and return all hypotheses."""
             wide = max(beam_size, n)
             wider = replace(
                 request.blank_all_except(set(rows)), settings=self._settings_for_n_best(wide), num_hypotheses=None
@@ -180,7 +181,7 @@ class Translator:
     def _translate_to_pivot(
         self, texts: Sequence[str], targets: Sequence[str], pivot: str, sentence_offset: int
     ) -> list[str]:
-        """The sentences in the language that they go by way of; equal ones once, at the place of the first of them."""
+        """Translate sentences into the pivot language, unless it is their target. Equal ones are translated once."""
         first_row: dict[str, int] = {}
         for row, (text, target) in enumerate(zip(texts, targets, strict=True)):
             if target != pivot:
@@ -192,29 +193,29 @@ class Translator:
         ]
 
     def _encode_prefixes(self, prefixes: Sequence[str], num_sentences: int) -> list[list[int]]:
-        """The subwords that translations begin with, which must be words that can be written."""
+        """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""
         if len(prefixes) != num_sentences:
             raise ManyglotError(f"There are {num_sentences} sentences and {len(prefixes)} prefixes.")
-        encoded = self.vocabulary.encode([_replace_surrogates(prefix) for prefix in prefixes])
+        encoded = self.vocabulary.encode([_clean_sentence(prefix) for prefix in prefixes])
         for prefix, ids in zip(prefixes, encoded, strict=True):
             if UNK in ids:
                 raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")
         return encoded
 
     def _target_codes(self, to: str | Sequence[str], num_sentences: int) -> list[str]:
-        """The code of each sentence's target language."""
+        """Return the code of each sentence's target language."""
         if isinstance(to, str):
             return [self.languages.find_code(to)] * num_sentences
         if not isinstance(to, Sequence):
-            raise ManyglotError(f"`to` is a language such as 'de', or a list with one for each sentence; got {to!r}.")
+            raise ManyglotError(f"`to` must be a language such as 'de' or a list of one per sentence; got {to!r}.")
         if len(to) != num_sentences:
             raise ManyglotError(f"There are {num_sentences} sentences and {len(to)} target languages.")
         return [self.languages.find_code(name) for name in to]
 
     def _settings_for_n_best(self, n: int) -> DecodingSettings:
-        """Return the settings with a beam that is wide enough for n translations."""
+        """Return the settings with a beam size of at least n."""
         if n < 1:
-            raise ManyglotError(f"The number of translations is {n}; it should be 1 or more.")
+            raise ManyglotError(f"The number of translations is {n}; it must be at least 1.")
         return self.settings if n <= self.settings.beam_size else self.settings.with_beam_size(n)
 
     def _search(
@@ -227,26 +228,26 @@ class Translator:
 
 
 def saved_decoding_settings(trained: TrainedModel) -> DecodingSettings:
-    """The search that a model was trained with."""
+    """Return the decoding settings stored with a model."""
     return parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding")
 
 
 def _reject_single_string(texts: Iterable[str]) -> Iterable[str]:
-    """The sentences, unless they are the letters of one."""
+    """Return the sentences. Raise if they are a single string, which would be split into characters."""
     if isinstance(texts, str):
-        raise ManyglotError("translate takes a list of sentences; put the sentence into one: [text].")
+        raise ManyglotError("translate takes a list of sentences, not a string. Pass [text].")
     return texts
 
 
-def _replace_surrogates(text: str) -> str:
-    """A sentence, if it is one; halves of characters, which no text should have, are replaced."""
+def _clean_sentence(text: str) -> str:
+    """Return the text with lone surrogates replaced. Raise if it is not a string."""
     if not isinstance(text, str):
-        raise ManyglotError(f"A sentence should be a str, and one of them is {type(text).__name__}: {text!r:.60}.")
+        raise ManyglotError(f"Sentences must be str, but one is {type(text).__name__}: {text!r:.60}.")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _drop_duplicates(translations: Iterable[Translation]) -> list[Translation]:
-    """Keep the best of the translations that have the same text, in different subwords."""
+    """Drop translations whose text equals that of a better one with other subwords."""
     best: dict[str, Translation] = {}
     for translation in translations:
         best.setdefault(translation.text, translation)

@@ -10,7 +10,7 @@ from statistics import fmean
 from pydantic import Field
 
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator

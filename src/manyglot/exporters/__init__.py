@@ -1,1 +1,1 @@
-"""Trained models written in the formats of other engines."""
+"""Exports of trained models to the formats of other engines."""

@@ -1,8 +1,9 @@
-"""Export to CTranslate2: the guidance of a target language is folded away, and the plain weights are written in its
-format, with the subwords, a manifest and a README that shows how to use them without manyglot.
+"""Exports a model to CTranslate2.
 
-A folder of CTranslate2 holds one set of weights. Where guidance is in the weights, each target language needs a folder
-of its own; where it is in tags alone, one folder serves all languages.
+The guidance of a target language is folded into plain weights, which are written in CTranslate2's format together with
+the subword model, a manifest and a README on how to use them without manyglot. A CTranslate2 folder holds one set of
+weights. If guidance changes the weights, each target language needs its own folder. If it uses only tags, one folder
+serves all languages.
 
 Shape letters: V vocabulary, P positions, D model width.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyglot.config.settings import parse_settings
+from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.ctranslate2 import import_ctranslate2
@@ -33,16 +34,16 @@ from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
 
 QUANTIZATION_TYPES = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
 NUM_POSITIONS = 4096
-"""Length of the table of positions. CTranslate2 counts its own from 1, so ours go with the weights."""
+"""Length of the table of position encodings, which is exported because CTranslate2 counts its own positions from 1."""
 
 
 def export(
     trained: TrainedModel, folder: Path, targets: Sequence[str] = (), quantization: str | None = None
 ) -> list[Path]:
-    """Write a model for some target languages, by whatever names, and return the folders that were made.
+    """Export a model for some target languages and return the created folders.
 
-    They are the folder itself, or one below it for each of several languages where each needs weights of its own.
-    Without targets all languages are meant, which only a model that serves them by tags allows.
+    A model that uses only tags is exported to one folder for all targets, by default all languages. Otherwise each
+    target needs its own weights: several targets get one subfolder each, and targets are required.
     """
     import_ctranslate2()
     if quantization is not None and quantization not in QUANTIZATION_TYPES:
@@ -51,7 +52,7 @@ def export(
         )
     languages, one_folder_serves_all = trained.vocabulary.languages, uses_only_tags(trained.model)
     if not targets and not one_folder_serves_all:
-        raise LanguageError(f"Each target language has weights of its own; say which. {did_you_mean('', languages)}")
+        raise LanguageError(f"Each target language needs its own weights. Give --target. {did_you_mean('', languages)}")
     codes = list(dict.fromkeys(languages.find_code(name) for name in targets)) or list(languages)
     groups = [codes] if one_folder_serves_all else [[code] for code in codes]
     with atomic_folder(folder) as unfinished:
@@ -63,7 +64,7 @@ def export(
 
 
 def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], quantization: str | None) -> None:
-    """Write one model for target languages that share its weights."""
+    """Write one model for target languages that share the same weights."""
     vocabulary, languages = trained.vocabulary, trained.vocabulary.languages
     tags = {code: trained.model.guidance.tags_for_language(languages.id(code)) for code in targets}
     names = _symbol_names(vocabulary)
@@ -87,7 +88,7 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
 
 
 def _symbol_names(vocabulary: Vocabulary) -> list[str]:
-    """A text for each symbol, by our numbers and no two alike."""
+    """Return a distinct name for each symbol of the vocabulary, in the order of their ids."""
     names = vocabulary.subword_model.pieces()
     taken = set(names[PAD + 1 :])
     names[PAD] = _unused_name(taken, names[PAD])
@@ -95,7 +96,7 @@ def _symbol_names(vocabulary: Vocabulary) -> list[str]:
 
 
 def _unused_name(taken: set[str], name: str) -> str:
-    """A name that no piece of a subword model has, and that is taken from now on."""
+    """Return the name, in extra angle brackets if it is taken, and add it to the taken names."""
     while name in taken:
         name = f"<{name}>"
     taken.add(name)
@@ -108,7 +109,7 @@ def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> TagSymbols:
 
 
 def _make_spec(model: Transformer, names: list[str]) -> Any:
-    """A plain model as CTranslate2 describes it."""
+    """Return the CTranslate2 specification of a plain model."""
     specs, settings = import_ctranslate2().specs, model.settings
     spec = specs.TransformerSpec.from_config(
         (settings.num_encoder_layers, settings.num_decoder_layers),
@@ -136,7 +137,7 @@ def _make_spec(model: Transformer, names: list[str]) -> Any:
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
     spec.config.unk_token, spec.config.eos_token = names[UNK], names[EOS]
-    spec.config.bos_token = spec.config.decoder_start_token = names[EOS]  # what starts every target of ours
+    spec.config.bos_token = spec.config.decoder_start_token = names[EOS]  # every target starts with EOS
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.encoder_norm.eps
     return spec
@@ -174,7 +175,7 @@ def _set_feed_forward(spec: Any, ffn: FeedForward) -> None:
 
 
 def _set_linear(spec: Any, linears: Iterable[nn.Linear]) -> None:
-    """One product for several projections of the same states."""
+    """Concatenate several projections of the same states into one."""
     spec.weight = _to_numpy(torch.cat([linear.weight for linear in linears]))
     spec.bias = _to_numpy(torch.cat([linear.bias for linear in linears]))
 
@@ -189,7 +190,7 @@ def _to_numpy(tensor: Tensor) -> Any:
 
 
 def _format_readme(manifest: Manifest) -> str:
-    """How to use the folder with CTranslate2 alone, by the example of its first target language."""
+    """Return a README that shows how to use the model without manyglot, with its first target language as example."""
     tags = next(iter(manifest.targets.values()))
     words = 'subwords.encode("Tuesday, March 5, 2024", out_type=str)'
     source = f"source = [{', '.join(map(repr, tags.source))}, *{words}]" if tags.source else f"source = {words}"

@@ -1,9 +1,9 @@
 """The output layer and label-smoothed cross-entropy in one operation, chunk by chunk.
 
-The logits of a chunk of tokens become their gradients in place and are multiplied at once, so that only one chunk of
+The logits of a chunk are replaced by their gradients in place and multiplied immediately, so that only one chunk of
 logits exists at a time. On a GPU in half precision, `kernels/linear_cross_entropy.py` replaces the plain PyTorch below.
 
-Shape letters: N tokens, n of a chunk, D model width, V vocabulary.
+Shape letters: N tokens, n tokens of a chunk, D model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LOGITS_CHUNK_TOKENS = 512
 def linear_cross_entropy_sum(
     hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The label-smoothed loss of an output layer, summed over tokens, and the negative log-likelihood of each token.
+    """Return the label-smoothed loss of the output layer summed over tokens, and each token's negative log-likelihood.
 
-    Tokens whose label is PAD do not count.
+    Tokens whose label is PAD count as zero.
     """
     dtype, constants = kernels.kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
-    weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # or its gradient is computed in vain
+    weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # skip its gradient if nobody needs it
     if dtype is not None:
         from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy
 
@@ -41,13 +41,13 @@ def linear_cross_entropy_sum(
 
 
 class ChunkedLinearCrossEntropy(torch.autograd.Function):
-    """The sum of the smoothed loss over the tokens that have a label, and each one's negative log-likelihood."""
+    """The smoothed loss summed over the tokens that have a label, and each token's negative log-likelihood."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignore_index: int
     ) -> tuple[Tensor, Tensor]:
-        """The gradients are computed here too; softmax and sums are float32 at least."""
+        """Compute the losses and already the gradients; softmax and sums use at least float32."""
         dtype = torch.promote_types(hidden_ND.dtype, torch.float32)
         smoothed, nll_N = hidden_ND.new_zeros((), dtype=dtype), hidden_ND.new_empty(len(hidden_ND), dtype=dtype)
         needs_gradients = any(ctx.needs_input_grad)
@@ -69,7 +69,7 @@ class ChunkedLinearCrossEntropy(torch.autograd.Function):
             torch.mm(dlogits_nV, weight_VD, out=gradients[0][rows])
             if dlogits_nV.dtype == dtype:
                 torch.addmm(gradients[1], dlogits_nV.T, hidden_nD, out=gradients[1])
-            else:  # sums over chunks are too long for half precision
+            else:  # accumulate in float32: half precision is too coarse for sums over chunks
                 gradients[1].add_(dlogits_nV.T @ hidden_nD)
         if gradients is not None:
             ctx.save_for_backward(*gradients)
@@ -79,14 +79,14 @@ class ChunkedLinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
-        """Scale what was computed before."""
+        """Scale the gradients of the forward pass."""
         dhidden_ND, dweight_VD = ctx.saved_tensors
         dweight_VD = (dweight_VD * grad).to(ctx.weight_dtype)
         return (dhidden_ND * grad).to(dhidden_ND.dtype), dweight_VD, None, None, None
 
 
 def _losses(logits_nV: Tensor, label_n1: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Smoothed loss, negative log-likelihood and softmax of each row, which takes the place of the logits."""
+    """Return smoothed loss, negative log-likelihood and softmax of each row; the softmax overwrites the logits."""
     label_logit_n1, mean_n1 = logits_nV.gather(1, label_n1), logits_nV.mean(dim=1, keepdim=True)
     max_n1 = logits_nV.amax(dim=1, keepdim=True)
     softmax_nV = logits_nV.sub_(max_n1).exp_()

@@ -1,8 +1,8 @@
-"""How the operations of a Transformer are executed: the interface between the model's definition and its executors.
+"""The interface between the definition of the model and its executors.
 
-The model (`transformer.py`, `layers.py`, `attention.py`) states what is computed. An executor computes it for one stack
-and one arrangement of the tokens: padded, packed without padding, cached step by step, or in the slots of a static
-cache. The padded executor defines the results; tests hold the others to it, outputs and gradients.
+The model (`transformer.py`, `layers.py`, `attention.py`) defines what is computed. An executor computes it for one
+stack and one arrangement of the tokens: padded, packed without padding, cached step by step, or in the slots of a
+static cache. The padded executor is the reference; tests compare the outputs and gradients of the others with it.
 
 Shape letters: B rows, T and S positions, D model width. A row is a sentence, or a single token where sentences are
 packed.
@@ -41,7 +41,7 @@ class InputEmbedding(NamedTuple):
     norm: nn.LayerNorm
     dropout: nn.Dropout
     position_table: Callable[[int], Tensor]
-    """Position embeddings for at least this many positions."""
+    """Returns position embeddings for at least the given number of positions."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class EncoderMemory:
 
     states_BSD: Tensor
     term_BSD: Tensor | None
-    """What guidance adds to the keys and values of every layer."""
+    """The guidance term for the keys and values of every layer."""
     mask_B11S: Tensor | None = None
     """True at real tokens; packed sentences need no mask."""
 
     def select(self, rows_B: Tensor) -> EncoderMemory:
-        """The memory of some rows, in the given order."""
+        """Select rows by index; a row may be repeated."""
         states_BSD, term_BSD, mask_B11S = (
             None if x is None else x.index_select(0, rows_B) for x in (self.states_BSD, self.term_BSD, self.mask_B11S)
         )
@@ -71,55 +71,57 @@ class Executor(ABC):
 
     @abstractmethod
     def position_embeddings(self, ids: Tensor, table: Callable[[int], Tensor]) -> Tensor:
-        """The position embedding of each token id."""
+        """Return the position embedding of each token; `table` maps a length to a table with at least as many rows."""
 
     @abstractmethod
     def attend_self(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
-        """softmax(q k^T / sqrt(K)) v within each sentence, heads side by side; the term is added to q, k and v."""
+        """Return softmax(q k^T / sqrt(K)) v within each sentence, heads joined; the term is added to q, k and v."""
 
     @abstractmethod
     def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
-        """The same from each target sentence to its source; the term is added to q."""
+        """Like `attend_self`, but from each target sentence to its source; the term is added to q."""
 
     def embed(self, ids: Tensor, embeddings: InputEmbedding) -> Tensor:
-        """dropout(LN(scale E[id] + position)). The layer norm is in the authors' code, not in the paper."""
+        """Return dropout(LN(scale E[id] + position)). The layer norm is in the authors' code, not in the paper."""
         position = self.position_embeddings(ids, embeddings.position_table)
         x: Tensor = embeddings.dropout(embeddings.norm(embeddings.table(ids) * embeddings.scale + position))
         return x
 
     def project_output(self, attention: AttentionWeights, z_BTD: Tensor) -> SublayerOutput:
-        """z W^O of Eqs. 5 and 7, with the term of guidance."""
+        """Return z W^O of Eqs. 5 and 7, with the guidance term."""
         term_BTD = self.guidance.output_term(attention.point, z_BTD, self.target_languages)
         return SublayerOutput(attention.output(z_BTD), None, term_BTD)
 
     def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> SublayerOutput:
-        """relu(x W1 + b1) W2 + b2."""
+        """Return relu(x W1 + b1) W2 + b2."""
         return SublayerOutput(feed_forward(x, inner, outer))
 
     def add_norm(
         self, residual: Tensor, output: SublayerOutput, norm: GuidedNorm, dropout: nn.Dropout
     ) -> SublayerInput:
-        """LN(x + dropout(y))."""
+        """Return LN(x + dropout(y))."""
         return SublayerInput.from_states(add_norm(residual, output, norm, dropout))
 
     def cast_to_states_dtype(self, y: Tensor, states: Tensor) -> Tensor:
-        """y in the data type of the hidden states it was computed from."""
+        """Cast y to the data type of the hidden states it was computed from."""
         return y.to(states.dtype)
 
 
 class BatchLayout(Protocol):
-    """How the tokens of a batch are arranged; it provides the executors of one forward pass."""
+    """The arrangement of the tokens of a batch; it provides the executors of one forward pass."""
 
     sorted_by_language: bool
-    """Whether the sentences are in the order of their target languages."""
+    """Whether the sentences are sorted by target language."""
     source_mask: Tensor | None
-    """True at real source tokens, as cross-attention needs it; packed sentences need no mask."""
+    """True at real source tokens, for cross-attention; packed sentences need no mask."""
 
-    def encoder(self, guidance: Guidance, target_languages: TargetLanguages) -> Executor:
-        """The executor of the encoder."""
+    def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> Executor:
+        """Return the executor of the encoder."""
 
     def select_sources(self, encoded: Tensor) -> Tensor:
-        """The part of the encoder's output that the decoder attends to."""
+        """Return the part of the encoder's output that the decoder attends to."""
 
-    def decoder(self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory) -> Executor:
-        """The executor of the decoder."""
+    def decoder_executor(
+        self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory
+    ) -> Executor:
+        """Return the executor of the decoder."""

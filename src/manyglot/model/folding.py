@@ -39,29 +39,30 @@ class FoldingError(ManyglotError):
     """The guidance of a model cannot be folded into plain weights."""
 
 
-WEIGHT_HOOKS = ("pre_sublayer", "projection_term", "memory_term", "output_term", "norm_terms", "post_sublayer")
-"""What a method can do to a model, beside the tags that it puts into the sequences."""
+WEIGHT_HOOKS = ("pre_sublayer", "qkv_term", "memory_term", "output_term", "norm_terms", "post_sublayer")
+"""The hooks that folding turns into weights: everything a method can do except add tags."""
 
 
 def uses_only_tags(model: Transformer) -> bool:
-    """Whether the methods put tags into the sequences and do no more: then all languages have the same weights."""
-    classes = [type(method) for _, method in model.guidance.items()]
+    """Whether guidance consists of tags in the sequences alone, so that all languages share the same weights."""
+    classes = [type(method) for _, method in model.guidance.named_methods()]
     return not any(getattr(cls, hook) is not getattr(Guidance, hook) for cls in classes for hook in WEIGHT_HOOKS)
 
 
 @torch.no_grad()
 def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False) -> Transformer:
-    """A plain Transformer that translates as the model does into one target language, given by its id.
+    """Return a plain Transformer that translates into one target language as the guided model does.
 
-    Methods that put tags into the sequences are refused, unless the plain model will be given them too (`keep_tags`).
+    `language` is a language id. Methods that add tags to the sequences raise a FoldingError, unless the plain model
+    will read the same tags (`keep_tags`). So does guidance that is random or that plain weights cannot express.
     """
     if language not in range(model.num_languages):
         raise LanguageError(
-            f"fold takes the id of one of the model's {model.num_languages} languages, such as "
+            f"fold_guidance needs the id of one of the model's {model.num_languages} languages, such as "
             f"translator.languages.id('de'); got {language!r}."
         )
     _check_foldable(model, language, keep_tags)
-    guided = copy.deepcopy(model).double().eval()  # sums and products of weights, rounded once in the end
+    guided = copy.deepcopy(model).double().eval()  # float64: rounds only once, at the end
     with torch.device("meta"):
         plain = Transformer(model.settings, (), model.dimensions.first_tag_id, model.num_languages).eval()
     weights = {name: value.clone() for name, value in guided.state_dict().items() if not name.startswith("guidance.")}
@@ -73,7 +74,7 @@ def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False)
 
 
 def try_fold_guidance(model: Transformer, language: int) -> Transformer | None:
-    """Fold the guidance of one target language where that saves work; else None. Sequences keep their tags."""
+    """Fold the guidance of one language, tags excepted; return None if that is impossible or saves nothing."""
     if uses_only_tags(model):
         return None
     try:
@@ -83,11 +84,11 @@ def try_fold_guidance(model: Transformer, language: int) -> Transformer | None:
 
 
 def _check_foldable(model: Transformer, language: int, keep_tags: bool) -> None:
-    for name, method in model.guidance.items():
+    for name, method in model.guidance.named_methods():
         if method.tags_for_language(language) != LanguageTags() and not keep_tags:
-            raise FoldingError(f"{name} cannot be folded: its tag is a symbol in the sequence, not a weight.")
+            raise FoldingError(f"{name} cannot be folded: its tag is part of the sequence, not a weight.")
         if method.uses_random_language:
-            raise FoldingError(f"{name} cannot be folded: it chooses at random for each sentence.")
+            raise FoldingError(f"{name} cannot be folded: it uses a random language for each sentence.")
 
 
 @dataclass(frozen=True)
@@ -98,32 +99,32 @@ class _Affine:
     b_D: Tensor
 
     def then(self, other: _Affine) -> _Affine:
-        """This map, followed by another."""
+        """Return this map followed by another."""
         return _Affine(self.a_DD @ other.a_DD, self.b_D @ other.a_DD + other.b_D)
 
     def has_matrix(self, ignore_diagonal: bool = False) -> bool:
-        """Whether A is more than 1, or more than a diagonal."""
+        """Whether A is not the identity; with `ignore_diagonal`, whether it is not diagonal."""
         off_DD = self.a_DD - torch.diag(self.a_DD.diagonal() if ignore_diagonal else torch.ones_like(self.b_D))
-        return bool(off_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # measured with rounding
+        return bool(off_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # tolerates rounding
 
 
 def _check_same_outputs(guided: Transformer, plain: Transformer, language: int) -> None:
-    """Refuse a folded model that does not do what the guided one does, as with hooks that mix positions."""
+    """Raise a FoldingError if the folded model computes different states, for example because hooks mix positions."""
     rng = torch.Generator().manual_seed(0)
     source_BS, input_BT = (torch.randint(1, guided.dimensions.first_tag_id, (4, 6), generator=rng) for _ in range(2))
     device = guided.embedding.weight.device
     batch = source_BS.to(device), input_BT.to(device), torch.full((4,), language, device=device)
-    expected, got = guided(*batch).decoder, plain(*batch).decoder
+    expected, got = guided(*batch).decoded, plain(*batch).decoded
     if not torch.allclose(got, expected, rtol=1e-6, atol=1e-6 * float(expected.abs().max())):
-        names = " and ".join(name for name, _ in guided.guidance.items())
-        raise FoldingError(f"{names} cannot be folded: the hooks are not functions of one token's states alone.")
+        names = " and ".join(name for name, _ in guided.guidance.named_methods())
+        raise FoldingError(f"{names} cannot be folded: its hooks do not depend on the states of a single token alone.")
 
 
 class _HookProbe:
-    """Asks the hooks of a model's methods what they do for one language."""
+    """Measures the hooks of a model's methods as affine maps, for one language."""
 
     def __init__(self, model: Transformer, language: int) -> None:
-        self.methods, self.language = dict(model.guidance.items()), language
+        self.methods, self.language = dict(model.guidance.named_methods()), language
         device = model.embedding.weight.device
         width = model.settings.width
         self.target_languages: TargetLanguages = model.target_languages(torch.tensor([language], device=device))
@@ -137,14 +138,14 @@ class _HookProbe:
         names, total = [], self.identity
         for name, method in self.methods.items():
             measured = self._measure_hook(name, partial(getattr(method, hook), point))
-            assert measured is not None, "a change is never nothing"
+            assert measured is not None, "hooks that change states always return states"
             if measured.has_matrix() or measured.b_D.any():
                 names.append(name)
                 total = total.then(measured)
         return " and ".join(names), total
 
     def measure_term(self, hook: str, *point: HookPoint) -> _Affine | None:
-        """The sum of the terms that the methods add."""
+        """Return the sum of the terms that the methods add, or None."""
         total = None
         for name, method in self.methods.items():
             measured = self._measure_hook(name, partial(getattr(method, hook), *point))
@@ -153,7 +154,7 @@ class _HookProbe:
         return total
 
     def _measure_hook(self, name: str, hook: Callable[[Tensor, TargetLanguages], Tensor | None]) -> _Affine | None:
-        """A and b of x A + b, from zeros and unit vectors; two more rows show whether it is affine at all."""
+        """Measure A and b of x A + b from zeros and unit vectors; two further rows verify that the hook is affine."""
         eye_DD = self.identity.a_DD
         ramp_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
         check_2D = torch.stack([ramp_D, -100 * ramp_D])
@@ -169,7 +170,7 @@ class _HookProbe:
 
 
 class _FoldingPass:
-    """Moves what the probe finds into the weights of a plain model."""
+    """Adds the measured maps to the weights of a plain model."""
 
     def __init__(self, probe: _HookProbe, plain: Transformer) -> None:
         self.probe, self.plain = probe, plain
@@ -196,7 +197,7 @@ class _FoldingPass:
     def _fold_sublayer(
         self, sublayer: SubLayer, function: MultiHeadAttention | FeedForward, producer: nn.Module
     ) -> nn.Module:
-        """Fold what surrounds a sub-layer, and return the module whose output the next one takes."""
+        """Fold the hooks around a sub-layer; return the module whose output the next sub-layer reads."""
         self._fold_state_change(producer, "pre_sublayer", sublayer.point)
         for method in self.probe.methods.values():
             terms = method.norm_terms(sublayer.point)
@@ -209,14 +210,14 @@ class _FoldingPass:
         return output_module
 
     def _fold_state_change(self, producer: nn.Module, hook: str, point: HookPoint) -> None:
-        """Let the module that made the states make them already changed."""
+        """Change the module that produces the states, so that it produces the changed states."""
         names, change = self.probe.measure_change(hook, point)
         assert isinstance(producer, nn.LayerNorm | nn.Linear)
-        has_own_scale = isinstance(producer, nn.LayerNorm) and self.post_norm  # no residual goes around it
+        has_own_scale = isinstance(producer, nn.LayerNorm) and self.post_norm  # no residual bypasses it
         if change.has_matrix(ignore_diagonal=has_own_scale):
             raise FoldingError(
                 f"{names} cannot be folded at {point.site}: it multiplies the states between two sub-layers, where a "
-                f"plain {'post' if self.post_norm else 'pre'}-norm Transformer has no weights that could."
+                f"plain {'post' if self.post_norm else 'pre'}-norm Transformer has no matrix."
             )
         if has_own_scale:
             producer.weight.mul_(change.a_DD.diagonal())
@@ -224,8 +225,8 @@ class _FoldingPass:
         producer.bias.add_(change.b_D)
 
     def _fold_attention(self, attention: MultiHeadAttention) -> None:
-        """Add the terms of the projections and of the output to the weights."""
-        term = self.probe.measure_term("projection_term", attention.point)
+        """Add the terms to the weights of the projections."""
+        term = self.probe.measure_term("qkv_term", attention.point)
         from_memory = attention.point.site == Site.DEC_CROSS  # keys and values are then folded by `_fold_memory`
         _add_to_projections(
             [attention.query] if from_memory else [attention.query, attention.key, attention.value], term
@@ -233,7 +234,7 @@ class _FoldingPass:
         _add_to_projections([attention.output], self.probe.measure_term("output_term", attention.point))
 
     def _fold_memory(self, attention: MultiHeadAttention) -> None:
-        """What guidance does to the encoder's output, taken up by the keys and values that are made of it."""
+        """Fold the change of the encoder's output into the keys and values that are computed from it."""
         _add_to_projections([attention.key, attention.value], self.probe.measure_term("memory_term"))
         _, change = self.probe.measure_change("pre_sublayer", HookPoint(Site.MEMORY, 0))
         for linear in (attention.key, attention.value):

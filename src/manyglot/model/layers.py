@@ -1,4 +1,4 @@
-"""Encoder and decoder layers: sub-layers with residual connection and layer norm, with guidance hooks around them."""
+"""Encoder and decoder layers: sub-layers with residual connection and layer norm, surrounded by guidance hooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
 
 SublayerFunction = Callable[[SublayerInput, Executor], SublayerOutput]
-"""Attention or feed-forward."""
+"""The function of a sub-layer: attention or feed-forward."""
 
 
 class SubLayer(nn.Module):
@@ -40,7 +40,7 @@ class SubLayer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """relu(x W1 + b1) W2 + b2, at each position on its own."""
+    """relu(x W1 + b1) W2 + b2, at each position separately."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerOutput:
-        """The output before the residual connection."""
+        """Return the output before the residual connection."""
         return executor.feed_forward(x.states, self.inner, self.outer)
 
 

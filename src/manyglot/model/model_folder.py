@@ -1,11 +1,11 @@
-"""The model folder: weights, settings, languages and subwords, with a format version and nothing that can execute.
+"""The model folder: weights, settings, languages and subword model, with a format version. It contains no code.
 
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
-languages.json     the languages and their ids, and the directions of the training
-training.json      how many steps it was trained for, and which step's weights these are, and why
+languages.json     the languages with their ids, and the trained directions
+training.json      the number of training steps, the step of these weights and the metric that selected it
 subwords.model     the SentencePiece model
-format.json        the version of this layout, and the SHA-256 of what nobody changes by hand
+format.json        the version of this layout, and the SHA-256 checksums of the files that must not change
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import yaml
 from safetensors.torch import save_file
 
 import manyglot
-from manyglot.config.settings import Settings, parse_settings
+from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.files import atomic_folder, file_checksum, read_small_file
@@ -37,34 +37,34 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 MODEL_FORMAT_VERSION = 1
 SETTINGS_BEGIN, SETTINGS_END = "# settings:begin\n", "# settings:end\n"
-"""Of the settings, so that it is noticed if they were cut off; those of earlier releases have neither."""
+"""The first and last line of config.yaml, which reveal a truncated file; files of earlier releases have neither."""
 CHECKSUMMED_FILES = ("model.safetensors", "subwords.model", "languages.json")
-"""Files that are what was saved, or are refused. Settings may be changed: the search goes by those of the folder."""
+"""Files that are rejected if they changed after saving. Settings may change: decoding uses those in the folder."""
 
 MAX_CONFIG_BYTES, MAX_LANGUAGES_BYTES = 2**20, 2**26
-"""Bytes of a file of settings, and of languages.json: room for all directions between a thousand languages."""
+"""Size limits of a settings file and of languages.json, which can hold all directions between 1,000 languages."""
 MAX_VALUE_CHARS, MAX_NESTING = 4096, 50
-"""Characters of a name or number in the settings, and lists and tables within one another."""
+"""Limits on the length of a scalar in the settings and on the depth of nesting."""
 MAX_ERROR_CHARS = 300
-"""Characters of another library's words in an error."""
+"""Maximum length of another library's message that is quoted in an error."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model with what is needed to use it and to judge it."""
+    """A model with its vocabulary, settings and training information."""
 
     model: Transformer
     vocabulary: Vocabulary
     trained_directions: tuple[Direction, ...]
-    """The directions it was trained on; all others are zero-shot."""
+    """The directions in the training data; all others are zero-shot."""
     config: Mapping[str, Any]
-    """The resolved experiment, of which `model` and `guidance` rebuild the model."""
+    """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
     training_info: Mapping[str, Any] = field(default_factory=dict)
-    """The `steps` it was trained for, the `step` whose weights these are, and what that was chosen by."""
+    """The number of training `steps`, the `step` of these weights, and the metric that selected it."""
 
 
 def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
-    """Write a model folder, its weights as they are or rounded to another type."""
+    """Write a model folder atomically; `dtype` converts the weights."""
     weights = {name: tensor.contiguous().cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
     codes = trained.vocabulary.languages.codes
     languages = {
@@ -88,15 +88,13 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
 def load_model(folder: Path) -> TrainedModel:
     """Read a model folder; the model is in evaluation mode.
 
-    The folder may come from anybody: nothing in it can execute, and nothing large is allocated before it is known to be
-    what the weights need. Whatever is wrong with it is a FolderError.
+    The folder may come from an untrusted source: nothing in it is executed, and nothing large is allocated before the
+    header of the weights has been checked. Every defect raises a FolderError.
     """
     metadata = _read_format(folder)
     header = read_weights_header(folder / "model.safetensors")
     config = _read_config(folder)
-    max_small_file_bytes = 2**20 + 4 * sum(
-        math.prod(model_config) for _, model_config in header.values()
-    )  # what is small beside the weights
+    max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
     languages, directions = _read_languages(folder, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
     training = read_training_info(folder)
     subword_model = SubwordModel.load(folder / "subwords.model", max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
@@ -108,14 +106,14 @@ def load_model(folder: Path) -> TrainedModel:
 
 
 def read_training_info(folder: Path) -> dict[str, Any]:
-    """What a model folder says of its training; those of earlier releases say nothing."""
+    """Read training.json; empty for model folders of earlier releases, which do not have it."""
     path = folder / "training.json"
     with _report_damage(path):
         return dict(json.loads(read_small_file(path, MAX_CONFIG_BYTES))) if path.exists() else {}
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """The resolved settings."""
+    """Read the resolved settings."""
     path = folder / "config.yaml"
     with _report_damage(path):
         text = read_small_file(path, MAX_CONFIG_BYTES).decode("utf-8")
@@ -127,35 +125,35 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_languages(folder: Path, max_bytes: int) -> tuple[Languages, tuple[Direction, ...]]:
-    """The languages, and the directions of the training."""
+    """Read the languages and the trained directions."""
     path = folder / "languages.json"
     with _report_damage(path):
         metadata = json.loads(read_small_file(path, max_bytes))
         codes = [entry["code"] for entry in metadata["languages"]]
         languages = Languages(codes)
         if codes != list(languages) or not codes:
-            raise ValueError("the languages are not in order")
+            raise ValueError("the languages are not sorted")
         directions = tuple(Direction(source, target) for source, target in metadata["trained_directions"])
         if not all(source in languages and target in languages for source, target in directions):
-            raise ValueError("a direction of the training is not between its languages")
+            raise ValueError("a trained direction has an unknown language")
         return languages, directions
 
 
 def _model_on_meta_device(
     folder: Path, config: Mapping[str, Any], num_subwords: int, num_languages: int, max_layers: int
 ) -> Transformer:
-    """The model that the settings describe: shapes only, for nothing is allocated before the file is known to fit."""
+    """Build the model that the settings describe, without weights: nothing is allocated before the file is checked."""
     with _report_damage(folder / "config.yaml"):
         model_config = parse_settings(_ModelConfig, {"model": config["model"], "guidance": config["guidance"]})
         if model_config.model.num_encoder_layers + model_config.model.num_decoder_layers > max_layers:
-            raise ValueError(f"more layers than the weights have tensors, {max_layers}")
+            raise ValueError(f"more layers than the weights have tensors ({max_layers})")
         with torch.device("meta"):
             return Transformer(model_config.model, model_config.guidance, num_subwords, num_languages)
 
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with what a file says is its damage, told in a line."""
+    """Convert any error in the content of a file to a one-line FolderError."""
     try:
         yield
     except FolderError:
@@ -169,18 +167,18 @@ def _report_damage(path: Path) -> Iterator[None]:
 
 
 class _BoundedYamlLoader(yaml.SafeLoader):
-    """YAML without aliases, by which a few lines become gigabytes, and with bounds for all that costs time."""
+    """A YAML loader that rejects aliases, which can expand a few lines to gigabytes, and limits length and nesting."""
 
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError("there are aliases")
+            raise yaml.YAMLError("aliases are not allowed")
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_VALUE_CHARS:
             raise yaml.YAMLError("a value is too long")
         if self.depth == MAX_NESTING:
-            raise yaml.YAMLError("it is nested too deep")
+            raise yaml.YAMLError("the nesting is too deep")
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -188,7 +186,7 @@ class _BoundedYamlLoader(yaml.SafeLoader):
 
 
 class _NoAliasDumper(yaml.SafeDumper):
-    """YAML as `_BoundedYamlLoader` reads it."""
+    """Writes YAML that `_BoundedYamlLoader` accepts."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -202,7 +200,7 @@ class _ModelConfig(Settings):
 
 
 def _check_unaltered(folder: Path, checksums: Any) -> None:
-    """Refuse files that are not what was saved; folders of earlier releases do not say what that was."""
+    """Raise a FolderError if a file changed after saving; folders of earlier releases have no checksums."""
     if checksums is None:
         return
     with _report_damage(folder / "format.json"):
@@ -210,21 +208,22 @@ def _check_unaltered(folder: Path, checksums: Any) -> None:
     for name, digest in expected.items():
         if file_checksum(folder / name) != digest:
             raise FolderError(
-                f"{folder / name} was altered or damaged since it was saved. Copy the model folder again; if you "
-                f"changed it yourself, take sha256 out of format.json."
+                f"{folder / name} was altered or damaged since it was saved. Copy the model folder again, or remove "
+                f"sha256 from format.json if you changed the file yourself."
             )
 
 
 def _read_format(folder: Path) -> dict[str, Any]:
-    """What a folder says of its layout, which must be one that we know."""
+    """Read format.json and check the format version."""
     try:
         metadata = dict(json.loads(read_small_file(folder / "format.json", MAX_CONFIG_BYTES)))
         version = metadata["format"]
     except (FolderError, LookupError, RecursionError, TypeError, ValueError):
-        models = [each for each in (folder / "model", folder.parent / "model") if (each / "format.json").exists()]
+        nearby = folder / "model", folder.parent / "model"
+        models = [path for path in nearby if (path / "format.json").exists()]
         hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
         if not models and not folder.exists() and (folder.parent / "checkpoints").is_dir():
-            hint = f" The run in {folder.parent} is not finished; `manyglot train` goes on with it."
+            hint = f" The run in {folder.parent} is not finished; `manyglot train` resumes it."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= MODEL_FORMAT_VERSION:

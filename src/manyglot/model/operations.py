@@ -1,4 +1,4 @@
-"""Operations that inference in half precision on a GPU fuses, and their plain definitions."""
+"""Operations that are fused for half-precision inference on a GPU, and their plain definitions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from manyglot.model.sublayer import GuidedNorm, SublayerOutput
 
 
 def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:
-    """Whether kernels without gradients apply: x and the weights are in half precision, as in beam search."""
+    """Whether inference kernels apply: no gradients, on a GPU, with x and the weights in half precision."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
     return x.is_cuda and x.dtype in HALF_PRECISION_DTYPES and weight.dtype == x.dtype and has_triton()
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-    """relu(x W1 + b1) W2 + b2."""
+    """Return relu(x W1 + b1) W2 + b2."""
     y: Tensor
     if _uses_inference_kernels(x, inner.weight):
         hidden_NE = torch._addmm_activation(inner.bias, x.flatten(0, -2), inner.weight.T)
@@ -29,7 +29,7 @@ def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
 
 
 def add_norm(residual: Tensor, output: SublayerOutput, norm: GuidedNorm, dropout: nn.Dropout) -> Tensor:
-    """LN(x + dropout(y)), in the data type of x."""
+    """Return LN(x + dropout(y)) in the data type of x."""
     if _uses_inference_kernels(residual, norm.shared.weight) and not dropout.training:
         from manyglot.model.kernels.add_norm import add_norm_inference
 

@@ -1,10 +1,10 @@
-"""Execution on packed batches, as in training: sentences one after the other without padding.
+"""Execution on packed batches, as in training: concatenated sentences without padding.
 
 To guidance every token is a row of its own, with the target language of its sentence. On a GPU in half precision, the
-operations run as Triton kernels that take fewer passes over memory; anywhere else they run in plain PyTorch.
+operations run as Triton kernels that pass over memory less often; elsewhere they run in plain PyTorch.
 
-Shape letters: N tokens (queries), M tokens (keys), B sentences, T and S positions, D model width, C widths side by
-side, H heads, K width of a head.
+Shape letters: N tokens (queries), M tokens (keys), B sentences, T and S positions, D model width, C concatenated
+widths, H heads, K width of a head.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model import kernels
+from manyglot.model.attention import add_term, attend, split_heads
 from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor, InputEmbedding
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.guidance.language_matmul import try_fused_language_linear
-from manyglot.model.half_precision import HalfPrecisionWeights
+from manyglot.model.half_precision_weights import HalfPrecisionWeights
 from manyglot.model.kernels.kernel_arguments import DropoutMask, PackedMask
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.packing import PackedBatch, PackedSentences
-from manyglot.model.padded_executor import add_term, join_heads, split_heads
 from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.vocabulary.subword_model import PAD
 
 
 def packed_forward(model: Transformer, batch: PackedBatch, random_lang_B: Tensor | None = None) -> HiddenStates:
-    """A forward pass over a packed batch; every token is a row of the hidden states, N1D."""
+    """Run a forward pass over a packed batch; every token is a row of the hidden states, N1D."""
     layout = PackedLayout(model, batch)
     hidden: HiddenStates = model(batch.encoded.ids_N, batch.input.ids_N, batch.lang_B, layout, random_lang_B)
     return hidden
@@ -41,17 +41,17 @@ def packed_forward(model: Transformer, batch: PackedBatch, random_lang_B: Tensor
 
 @dataclass
 class PackedKernelContext:
-    """What the kernels of one forward pass share."""
+    """State that the kernels of one forward pass share."""
 
     dropout_seed: Tensor
     dtype: torch.dtype | None
-    """Half precision where kernels apply, None elsewhere."""
+    """The half-precision data type of the kernels; None if kernels cannot be used."""
     weights: HalfPrecisionWeights | None
     num_dropouts: int = 0
 
     @classmethod
     def prepare(cls, model: nn.Module, device: torch.device, adjacent: Sequence[nn.Linear]) -> PackedKernelContext:
-        """Sample a dropout seed and cast the weights; those of the adjacent layers are laid out side by side."""
+        """Sample a dropout seed and cast the weights; those of the `adjacent` layers are stored contiguously."""
         seed = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)
         dtype, weights = kernels.kernel_dtype(seed), None
         sharded = any(type(parameter) is not nn.Parameter for parameter in model.parameters())
@@ -61,12 +61,12 @@ class PackedKernelContext:
         return cls(seed, dtype, weights)
 
     def dropout_mask(self, dropout: nn.Dropout) -> DropoutMask:
-        """The mask of the next dropout of this pass; each one gets a number of its own."""
+        """Return the mask of the next dropout of this pass; each one gets its own index."""
         self.num_dropouts += 1
         return DropoutMask(dropout.p if dropout.training else 0.0, self.dropout_seed, self.num_dropouts)
 
     def stacked_half(self, *weights: Tensor) -> Tensor:
-        """The weights of adjacent layers in half precision, below one another."""
+        """Return the weights of adjacent layers in half precision, concatenated along the rows."""
         assert self.dtype is not None, "kernels compute in half precision only"
         if self.weights is None:
             return torch.cat([weight.detach() for weight in weights]).to(self.dtype)
@@ -74,14 +74,14 @@ class PackedKernelContext:
 
 
 class ProjectedMemory(NamedTuple):
-    """The keys and values of one cross-attention side by side, and where their gradient is written."""
+    """The concatenated keys and values of one cross-attention, and the allocator of their gradient."""
 
     kv_MC: Tensor
     allocate_gradient: Callable[[Tensor], Tensor] = torch.empty_like
 
 
 class PackedLayout:
-    """The sentences of a packed batch, which are sorted by target language."""
+    """The layout of a packed batch, whose sentences are sorted by target language."""
 
     sorted_by_language = True
     source_mask: Tensor | None = None
@@ -91,8 +91,8 @@ class PackedLayout:
         self.batch, self.memory_projections = batch, [p for each in attentions for p in (each.key, each.value)]
         self.context = PackedKernelContext.prepare(model, batch.lang_B.device, self.memory_projections)
 
-    def encoder(self, guidance: Guidance, target_languages: TargetLanguages) -> PackedExecutor:
-        """Sources, and the aligned target sentences behind them, each attending to itself."""
+    def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> PackedExecutor:
+        """Every source sentence, and every aligned target sentence, attends to itself."""
         batch = self.batch
         if len(batch.aligned_source_K):
             assert not guidance.affects_encoder, "aligned sentences have no target language"
@@ -101,11 +101,13 @@ class PackedLayout:
         return PackedExecutor(guidance, token_languages, self.context, batch.encoded, mask)
 
     def select_sources(self, encoded_M1D: Tensor) -> Tensor:
-        """The encoder's output without the aligned target sentences."""
+        """Return the encoder's output without the aligned target sentences."""
         return encoded_M1D[: len(self.batch.source.ids_N)] if len(self.batch.aligned_source_K) else encoded_M1D
 
-    def decoder(self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory) -> PackedExecutor:
-        """Target sentences, each attending to itself and to its source."""
+    def decoder_executor(
+        self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory
+    ) -> PackedExecutor:
+        """Every target sentence attends to itself and to its source."""
         input_sentences = self.batch.input
         mask = PackedMask(input_sentences, input_sentences, self.batch.decoder_groups, causal=True)
         cross_mask = PackedMask(input_sentences, self.batch.source, self.batch.cross_groups)
@@ -114,7 +116,7 @@ class PackedLayout:
         return PackedExecutor(guidance, token_languages, self.context, input_sentences, mask, cross)
 
     def _project_memory(self, memory: EncoderMemory) -> list[ProjectedMemory] | None:
-        """The keys and values of all cross-attentions in one product, where kernels read them."""
+        """Compute the keys and values of all cross-attentions in one product; None if kernels cannot be used."""
         memory_MD = memory.states_BSD.flatten(0, 1)
         if not (self.batch.shape.fits_tile and kernels.can_use_kernels(memory_MD) and self.context.weights is not None):
             return None
@@ -130,12 +132,12 @@ class PackedLayout:
 
 
 class PackedCrossInputs(NamedTuple):
-    """What the cross-attentions of a packed batch read."""
+    """The inputs of the cross-attentions of a packed batch."""
 
     memory: EncoderMemory
     mask: PackedMask
     projected: list[ProjectedMemory] | None
-    """By layer, where they are computed together."""
+    """The keys and values of each layer, if they are computed in one product."""
 
 
 class PackedExecutor(Executor):
@@ -154,11 +156,11 @@ class PackedExecutor(Executor):
         self.context, self.sentences, self.mask, self.cross = context, sentences, mask, cross
 
     def position_embeddings(self, ids_N: Tensor, table: Callable[[int], Tensor]) -> Tensor:
-        """The place of each token in its sentence."""
+        """Number the positions from 0 in each sentence."""
         return table(self.sentences.max_length)[self.sentences.position_N]
 
     def embed(self, ids_N: Tensor, embeddings: InputEmbedding) -> Tensor:
-        """dropout(LN(scale E[id] + position)) of each token."""
+        """Return dropout(LN(scale E[id] + position)) of each token."""
         dtype = self.context.dtype
         if dtype is None:
             return super().embed(ids_N, embeddings)[:, None]
@@ -171,7 +173,7 @@ class PackedExecutor(Executor):
         return x_ND[:, None]
 
     def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
-        """Query, key and value come from one product."""
+        """Compute query, key and value in one product, then attend within each sentence."""
         x_ND, term_ND = x_N1D.flatten(0, 1), _flatten_rows(term_N1D)
         weights, biases = _weights_and_biases([attention.query, attention.key, attention.value])
         if kernels.can_use_kernels(x_ND) and self.mask.fits_tile:
@@ -188,7 +190,7 @@ class PackedExecutor(Executor):
         return _attend_padded(q_ND, k_ND, v_ND, self.mask, attention.num_heads)[:, None]
 
     def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
-        """Key and value come from one product, or from one for all layers."""
+        """Compute key and value in one product, or in one for all layers, then attend to the source."""
         assert self.cross is not None, "an encoder has no cross-attention"
         memory, mask, all_projected = self.cross
         x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), _flatten_rows(term_N1D), _flatten_rows(memory.term_BSD)
@@ -214,7 +216,7 @@ class PackedExecutor(Executor):
         return _attend_padded(add_term(query(x_ND), term_ND), k_MD, v_MD, mask, attention.num_heads)[:, None]
 
     def project_output(self, attention: AttentionWeights, z_N1D: Tensor) -> SublayerOutput:
-        """z W^O; where a kernel allows it, the language's matrix is added to W^O instead of multiplied on its own."""
+        """Return z W^O; if a kernel supports it, language matrices are added to W^O, not multiplied separately."""
         output = attention.output
         if not kernels.can_use_kernels(z_N1D):
             return super().project_output(attention, z_N1D)
@@ -231,7 +233,7 @@ class PackedExecutor(Executor):
         return SublayerOutput(y_ND.view_as(z_N1D), output.bias, _cast_term(term_N1D, y_ND))
 
     def feed_forward(self, x_N1D: Tensor, inner: nn.Linear, outer: nn.Linear) -> SublayerOutput:
-        """relu(x W1 + b1) W2 + b2."""
+        """Return relu(x W1 + b1) W2 + b2."""
         tiles_are_aligned = all(width % 8 == 0 for width in inner.weight.shape)  # they start at multiples of 16 bytes
         if not (kernels.can_use_kernels(x_N1D) and tiles_are_aligned):
             return super().feed_forward(x_N1D, inner, outer)
@@ -245,7 +247,7 @@ class PackedExecutor(Executor):
     def add_norm(
         self, residual_N1D: Tensor, output: SublayerOutput, norm: GuidedNorm, dropout: nn.Dropout
     ) -> SublayerInput:
-        """LN(x + dropout(y))."""
+        """Return LN(x + dropout(y))."""
         groups = norm.language_groups
         is_sorted = groups is None or groups.sort_order_B is None
         if not (kernels.can_use_kernels(residual_N1D) and is_sorted and output.bias is not None):
@@ -259,7 +261,7 @@ class PackedExecutor(Executor):
         return SublayerInput(*(x_ND.view_as(residual_N1D) for x_ND in uses))
 
     def cast_to_states_dtype(self, y: Tensor, states: Tensor) -> Tensor:
-        """y in the data type of hidden states: that of the kernels, where they apply."""
+        """Cast y to the data type of the kernels or, without kernels, of the hidden states."""
         return y.to(self.context.dtype or states.dtype)
 
 
@@ -272,7 +274,7 @@ def _weights_and_biases(projections: Sequence[nn.Linear]) -> tuple[list[Tensor],
 
 
 def _flatten_rows(x_N1D: Tensor | None) -> Tensor | None:
-    """Rows of one token each; indexing would cost a copy in the backward pass."""
+    """Remove the position dimension; indexing would cost a copy in the backward pass."""
     return None if x_N1D is None else x_N1D.flatten(0, 1)
 
 
@@ -288,8 +290,8 @@ def _attend_padded(q_ND: Tensor, k_MD: Tensor, v_MD: Tensor, mask: PackedMask, n
     if not mask.causal:  # a causal mask hides the padding too
         real_M1 = torch.ones(len(k_MD), 1, dtype=torch.bool, device=k_MD.device)
         key_mask_B11S = _pad_sentences(real_M1, mask.key)[:, None, None, :, 0]
-    z_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=key_mask_B11S, is_causal=mask.causal)
-    return join_heads(z_BHTK)[mask.query.sentence_N, mask.query.position_N]
+    z_BTD = attend(q_BHTK, k_BHSK, v_BHSK, mask=key_mask_B11S, is_causal=mask.causal)
+    return z_BTD[mask.query.sentence_N, mask.query.position_N]
 
 
 def _pad_sentences(x_ND: Tensor, sentences: PackedSentences) -> Tensor:

@@ -1,7 +1,7 @@
-"""Packing: whole sentences one after the other without padding, and the tile groups that attention kernels need.
+"""Packing: concatenates whole sentences without padding and computes the tile groups that attention kernels need.
 
-All numbers of a packed batch lie in one buffer, so that one copy moves it to a device. CUDA graphs replay one shape
-only; `pack_batch` can pad a batch to a multiple, with dummy sentences that have no labels, so that few shapes occur.
+All numbers of a packed batch are in one buffer, so that one copy moves it to a device. A CUDA graph replays only one
+shape; `pack_batch` can therefore pad a batch to a multiple with dummy sentences that have no labels.
 
 For the alignment loss the encoder also reads some target sentences. They follow the sources as sentences of their own.
 
@@ -25,10 +25,10 @@ from manyglot.model.kernels.tiles import (
     SHORT_TILE,
     GroupSpan,
     TileGroups,
+    append_empty_groups,
     empty_groups,
     fits_tile,
     group_into_tiles,
-    pad_groups,
 )
 from manyglot.vocabulary.subword_model import PAD
 
@@ -60,24 +60,24 @@ class Segments(NamedTuple, Generic[Segment]):
 
 
 class PackedSentences(NamedTuple):
-    """Whole sentences one after the other."""
+    """Whole sentences, concatenated."""
 
     ids_N: Tensor
     sentence_N: Tensor
     """The index of each token's sentence."""
     position_N: Tensor
-    """Its position in the sentence."""
+    """The position of each token in its sentence."""
     num_sentences: int
     max_length: int
 
 
 class PackedShape(NamedTuple):
-    """All static sizes of a packed batch: batches of the same shape can share a CUDA graph."""
+    """All static sizes of a packed batch. Batches of the same shape can share a CUDA graph."""
 
     lengths: Segments[int]
     num_sentences: int
     num_source_tokens: int
-    """Without aligned targets."""
+    """The number of source tokens, without aligned targets."""
     max_source_length: int
     max_encoded_length: int
     max_input_length: int
@@ -85,7 +85,7 @@ class PackedShape(NamedTuple):
     """Whether every sentence fits into a tile of the attention kernels."""
 
     def is_within(self, other: PackedShape, factor: float) -> bool:
-        """Whether all that activation memory grows with is at most `factor` times as large as in the other shape."""
+        """Whether all sizes that determine activation memory are at most `factor` times those of the other shape."""
         own, reference = self.lengths, other.lengths
         return (
             own.encoded_ids_M <= factor * reference.encoded_ids_M
@@ -105,7 +105,7 @@ class PackedBatch:
         self.lang_B = segments.lang_B
         """The target language of each sentence."""
         self.aligned_source_K = segments.aligned_source_K
-        """The sentence whose target each aligned target is; -1 for dummy sentences."""
+        """The sentence to which each aligned target belongs; -1 for dummy sentences."""
         self.encoded = PackedSentences(
             segments.encoded_ids_M,
             segments.encoded_sentence_M,
@@ -113,7 +113,7 @@ class PackedBatch:
             shape.num_sentences + len(self.aligned_source_K),
             shape.max_encoded_length,
         )
-        """All that the encoder reads: the sources, then the aligned targets."""
+        """The input of the encoder: the sources, then the aligned targets."""
         self.source = PackedSentences(
             segments.encoded_ids_M[: shape.num_source_tokens],
             segments.encoded_sentence_M[: shape.num_source_tokens],
@@ -128,7 +128,7 @@ class PackedBatch:
             shape.num_sentences,
             shape.max_input_length,
         )
-        """What the decoder reads."""
+        """The input of the decoder."""
         self.encoder_groups = _as_tables(segments.encoder_short_G4, segments.encoder_long_G4)
         self.decoder_groups = _as_tables(segments.decoder_short_G4, segments.decoder_long_G4)
         self.cross_groups = _as_tables(segments.cross_short_G4, segments.cross_long_G4)
@@ -139,7 +139,7 @@ class PackedBatch:
         return PackedBatch(self.pinned_buffer(device).to(device, non_blocking=True), self.shape)
 
     def pinned_buffer(self, device: torch.device) -> Tensor:
-        """The buffer, in pinned memory if the device is a GPU: a copy from pageable memory would wait for the GPU."""
+        """Return the buffer, pinned if the device is a GPU: a copy from pageable memory would wait for the GPU."""
         return self.buffer.pin_memory() if device.type == "cuda" and not self.buffer.is_cuda else self.buffer
 
 
@@ -152,8 +152,8 @@ class _AttentionGroups(NamedTuple):
 def pack_batch(batch: Batch, multiple: int = 1, aligned_targets: AlignedTargets | None = None) -> PackedBatch:
     """Remove the padding of a batch, and append the aligned targets to its sources.
 
-    A multiple above 1 pads the batch with dummy sentences and empty groups, so that few shapes occur. A batch with a
-    sentence that does not fit the kernels is neither grouped nor padded.
+    A multiple above 1 pads the batch with dummy sentences and empty groups, so that few different shapes occur. A batch
+    with a sentence that does not fit into a tile is neither grouped nor padded.
     """
     tokens = UnpaddedBatch.from_batch(batch)
     if aligned_targets is not None:
@@ -165,7 +165,7 @@ def pack_batch(batch: Batch, multiple: int = 1, aligned_targets: AlignedTargets 
         tokens, max_lengths = tokens.padded_to_multiple(multiple, SHORT_TILE), (LONG_TILE, LONG_TILE, LONG_TILE)
     groups = _group_attentions(tokens) if all_fit else _AttentionGroups(empty_groups(), empty_groups(), empty_groups())
     if is_padded:
-        groups = _AttentionGroups(*map(pad_groups, groups))
+        groups = _AttentionGroups(*map(append_empty_groups, groups))
     segments = _make_segments(tokens, groups)
     lengths = Segments(*map(len, segments))
     shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, all_fit)
@@ -173,7 +173,7 @@ def pack_batch(batch: Batch, multiple: int = 1, aligned_targets: AlignedTargets 
 
 
 def split_by_tile_fit(batch: Batch) -> list[Batch]:
-    """Separate the sentences that fit the kernels from those that are too long; a part may be missing."""
+    """Split off the sentences that are too long for a tile; returns one or two batches, the fitting one first."""
     if fits_tile(max(batch.source_BS.shape[1], batch.input_BT.shape[1])):
         return [batch]
     length_B = torch.maximum(*((side != PAD).sum(dim=1) for side in (batch.source_BS, batch.input_BT)))
@@ -196,7 +196,7 @@ def _group_attentions(tokens: UnpaddedBatch) -> _AttentionGroups:
 
 
 def _make_segments(tokens: UnpaddedBatch, groups: _AttentionGroups) -> Segments[AnyInts]:
-    """Fill the segments. Aligned targets are numbered after all sentences, dummies included."""
+    """Compute the segments. Aligned targets are numbered after all sentences, including dummies."""
     source_sentence_S, source_position_S = _sentence_and_position(tokens.source_length_B)
     aligned_sentence_A, aligned_position_A = _sentence_and_position(tokens.aligned_length_K)
     input_sentence_N, input_position_N = _sentence_and_position(tokens.input_length_B)
@@ -220,6 +220,6 @@ def _make_segments(tokens: UnpaddedBatch, groups: _AttentionGroups) -> Segments[
 
 
 def _sentence_and_position(length_B: IntArray) -> tuple[IntArray, IntArray]:
-    """The sentence of each token and its position in it."""
+    """Return the sentence of each token and its position there."""
     sentence_N = np.repeat(np.arange(len(length_B)), length_B)
     return sentence_N, np.arange(len(sentence_N)) - (np.cumsum(length_B) - length_B)[sentence_N]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 
 
 class ModelSettings(Settings):

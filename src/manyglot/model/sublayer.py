@@ -1,8 +1,7 @@
-"""What flows between the sub-layers of a Transformer.
+"""The inputs and outputs of the sub-layers of a Transformer.
 
-A kernel can sum the gradients of its output where it computes them, but only if each use of that output is a tensor of
-its own. So the input of a sub-layer is the same tensor three times, and its output stays in parts until it is added to
-the residual.
+A kernel can sum the gradients of its output itself, but only if each use of that output is a separate tensor. So the
+input of a sub-layer holds the same tensor three times, and its output stays in parts until it is added to the residual.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from manyglot.model.guidance.language_matmul import LanguageGroups
 
 
 class SublayerInput(NamedTuple):
-    """Hidden states on their way into a sub-layer, once for each use."""
+    """The hidden states that a sub-layer reads, once for each use."""
 
     residual: Tensor
     """For the residual connection around the sub-layer."""
@@ -28,23 +27,23 @@ class SublayerInput(NamedTuple):
 
     @classmethod
     def from_states(cls, x: Tensor) -> SublayerInput:
-        """The same tensor for every use."""
+        """Use the same tensor everywhere."""
         return cls(x, x, x)
 
     def with_states(self, x: Tensor) -> SublayerInput:
-        """The states after a guidance hook, in their old data type: kernels accept no other."""
+        """Return a copy with the states x of a guidance hook, cast to the old data type, which kernels require."""
         return self if x is self.residual else SublayerInput.from_states(x.to(self.residual.dtype))
 
 
 class SublayerOutput(NamedTuple):
-    """What a sub-layer adds to its residual: the sum y + bias + term, not yet summed."""
+    """The output of a sub-layer before the residual connection: y + bias + term, not yet summed."""
 
     y: Tensor
     bias: Tensor | None = None
     term: Tensor | None = None
 
     def total(self) -> Tensor:
-        """The sum of the parts."""
+        """Return the sum of the parts."""
         y = self.y if self.bias is None else self.y + self.bias
         return y if self.term is None else y + self.term
 
@@ -57,7 +56,7 @@ class GuidedNorm(NamedTuple):
     target_languages: TargetLanguages
 
     def __call__(self, x_BTD: Tensor) -> Tensor:
-        """LN(x)."""
+        """Return LN(x)."""
         y_BTD: Tensor
         if self.terms is None:
             y_BTD = self.shared(x_BTD)
@@ -70,7 +69,7 @@ class GuidedNorm(NamedTuple):
         )
 
     def gain_and_bias(self) -> tuple[Tensor, Tensor]:
-        """Gain and bias: vectors, or contiguous tables with a row per language if guidance adds to them."""
+        """Return gain and bias: vectors, or contiguous tables with a row per language if guidance adds terms."""
         gain, bias = self.shared.weight, self.shared.bias
         if self.terms is None:
             return gain, bias
@@ -78,5 +77,5 @@ class GuidedNorm(NamedTuple):
 
     @property
     def language_groups(self) -> LanguageGroups | None:
-        """The languages by which rows select their gain and bias, if these differ."""
+        """The groups by which rows select their gain and bias; None if all rows share them."""
         return None if self.terms is None else self.target_languages.groups

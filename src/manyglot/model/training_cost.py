@@ -1,46 +1,48 @@
-"""What training costs: the operations of the model's matrix products, and the numbers that it keeps in memory."""
+"""The cost of a training step: floating-point operations and saved activations."""
 
 from __future__ import annotations
 
-from manyglot.batches.batch import TokenCounts
+from manyglot.batches.batch import SideTokenCounts
 from manyglot.model.settings import ModelSettings
 
 
-def training_flops(settings: ModelSettings, vocabulary_size: int, source: int, target: int) -> int:
-    """Floating-point operations of a step on so many source and target tokens, forward and backward.
+def training_flops(
+    settings: ModelSettings, vocabulary_size: int, num_source_tokens: int, num_target_tokens: int
+) -> int:
+    """Estimate the floating-point operations of a step on the given numbers of source and target tokens.
 
-    Two for each weight and token that it meets, three times: forward, for the gradient of the states and for that of
-    the weights. Guidance and the products of queries with keys are not counted, so that all methods are measured alike;
-    in sentences of thirty tokens the latter are a hundredth of the whole.
+    A token costs two operations for each weight it is multiplied by, three times: in the forward pass, for the gradient
+    of the states and for the gradient of the weights. Guidance is not counted, so that all methods are comparable.
+    The products of queries and keys are not counted either; with 30 tokens per sentence they are 1% of the total.
     """
     width, ffn = settings.width, 2 * settings.width * settings.ffn_width
     square = width * width
-    encoder = settings.num_encoder_layers * (4 * square + ffn) * source
-    decoder = settings.num_decoder_layers * ((6 * square + ffn) * target + 2 * square * source)
-    output = vocabulary_size * width * target
+    encoder = settings.num_encoder_layers * (4 * square + ffn) * num_source_tokens
+    decoder = settings.num_decoder_layers * ((6 * square + ffn) * num_target_tokens + 2 * square * num_source_tokens)
+    output = vocabulary_size * width * num_target_tokens
     return 6 * (encoder + decoder + output)
 
 
 def num_saved_activations(
-    settings: ModelSettings, vocabulary_size: int, source: TokenCounts, target: TokenCounts
+    settings: ModelSettings, vocabulary_size: int, source: SideTokenCounts, target: SideTokenCounts
 ) -> int:
-    """Numbers that a step has in memory between its forward and its backward pass, where there are no kernels.
+    """Return a lower bound of the values saved for the backward pass of a step without kernels.
 
-    Attention keeps its query, key and value before and after padding, its padded output and the rows of that; residual
-    and norm keep two rows and what dropout multiplied by; the loss keeps its gradients. Guidance and what is small
-    beside the rest are not counted: it is never too many.
+    Attention saves query, key and value before and after padding, its padded output, and the packed rows of the output.
+    Residual and norm save two rows and the dropout mask; the loss saves its gradients. Guidance and small tensors are
+    not counted.
     """
-    width, norm = settings.width, 3 if settings.dropout else 2
+    width, rows_per_norm = settings.width, 3 if settings.dropout else 2
 
-    def layers(number: int, side: TokenCounts) -> int:
-        rows = (4 + 2 * norm) * side.num_tokens + 4 * side.num_padded_tokens
-        return number * (rows * width + side.num_tokens * settings.ffn_width)
+    def stack(num_layers: int, side: SideTokenCounts) -> int:
+        rows = (4 + 2 * rows_per_norm) * side.num_tokens + 4 * side.num_padded_tokens
+        return num_layers * (rows * width + side.num_tokens * settings.ffn_width)
 
     cross = (
-        (2 + norm) * target.num_tokens
+        (2 + rows_per_norm) * target.num_tokens
         + 2 * source.num_tokens
         + 2 * (source.num_padded_tokens + target.num_padded_tokens)
     )
-    ends = norm * (source.num_tokens + target.num_tokens) + target.num_tokens + vocabulary_size
-    stacks = layers(settings.num_encoder_layers, source) + layers(settings.num_decoder_layers, target)
+    ends = rows_per_norm * (source.num_tokens + target.num_tokens) + target.num_tokens + vocabulary_size
+    stacks = stack(settings.num_encoder_layers, source) + stack(settings.num_decoder_layers, target)
     return stacks + (settings.num_decoder_layers * cross + ends) * width

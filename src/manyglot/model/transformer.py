@@ -1,11 +1,11 @@
-"""The paper's Transformer, with guidance: the modules that tell the model its target language.
+"""The paper's Transformer with guidance, the modules that tell the model its target language.
 
-One embedding table serves encoder, decoder and output layer. Positions are sinusoidal, the embeddings have a layer
-norm, and layers are post-norm (the paper) or pre-norm. Read this file with `layers.py` and `attention.py` beside the
-paper; `executor.py` explains how the same definition trains without padding and decodes with caches.
+Encoder, decoder and output layer share one embedding table. Positions are sinusoidal, the embeddings have a layer norm,
+and layers are post-norm (the paper) or pre-norm. Read this file with `layers.py` and `attention.py` beside the paper;
+`executor.py` explains how the same definition trains without padding and decodes with caches.
 
-Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary, L languages. In a
-packed batch every token is a row of its own, with T = 1.
+Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary, L languages, P rows of
+the position table. In a packed batch every token is a row of its own, with T = 1.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from manyglot.vocabulary.vocabulary import LanguageTags
 class HiddenStates(NamedTuple):
     """The last hidden states of both stacks, in the layout of the batch."""
 
-    encoder: Tensor
-    decoder: Tensor
+    encoded: Tensor
+    decoded: Tensor
 
 
 class Transformer(nn.Module):
@@ -62,10 +62,10 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(settings.width)
         self.encoder = nn.ModuleList(EncoderLayer(settings, layer) for layer in range(settings.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(settings, layer) for layer in range(settings.num_decoder_layers))
-        # The last sub-layer of a post-norm stack ends with a norm; a pre-norm stack needs one more.
-        final = settings.norm == "pre"
-        self.encoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
-        self.decoder_final_norm = nn.LayerNorm(settings.width) if final else nn.Identity()
+        # A post-norm stack ends with the norm of its last sub-layer; a pre-norm stack needs a final norm.
+        has_final_norm = settings.norm == "pre"
+        self.encoder_final_norm = nn.LayerNorm(settings.width) if has_final_norm else nn.Identity()
+        self.decoder_final_norm = nn.LayerNorm(settings.width) if has_final_norm else nn.Identity()
         self.dropout = nn.Dropout(settings.dropout)
         self.guidance = build_guidance(guidance, self.dimensions)
 
@@ -77,21 +77,21 @@ class Transformer(nn.Module):
         layout: BatchLayout | None = None,
         random_lang_B: Tensor | None = None,
     ) -> HiddenStates:
-        """From token ids to hidden states, for all positions at once; `logits` turns these into scores.
+        """Compute the hidden states of all positions at once; `logits` turns them into scores.
 
         `lang_B` holds the target language of each sentence. Token ids are padded (`source_BS`, `input_BT`) unless a
         layout says otherwise.
         """
         layout = PaddedLayout(source) if layout is None else layout
         target_languages = self.target_languages(lang_B, random_lang_B, is_sorted=layout.sorted_by_language)
-        encoder = layout.encoder(self.guidance, target_languages)
-        encoded = self.encode(source, encoder)
-        memory = self.build_memory(layout.select_sources(encoded), encoder.target_languages, layout.source_mask)
-        decoded = self.decode(decoder_input, layout.decoder(self.guidance, target_languages, memory))
+        executor = layout.encoder_executor(self.guidance, target_languages)
+        encoded = self.encode(source, executor)
+        memory = self.build_memory(layout.select_sources(encoded), executor.target_languages, layout.source_mask)
+        decoded = self.decode(decoder_input, layout.decoder_executor(self.guidance, target_languages, memory))
         return HiddenStates(encoded, decoded)
 
     def encode(self, source: Tensor, executor: Executor) -> Tensor:
-        """The encoder's output."""
+        """Return the encoder's output."""
         x = SublayerInput.from_states(executor.embed(source, self._input_embedding(self.encoder_norm)))
         for layer in self.encoder:
             x = layer(x, executor)
@@ -100,12 +100,12 @@ class Transformer(nn.Module):
     def build_memory(
         self, encoded_BSD: Tensor, target_languages: TargetLanguages, mask_B11S: Tensor | None = None
     ) -> EncoderMemory:
-        """The encoder's output as the decoder sees it, after the guidance hooks at the site `memory`."""
+        """Apply the guidance hooks at the site `memory` to the encoder's output."""
         states_BSD = self.guidance.pre_sublayer(HookPoint(Site.MEMORY, 0), encoded_BSD, target_languages)
         return EncoderMemory(states_BSD, self.guidance.memory_term(states_BSD, target_languages), mask_B11S)
 
     def decode(self, decoder_input: Tensor, executor: Executor) -> Tensor:
-        """The decoder's last hidden states; the executor knows what the positions attend to."""
+        """Return the decoder's last hidden states; the executor decides which positions attend to which."""
         x = SublayerInput.from_states(executor.embed(decoder_input, self._input_embedding(self.decoder_norm)))
         for layer in self.decoder:
             x = layer(x, executor)
@@ -113,21 +113,21 @@ class Transformer(nn.Module):
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of all symbols, from the shared embeddings."""
+        """Return the scores of all vocabulary entries, using the shared embeddings."""
         return F.linear(hidden, self.embedding.weight)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """log softmax of the logits, in float32 or better whatever the model computes in."""
+        """Return the log softmax of the logits, in float32 even if the model runs in half precision."""
         logits = self.logits(hidden)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
     def target_languages(
         self, lang_B: Tensor, random_lang_B: Tensor | None = None, *, is_sorted: bool = False
     ) -> TargetLanguages:
-        """The target languages as the guidance hooks take them.
+        """Return the target languages in the form that the guidance hooks take.
 
-        Say so if the sentences are sorted by language. Guidance may need a random language for each sentence; it is
-        sampled here unless it is given.
+        Pass `is_sorted` if the sentences are sorted by language. If guidance needs a random language for each sentence,
+        it is sampled here unless `random_lang_B` is given.
         """
         groups = LanguageGroups.from_languages(lang_B, self.num_languages, is_sorted=is_sorted)
         random_groups = None
@@ -138,14 +138,14 @@ class Transformer(nn.Module):
         return TargetLanguages(groups, self.embedding(self.dimensions.first_tag_id + lang_B), random_groups)
 
     def tags_by_language(self) -> list[LanguageTags]:
-        """The language tags to put into the sequences, by target language id."""
+        """Return the tags of each target language for the source and target sequences, indexed by language id."""
         tags = [self.guidance.tags_for_language(language) for language in range(self.num_languages)]
         kinds = {(len(tag.source), len(tag.target), tag.target_predicted) for tag in tags}
         assert len(kinds) == 1, "all languages must have the same number of tags"
         return tags
 
     def position_table(self, length: int) -> Tensor:
-        """A table of sinusoidal position embeddings with at least `length` rows."""
+        """Return a table of sinusoidal position embeddings with at least `length` rows."""
         weight, cached = self.embedding.weight, _sinusoidal_positions
         compute = (
             cached.__wrapped__ if torch.compiler.is_compiling() else cached
@@ -157,12 +157,12 @@ class Transformer(nn.Module):
         return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, self.position_table)
 
     def without_weights(self) -> Transformer:
-        """A model of the same shape on the meta device."""
+        """Return a model of the same shape on the meta device."""
         with torch.device("meta"):
             return Transformer(self.settings, self.methods, self.dimensions.first_tag_id, self.num_languages)
 
     def language_representations(self) -> dict[str, Tensor]:
-        """What the guidance has learnt about each language, by method; row i belongs to language i."""
+        """Return what the guidance has learnt about each language, by method; row i belongs to language i."""
         tag_embedding_LD = self.embedding.weight[self.dimensions.first_tag_id :]
         return {
             name: value.detach().clone()
@@ -170,23 +170,23 @@ class Transformer(nn.Module):
         }
 
     def num_parameters_by_part(self) -> dict[str, int]:
-        """Trainable parameters by part."""
+        """Return the number of trainable parameters of each part of the model."""
         parts = dict(self.named_children())
         del parts["guidance"]
-        parts |= {f"guidance.{name}": method for name, method in self.guidance.items()}
+        parts |= {f"guidance.{name}": method for name, method in self.guidance.named_methods()}
         counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
         return {name: count for name, count in counts.items() if count}
 
 
 def _round_up(length: int) -> int:
-    """The next power of two, so that few tables are made."""
+    """Round up to a power of two, so that few different tables are computed."""
     return max(256, 1 << (length - 1).bit_length())
 
 
 @lru_cache(maxsize=16)
 def _sinusoidal_positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Sinusoidal positions: sines in the first half of the columns, cosines in the second."""
-    with torch.inference_mode(False):  # a table first made in inference mode serves training too
+    """Compute sinusoidal positions: sines in the first half of the columns, cosines in the second."""
+    with torch.inference_mode(False):  # so that training can reuse the cached table
         half = width // 2
         steps = torch.arange(half, dtype=torch.float64, device=device)
         frequency = torch.exp(steps * -(math.log(10_000) / max(half - 1, 1)))

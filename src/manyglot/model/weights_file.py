@@ -1,4 +1,4 @@
-"""A file of weights, which may come from anybody: its header is compared with the model before it is loaded."""
+"""The weights file. It may come from an untrusted source, so its header is checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from manyglot.files import read_first_bytes
 from manyglot.model.transformer import Transformer
 
 MAX_HEADER_BYTES = 2**24
-"""Bytes of names and shapes; a model of a thousand layers has a quarter of that."""
+"""Maximum size of the header with names and shapes; a model of a thousand layers needs a quarter of it."""
 
 WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
-"""The type and the shape of each tensor, by name."""
+"""The data type and shape of each tensor, by name."""
 
 
 def read_weights_header(path: Path) -> WeightsHeader:
-    """What is in a file, without reading its weights."""
+    """Read the names, types and shapes of the tensors without reading the weights."""
     size = int.from_bytes(read_first_bytes(path, 8), "little")
     if size > MAX_HEADER_BYTES:
-        raise FolderError(f"The weights {path} cannot be read (a header of {size:,} bytes).")
+        raise FolderError(f"The weights {path} cannot be read (the header has {size:,} bytes).")
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
@@ -36,7 +36,7 @@ def read_weights_header(path: Path) -> WeightsHeader:
 
 
 def check_header_matches_model(header: WeightsHeader, model: Transformer, path: Path) -> None:
-    """Refuse weights whose names or shapes are not those of the model that the settings describe, or other types."""
+    """Raise a FolderError unless names, shapes and types are those of the model that the settings describe."""
     expected = {name: ("F32", tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
     for name in sorted(expected.keys() | header.keys()):
         dtype, shape = header.get(name, ("", ()))
@@ -48,19 +48,19 @@ def check_header_matches_model(header: WeightsHeader, model: Transformer, path: 
 
 
 def load_weights(path: Path, model: Transformer) -> None:
-    """Give a model without weights those of a file, which it is known to fit, in float32; they must all be numbers."""
+    """Load weights with a checked header into a model on the meta device, as float32; they must all be finite."""
     try:
         weights = load_file(path)
     except (OSError, SafetensorError) as error:
         raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
     for name, tensor in weights.items():
         if not is_all_finite(tensor):
-            raise FolderError(f"The weights in {path.parent} are not all numbers ({name}).")
+            raise FolderError(f"The weights in {path.parent} contain NaN or infinity ({name}).")
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
 
 
 def is_all_finite(tensor: Tensor) -> bool:
-    """Whether a tensor has neither NaN nor infinity, by its extremes: no copy of it is made to find out."""
+    """Whether a tensor has neither NaN nor infinity; checks the extremes, so that no copy is needed."""
     return tensor.numel() == 0 or bool(torch.stack(tensor.aminmax()).isfinite().all())
 
 

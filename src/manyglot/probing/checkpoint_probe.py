@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from manyglot.probing.language_distances import MantelResult, mantel_tests_with_uriel
+from manyglot.probing.language_distance_analysis import MantelResult, mantel_tests_with_uriel
 from manyglot.probing.language_representations import LanguageRepresentation
 from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, TypologyProber, merge_exclusions
 from manyglot.probing.uriel import Exclusion, UrielDatabase

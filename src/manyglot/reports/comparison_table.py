@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Literal, get_args
 
 from manyglot.errors import SettingsError, did_you_mean
-from manyglot.evaluation.comparison import SIGNIFICANCE_LEVEL, Comparison, DirectionGroupScore, MeanStd
 from manyglot.evaluation.results import DirectionGroup
+from manyglot.evaluation.system_comparison import SIGNIFICANCE_LEVEL, Comparison, DirectionGroupScore, MeanStd
 from manyglot.langid.identifier import describe_identifier
 
 TableFormat = Literal["markdown", "latex", "csv", "json"]

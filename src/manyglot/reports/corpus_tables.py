@@ -165,7 +165,7 @@ class SamplingPreview:
         return cls(directions, targets)
 
     @property
-    def sampling_names(self) -> list[str]:
+    def sampling_ids(self) -> list[str]:
         """The identifiers of the sampling methods, such as `temperature:5`; `sampling_label` makes them readable."""
         return list(next(iter(self.by_direction.values())).epoch_share)
 
@@ -219,24 +219,24 @@ def print_sampling_preview(preview: SamplingPreview) -> None:
     """Print the shares and repeats of each target language and each direction."""
     console = Console(soft_wrap=True)
     targets = {f"{code} {english_language_name(code)}": row for code, row in preview.by_target.items()}
-    console.print(_sampling_table("target", targets, preview.sampling_names))
+    console.print(_sampling_table("target", targets, preview.sampling_ids))
     directions = {str(direction): row for direction, row in preview.by_direction.items()}
-    console.print(_sampling_table("direction", directions, preview.sampling_names))
+    console.print(_sampling_table("direction", directions, preview.sampling_ids))
     for warning in preview.repetition_warnings():
         console.print(Text(f"! {warning}", style="yellow"))
 
 
-def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampling_names: Sequence[str]) -> Table:
+def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampling_ids: Sequence[str]) -> Table:
     table = Table()
     table.add_column(heading)
     table.add_column("pairs", justify="right")
-    for name in sampling_names:
+    for name in sampling_ids:
         table.add_column(f"share, {sampling_label(name)}", justify="right")
         table.add_column("repeats", justify="right")
     for label, row in sorted(rows.items(), key=lambda item: -item[1].num_pairs):
         cells = [
             cell
-            for name in sampling_names
+            for name in sampling_ids
             for cell in (f"{row.epoch_share[name]:.2%}", f"{row.repeats_per_epoch[name]:.2f}")
         ]
         table.add_row(label, f"{row.num_pairs:,}", *cells)
@@ -245,7 +245,7 @@ def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampli
 
 def sampling_preview_svg(preview: SamplingPreview) -> str:
     """Draw the share of an epoch as one bar for each target language and sampling method."""
-    names, targets = preview.sampling_names, list(preview.by_target)
+    names, targets = preview.sampling_ids, list(preview.by_target)
     share = {(code, name): preview.by_target[code].epoch_share[name] for code in targets for name in names}
     colours, bar, left, width = ("#0d5972", "#d9822b", "#7a9e7e", "#8a5a83"), 9, 60, 640
     step = bar * len(names) + 6

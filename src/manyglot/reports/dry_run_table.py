@@ -79,8 +79,10 @@ def _summary_lines(dry_run: Mapping[str, Any]) -> dict[str, str]:
 def _validation_text(plan: Mapping[str, Any]) -> str:
     """Describe what is validated and which metric selects the best step."""
     parts = [f"{', '.join(evaluator['metrics'])} on {evaluator['description']}" for evaluator in plan["evaluators"]]
-    selection = f"Best step by {plan['best_metric']}" if plan["best_metric"] else "The last step becomes the model"
-    return f"every {plan['validate_every']:,} steps: {'; '.join(parts) or 'nothing'}. {selection}."
+    selection = (
+        f"{plan['best_metric']} selects the best step" if plan["best_metric"] else "The last step becomes the model"
+    )
+    return f"every {plan['validate_every']:,} steps: {'; '.join(parts) or 'no metrics'}. {selection}."
 
 
 def _timing_lines(timing: Mapping[str, Any], seconds: float, num_steps_left: int) -> dict[str, str]:

@@ -18,13 +18,13 @@ import yaml
 import manyglot
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets
-from manyglot.evaluation.comparison import group_directions, win_rate
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average
+from manyglot.evaluation.system_comparison import group_directions, win_rate
 from manyglot.langid.identifier import describe_identifier
 from manyglot.progress import format_duration
 from manyglot.reports.html_report_data import ReportRun as ReportRun
-from manyglot.reports.html_report_data import html_report_data, lowest_bleu_directions
+from manyglot.reports.html_report_data import build_html_report_data, lowest_bleu_directions
 from manyglot.reports.html_report_data import load_report_run as load_report_run
 from manyglot.reports.html_report_data import make_report_run as make_report_run
 from manyglot.reports.html_report_data import restrict_report_run as restrict_report_run
@@ -60,7 +60,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     if len(runs) > 1:
         check_same_metrics([run.evaluation for run in runs])
         check_same_test_sets([(run.name, run.evaluation) for run in runs])
-    data = html_report_data(runs)
+    data = build_html_report_data(runs)
     similarities = f"<p class=quiet>{SIMILARITY_NOTE}</p><div id=language-map></div>"
     bodies = {
         "averages": _averages_html(runs),

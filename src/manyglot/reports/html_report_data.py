@@ -15,7 +15,7 @@ from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup, SentenceIndices, read_examples, select_examples
-from manyglot.reports.language_map_data import language_map_data
+from manyglot.reports.html_language_map import language_map_data
 
 NUM_WORST_DIRECTIONS = 10
 """Number of worst directions, supervised and zero-shot each, whose examples the report lists."""
@@ -110,7 +110,7 @@ def lowest_bleu_directions(evaluation: Evaluation) -> dict[DirectionGroup, list[
     return {group: directions for group, directions in lowest.items() if directions}
 
 
-def html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
+def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
     """Return all data that the script of the report needs. The runs must have the same directions."""
     first = runs[0].evaluation
     directions = [d.direction for d in first.directions]

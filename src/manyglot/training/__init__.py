@@ -1,1 +1,1 @@
-"""Learning: the loss, the learning rate, the loop, and checkpoints to resume from."""
+"""Training: the trainer, its steps, the loss, the learning rate schedule, validation, checkpoints and the dry run."""

@@ -1,4 +1,4 @@
-"""Which steps of a run are its best, and how long ago it was last better."""
+"""The best steps of a run and the number of validations without improvement."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from manyglot.errors import SettingsError
 
 BestMetric = Literal["auto", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf"]
 AUTO_BEST_METRICS = ("dev_bleu", "dev_nll")
-"""What `auto` takes: the first of these that is measured."""
+"""`auto` selects the first of these metrics that validation computes."""
 LOWER_IS_BETTER_METRICS = ("dev_nll",)
 UNTRAINED_SCORE = 0.0
-"""BLEU, chrF++ and language accuracy before a model has learnt anything; to wait begins later."""
+"""BLEU, chrF++ or language accuracy of an untrained model. While the best score is this, patience does not count."""
 METRIC_REQUIREMENTS: dict[str, str] = {
     "dev_nll": "dev text of trained directions and validation.num_loss_pairs above 0",
     "dev_bleu": "dev text of trained directions and validation.num_supervised_sentences above 0",
@@ -22,27 +22,27 @@ METRIC_REQUIREMENTS: dict[str, str] = {
     "zero_shot_language_accuracy": "dev text, zero-shot directions and validation.num_zero_shot_sentences above 0",
     "zero_shot_chrf": "dev references in zero-shot directions and validation.num_zero_shot_sentences above 0",
 }
-"""For who asks for what is not measured."""
+"""What each metric needs, for error messages."""
 
 SampleId = Mapping[str, int | str]
-"""What identifies the sample that a metric is measured on: names with counts and identifiers, never prose."""
+"""Identifies the sample that a metric is computed on: counts and identifiers by name, never prose."""
 
 
 @dataclass(frozen=True)
 class BestStepCriterion:
-    """What selects the best step: a metric and the sample it is measured on. Scores compare only if both are equal."""
+    """The metric and the sample that select the best step. Scores are comparable only if both are equal."""
 
     metric: str
     sample_id: SampleId
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a lower score is the better one."""
+        """Whether a lower score is better."""
         return self.metric in LOWER_IS_BETTER_METRICS
 
 
 class StepScore(NamedTuple):
-    """What was measured at a step."""
+    """The score of a step."""
 
     step: int
     value: float
@@ -50,21 +50,21 @@ class StepScore(NamedTuple):
 
 @dataclass(frozen=True)
 class BestSteps:
-    """The best steps of a run, best first; of equals the later. A checkpoint holds it, so a run goes on with it."""
+    """The best steps of a run, best first; the later step wins a tie. Checkpoints store them."""
 
     criterion: BestStepCriterion | None = None
-    """What the scores are of; None where no metric selects the best step."""
+    """What the scores measure; None if no metric selects the best step."""
     scores: tuple[StepScore, ...] = ()
     num_validations_without_improvement: int = 0
-    """Validations since the last that was better than all before it; they count from the first that was not zero."""
+    """Validations since the last improvement. They count once a score differs from that of an untrained model."""
 
     @property
     def steps(self) -> list[int]:
-        """The steps whose checkpoints are to be kept."""
+        """The steps whose checkpoints must be kept."""
         return [score.step for score in self.scores]
 
     def with_validation(self, step: int, value: float, num_kept: int) -> BestSteps:
-        """The same with one more validation, of which the best `num_kept` are remembered."""
+        """Return a copy with one more validation and the `num_kept` best steps. Non-finite scores never improve."""
         if not math.isfinite(value):
             return BestSteps(self.criterion, self.scores, self.num_validations_without_improvement + 1)
         is_better = not self.scores or self._sort_key(value) < self._sort_key(self.scores[0].value)
@@ -81,7 +81,7 @@ class BestSteps:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BestSteps:
-        """Read what `dataclasses.asdict` makes of it."""
+        """Restore best steps from the dict that `dataclasses.asdict` makes."""
         criterion = None if values["criterion"] is None else BestStepCriterion(**values["criterion"])
         return cls(
             criterion,
@@ -93,12 +93,12 @@ class BestSteps:
 def resolve_best_metric(
     best_metric: BestMetric | None, available_metrics: Collection[str], patience: int | None
 ) -> str | None:
-    """The metric that decides what is best, if there is one; refuse one that is not measured."""
+    """Resolve `auto` to a metric, or None; raise an error if the metric cannot be computed or patience has none."""
     if best_metric is not None and best_metric != "auto" and best_metric not in available_metrics:
-        available = ", ".join(available_metrics) or "nothing"
+        available = ", ".join(available_metrics) or "none"
         requirements = METRIC_REQUIREMENTS[best_metric]
         raise SettingsError(
-            f"training.best_metric: {best_metric} needs {requirements}. Here, {available} can be measured."
+            f"training.best_metric: {best_metric} needs {requirements}. Available metrics: {available}."
         )
     resolved = (
         next((name for name in AUTO_BEST_METRICS if name in available_metrics), None)
@@ -106,8 +106,8 @@ def resolve_best_metric(
         else best_metric
     )
     if patience is not None and resolved is None:
-        reason = "training.best_metric is null" if best_metric is None else "nothing is measured"
+        reason = "training.best_metric is null" if best_metric is None else "validation computes no metric"
         raise SettingsError(
-            f"training.patience: nothing tells if the model gets better, as {reason}. Use null here too."
+            f"training.patience: early stopping needs a metric, but {reason}. Set training.patience to null."
         )
     return resolved

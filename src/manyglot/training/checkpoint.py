@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on exactly where it was; safetensors and JSON only."""
+"""Checkpoints: everything a run needs to resume exactly, in safetensors and JSON files."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from manyglot.training.fsdp import shard_like
 from manyglot.training.loss import LossTotals
 
 DAMAGED_CHECKPOINT_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
-"""What reading a damaged checkpoint may raise."""
+"""Exceptions that reading a damaged checkpoint may raise."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is. Random numbers are a function of seed and step, so no generator needs restoring."""
+    """Progress of a run. Random numbers depend only on seed and step, so no generator state is stored."""
 
     step: int = 0
     data_position: DataPosition = field(default_factory=DataPosition)
     unlogged_losses: LossTotals = field(default_factory=LossTotals)
-    """The losses since the last line of the log."""
+    """Totals since the last line of the log."""
     best_steps: BestSteps = field(default_factory=BestSteps)
-    """What has been measured so far, as far as it decides what is kept and when to stop."""
+    """The best steps so far; they determine which checkpoints to keep and when to stop early."""
 
 
 def save_checkpoint(
     folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep_last: int
 ) -> None:
-    """Write the checkpoint of a step and remove all but the last `keep_last` and the best."""
+    """Write a checkpoint atomically, then delete all but the best and the last `keep_last` checkpoints."""
     path = _checkpoint_folder(folder, state.step)
-    if path.exists():  # a damaged one, or we would have gone on from it
+    if path.exists():  # it is damaged, otherwise the run would have resumed from it
         shutil.rmtree(path)
     try:
         with atomic_folder(path) as unfinished:
@@ -53,15 +53,16 @@ def save_checkpoint(
             (unfinished / "checksums.json").write_text(
                 json.dumps(_compute_checksums(unfinished)) + "\n", encoding="utf-8"
             )
-    except SafetensorError as error:  # as it calls what the system says
-        raise FolderError(f"Cannot write the checkpoint {path}: {error}. The earlier ones are as they were.") from None
+    except SafetensorError as error:  # safetensors wraps the OSError
+        raise FolderError(f"Cannot write the checkpoint {path}: {error}. Earlier checkpoints are unchanged.") from None
     _prune_checkpoints(folder, state, keep_last)
 
 
 def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
-    """Remove what is neither among the last nor among the best; killed amid this, we leave nothing that looks whole.
+    """Delete all but the best and the most recent checkpoints.
 
-    Checkpoints of later steps are damaged, or the run would have gone on from them.
+    A folder is renamed before its deletion, so a kill leaves nothing that looks intact. Checkpoints of later steps are
+    damaged, otherwise the run would have resumed from them.
     """
     for unfinished in folder.glob("*.unfinished"):
         shutil.rmtree(unfinished)
@@ -73,7 +74,7 @@ def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
 
 
 def load_latest_intact_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
-    """Restore the newest checkpoint that is whole, or return the beginning when there is none."""
+    """Restore the newest intact checkpoint. Return the initial state if there is none; raise if all are damaged."""
     paths = _list_checkpoints(folder)
     for path in reversed(paths):
         try:
@@ -81,12 +82,15 @@ def load_latest_intact_checkpoint(folder: Path, model: nn.Module, optimizer: tor
         except DAMAGED_CHECKPOINT_ERRORS as error:
             _warn_damaged(path, error)
     if paths:
-        raise FolderError(f"All checkpoints in {folder} are damaged. Delete them to begin again.")
+        raise FolderError(f"All checkpoints in {folder} are damaged. Delete them to start again.")
     return RunState()
 
 
 def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> StepScore | None:
-    """Restore the weights of the best step whose checkpoint is whole; where there is none, leave them as they are."""
+    """Load the weights of the best step with an intact checkpoint and return its score.
+
+    If there is none, return None and leave the weights unchanged.
+    """
     for score in best_steps.scores:
         path = _checkpoint_folder(folder, score.step)
         try:
@@ -100,12 +104,12 @@ def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> 
 
 
 def checkpoint_folders_by_step(folder: Path) -> dict[int, Path]:
-    """The steps that have a checkpoint, the earliest first, with its folder."""
+    """Map each step that has a checkpoint to its folder, in ascending order."""
     return {int(path.name.removeprefix("step-")): path for path in _list_checkpoints(folder)}
 
 
-def read_checkpoint_weights(path: Path) -> dict[str, Tensor] | None:
-    """The weights of a checkpoint, or nothing, and a line that says so, if it is damaged."""
+def try_read_checkpoint_weights(path: Path) -> dict[str, Tensor] | None:
+    """Return the weights of a checkpoint. If it is damaged, print a warning and return None."""
     try:
         _verify_checksums(path)
         return load_file(path / "model.safetensors")
@@ -115,11 +119,11 @@ def read_checkpoint_weights(path: Path) -> dict[str, Tensor] | None:
 
 
 def _warn_damaged(path: Path, error: Exception) -> None:
-    print_status(f"The checkpoint {path} is damaged and not used ({' '.join(str(error).split())}).")
+    print_status(f"The checkpoint {path} is damaged and skipped ({' '.join(str(error).split())}).")
 
 
 def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
-    """Restore a checkpoint, if its files are those that were written."""
+    """Restore a checkpoint after verifying its checksums."""
     _verify_checksums(path)
     values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
     current = model.state_dict()
@@ -133,7 +137,7 @@ def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimi
 def _verify_checksums(path: Path) -> None:
     for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
         if file_checksum(path / name) != expected:
-            raise ValueError(f"{name} was changed or cut short")
+            raise ValueError(f"{name} is modified or truncated")
 
 
 def _compute_checksums(folder: Path) -> dict[str, str]:
@@ -149,7 +153,7 @@ def _list_checkpoints(folder: Path) -> list[Path]:
 
 
 def flatten_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state under the names of its parameters: `exp_avg/encoder.0.…`."""
+    """Return the optimizer state as a flat dict, with keys such as `exp_avg/encoder.0.…`."""
     return {
         f"{key}/{name}": value
         for name, parameter in model.named_parameters()
@@ -161,7 +165,7 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     parameters = dict(model.named_parameters())
     for path, value in tensors.items():
         key, _, name = path.partition("/")
-        optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])  # the step too: Adam is fused
+        optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])  # also Adam's step: it is fused
 
 
 def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

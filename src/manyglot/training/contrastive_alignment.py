@@ -1,8 +1,8 @@
-"""Alignment: the encoder is made to give a sentence and its translation like states, so that a decoder that has learnt
-from one language reads another as well, in directions without training too.
+"""Contrastive alignment of the encoder, for zero-shot directions.
 
-Some target sentences of each batch are read by the encoder as if they were sources. Of each sentence pair, both sides
-are found again among those of all pairs by the cosine of the means of their states (a contrastive loss).
+The encoder also reads some target sentences of each batch, as if they were sources. A contrastive loss on the cosine
+similarity of mean-pooled encoder states must identify the target of each source among all targets, and the reverse. A
+sentence and its translation thus get similar states, and a decoder trained on one source language can read another.
 
 Shape letters: M encoded tokens, S encoded sentences, K pairs, D model width.
 """
@@ -15,55 +15,54 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.unpadded import AlignedTargets
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.errors import SettingsError
 from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
 
 TEMPERATURE = 0.1
-"""Divides the cosines; a lower temperature stresses the pairs that are hard to tell apart."""
+"""Divides the cosine similarities. A lower temperature emphasizes pairs that are hard to distinguish."""
 MIN_ALIGNED_PAIRS = 2
-"""Pairs of a batch, on average. One alone is found whatever the encoder does."""
+"""Minimum of aligned pairs per batch, on average. The loss of a single pair is always zero."""
 
 
 class ContrastiveAlignmentSettings(Settings):
-    """That the encoder gives a sentence and its translation like states; it must not know the target language."""
+    """Contrastive alignment of the encoder, which must not know the target language."""
 
     weight: float = Field(0.05, gt=0)
-    """How much it counts: so many times the loss of a target token. Too much is at the cost of directions with
-    training."""
+    """Weight of the alignment loss relative to the loss per target token. A large weight costs quality in supervised
+    directions."""
     every_nth_pair: int = Field(4, ge=1)
-    """One of so many sentence pairs is aligned. The encoder reads its target sentence too, which takes time."""
+    """Align one in this many sentence pairs. The encoder reads their target sentences too, which takes time."""
 
 
 def make_aligned_targets(model: Transformer, alignment: ContrastiveAlignmentSettings) -> AlignedTargets:
-    """Which target sentences the encoder reads; refused where guidance tells it the target language."""
-    for name, method in model.guidance.items():
+    """Select the target sentences that the encoder reads; raise an error if guidance informs the encoder."""
+    for name, method in model.guidance.named_methods():
         if method.affects_encoder:
             raise SettingsError(
-                f"training.alignment: the encoder must not know the target language, and {name} tells it. "
-                f"Guide the decoder alone, as with guidance=[{{method: adapter}}]."
+                f"training.alignment: the encoder must not know the target language, but {name} informs it. "
+                f"Use guidance of the decoder only, such as guidance=[{{method: adapter}}]."
             )
     return AlignedTargets(alignment.every_nth_pair, len(model.tags_by_language()[0].target))
 
 
 def describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pairs_per_batch: float) -> str:
-    """How many of so many sentence pairs of a batch are aligned; too few are refused."""
+    """Report how many sentence pairs of an average batch are aligned; raise an error if they are too few."""
     num_aligned = pairs_per_batch / alignment.every_nth_pair
     if num_aligned < MIN_ALIGNED_PAIRS:
         raise SettingsError(
-            f"training.alignment.every_nth_pair: one of {alignment.every_nth_pair} sentence pairs is aligned, "
-            f"and a batch has about {pairs_per_batch:.0f}, but a pair must be told from others. Lower it, or raise "
-            f"batches.max_tokens."
+            f"training.alignment.every_nth_pair: {alignment.every_nth_pair} selects fewer than {MIN_ALIGNED_PAIRS} "
+            f"of the {pairs_per_batch:.0f} sentence pairs of an average batch. Lower it, or raise batches.max_tokens."
         )
     return (
-        f"The encoder is aligned by about {num_aligned:,.0f} of the {pairs_per_batch:,.0f} sentence pairs of a batch, "
+        f"Contrastive alignment uses about {num_aligned:,.0f} of the {pairs_per_batch:,.0f} sentence pairs of a batch, "
         f"with weight {alignment.weight:g}."
     )
 
 
 def contrastive_alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float = TEMPERATURE) -> Tensor:
-    """The contrastive loss: find each source's target among all aligned targets, and the reverse; mean over pairs."""
+    """Return the contrastive loss: cross-entropy of the true pair among all pairs; mean over pairs and both sides."""
     with torch.autocast(encoded_MD.device.type, enabled=False):
         mean_SD = F.normalize(_mean_states(encoded_MD, batch), dim=1)
         is_pair_K = batch.aligned_source_K >= 0
@@ -79,7 +78,7 @@ def contrastive_alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperatu
 
 
 def _mean_states(encoded_MD: Tensor, batch: PackedBatch) -> Tensor:
-    """The mean of the states of each sentence, zero where there is none."""
+    """Return the mean encoder state of each sentence; zero for empty sentences."""
     sentence_M, dtype = batch.encoded.sentence_N, torch.promote_types(encoded_MD.dtype, torch.float32)
     total_SD = encoded_MD.new_zeros(batch.encoded.num_sentences, encoded_MD.shape[1], dtype=dtype)
     total_SD = total_SD.index_add(0, sentence_M, encoded_MD.to(dtype))

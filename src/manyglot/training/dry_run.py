@@ -1,4 +1,4 @@
-"""A forecast: what a run would see, take and need, worked out from its plan, its folder and a trial."""
+"""The result of `train --dry-run`: the data a run would see, its time, memory and disk space, and its run folder."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from manyglot.training.step_timing import StepTiming
 from manyglot.training.trainer import TrainingSettings
 
 REPETITION_WARNING_THRESHOLD = 50
-"""A direction that is seen more often than this in a run is warned of."""
+"""A warning lists directions whose pairs are seen more often than this."""
 MAX_NAMED_DIRECTIONS = 5
-"""Directions that a warning names."""
+"""Number of directions that a warning lists."""
 MAX_COUNTED_SENTENCES = 2**20
-"""Sentences of a language whose repetitions are counted; of more, every second or third and so on stands for all."""
+"""Number of sentences per language whose repetitions are counted. Larger languages are subsampled."""
 
 
 @dataclass(frozen=True)
 class DirectionExposure:
-    """What a run sees of a direction."""
+    """The data of a direction, and how often a run sees it."""
 
     num_pairs: int
     num_target_tokens: int
-    """Target tokens to predict in all the pairs, tags and ends included where they are predicted."""
+    """Predicted target tokens in all pairs, including EOS, and tags if they are predicted."""
     mean_times_seen: float = 0.0
-    """How often a pair is seen in the whole run, on average."""
+    """Mean number of times that the whole run sees a pair."""
 
 
 @dataclass(frozen=True)
 class DataSchedule:
-    """The whole of a run, from its first step to its last."""
+    """The data that a run sees from its first step to its last."""
 
     exposure_by_direction: dict[Direction, DirectionExposure]
     num_batches_per_epoch: int
-    """Of the first epoch; the others differ little."""
+    """In the first epoch; other epochs differ slightly."""
     gradient_accumulation: int
     num_steps: int
     num_epochs: float
     median_target_repetitions: dict[str, float] = field(default_factory=dict)
-    """Of languages whose sentences are translated from several: half of the draws are of sentences seen so often."""
+    """By target language with several sources: half of the samples are of sentences seen at least this often."""
 
     @classmethod
     def from_loader(
         cls, loader: BatchLoader, directions: Sequence[Direction], settings: TrainingSettings
     ) -> DataSchedule:
-        """Count what is in the store, and what the plan draws from it."""
+        """Count the data in the store and the samples that the batch plan takes from it."""
         plan = loader.plan
         num_epochs, num_seen_D = plan.data_seen_after(settings.max_steps * settings.gradient_accumulation)
         mean_times_seen_D = (num_seen_D / plan.sizes_D).tolist()
@@ -66,32 +66,33 @@ class DataSchedule:
         return cls(exposure, num_batches, settings.gradient_accumulation, num_steps, num_epochs, repetitions)
 
     def warnings(self) -> list[str]:
-        """Directions that are seen too often or too little, and an end that comes early."""
+        """Return warnings about directions seen too often or too rarely, and about an incomplete first epoch."""
         warnings, threshold = [], REPETITION_WARNING_THRESHOLD
         times_seen = {d: exposure.mean_times_seen for d, exposure in self.exposure_by_direction.items()}
         if often := {direction: times for direction, times in times_seen.items() if times > threshold}:
-            warnings.append(f"Seen more than {threshold} times: {_list_extreme_directions(often, most_first=True)}.")
+            most_seen = _list_extreme_directions(often, most_first=True)
+            warnings.append(f"Directions seen more than {threshold} times: {most_seen}.")
         if repeated := {code: times for code, times in self.median_target_repetitions.items() if times > threshold}:
             code = max(repeated, key=repeated.__getitem__)
             warnings.append(
-                f"Half of what is translated into {english_language_name(code)} is of sentences that are seen "
-                f"{repeated[code]:,.0f} times or more, with sources in several languages: they may be learnt by heart "
-                f"(batches.target_weights={{{code}: 0.5}} draws less of them)."
+                f"In half of the samples into {english_language_name(code)}, the target sentence is seen "
+                f"{repeated[code]:,.0f} times or more, with sources in several languages, and may be memorized. "
+                f"To sample them less often, set batches.target_weights={{{code}: 0.5}}."
             )
         if rarely := {direction: times for direction, times in times_seen.items() if times < 1}:
-            warnings.append(f"Not even seen once: {_list_extreme_directions(rarely)}.")
+            warnings.append(f"Directions seen less than once: {_list_extreme_directions(rarely)}.")
         if self.num_epochs < 1:
-            warnings.append(f"The last step ends within the first epoch, after {self.num_epochs:.1%} of it.")
+            warnings.append(f"Training ends within the first epoch, after {self.num_epochs:.1%} of it.")
         return warnings
 
 
 def _median_target_repetitions(
     index: PairIndex, exposure_by_direction: Mapping[Direction, DirectionExposure]
 ) -> dict[str, float]:
-    """The median over the draws into a language of how often their target sentences are seen, whatever the source.
+    """Return, by target language, the median over all samples of how often their target sentence is seen.
 
-    A direction has a target sentence once. Where most of those above the median have one source only, it is as often as
-    their direction is seen, which is told of elsewhere.
+    Repetitions are counted over all source languages. A language is left out if most sentences at or above the median
+    have a single source: then they are seen as often as their direction, which another warning covers.
     """
     directions_by_target: dict[str, list[Direction]] = {}
     for direction in exposure_by_direction:
@@ -118,7 +119,7 @@ def _median_target_repetitions(
 
 
 def _list_extreme_directions(times: Mapping[Direction, float], *, most_first: bool = False) -> str:
-    """The directions at one end, with their numbers."""
+    """List the directions that are seen least, or most, with the times they are seen."""
     first = sorted(times, key=lambda direction: times[direction], reverse=most_first)[:MAX_NAMED_DIRECTIONS]
     more = f" and {len(times) - MAX_NAMED_DIRECTIONS} more" if len(times) > MAX_NAMED_DIRECTIONS else ""
     return ", ".join(f"{direction} {times[direction]:,.{0 if most_first else 2}f}×" for direction in first) + more
@@ -126,27 +127,27 @@ def _list_extreme_directions(times: Mapping[Direction, float], *, most_first: bo
 
 @dataclass(frozen=True)
 class ResumeStatus:
-    """Where a run would begin."""
+    """Whether and where a run would start or resume."""
 
     run_folder: str
     status: Literal["new", "resumes", "finished", "refused"]
     step: int = 0
     refusal_reason: str = ""
-    """Why it is refused."""
+    """Empty unless the status is refused."""
 
 
 @dataclass(frozen=True)
 class DiskEstimate:
-    """The bytes that a run needs."""
+    """The disk space that a run needs."""
 
     checkpoint_bytes: int
     needed_bytes: int
-    """Beside what is there: the last and the best checkpoints, another while it is written, and the model."""
+    """In addition to existing checkpoints: the last and best checkpoints, one being written, and the final model."""
     free_bytes: int
 
     @classmethod
     def for_run(cls, run: Path, model: nn.Module, settings: TrainingSettings) -> DiskEstimate:
-        """From what a checkpoint holds: the weights, and two moments of each."""
+        """Estimate the disk space from the contents of a checkpoint: the weights and two moments per parameter."""
         weight_bytes = sum(tensor.nbytes for tensor in model.state_dict().values())
         checkpoint_bytes = weight_bytes + 2 * sum(parameter.nbytes for parameter in model.parameters())
         existing_bytes = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
@@ -157,34 +158,34 @@ class DiskEstimate:
 
 @dataclass(frozen=True)
 class DryRunResult:
-    """All that can be said of a run before it begins."""
+    """Everything that a dry run reports."""
 
     resume_status: ResumeStatus
     data_schedule: DataSchedule
     num_parameters: int
     step_timing: StepTiming | None
-    """Nothing where a step does not fit into the memory."""
+    """None if a step does not fit into memory."""
     disk: DiskEstimate
     validation: Mapping[str, Any]
-    """What would be measured now and then; see `Validator.to_dict`."""
+    """The planned validation, from `Validator.to_dict`."""
 
     @property
     def num_steps_left(self) -> int:
-        """Steps that are still to be done."""
+        """The number of steps from the resumed step to the last."""
         if self.resume_status.status == "finished":
             return 0
         return max(self.data_schedule.num_steps - self.resume_status.step, 0)
 
     def warnings(self) -> list[str]:
-        """What one would want to know before it is too late."""
+        """Return the warnings about the data and about insufficient disk space."""
         is_full = self.disk.needed_bytes > self.disk.free_bytes and self.num_steps_left
         return [
             *self.data_schedule.warnings(),
-            *(["The disk has not enough space for the checkpoints."] if is_full else []),
+            *(["There is not enough disk space for the checkpoints."] if is_full else []),
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the result as JSON values."""
         schedule = self.data_schedule
         return {
             "run": asdict(self.resume_status),

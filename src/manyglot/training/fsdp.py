@@ -1,7 +1,7 @@
-"""A model shared out among the processes (FSDP2): each keeps a part of every weight, gradient and moment.
+"""Fully sharded data parallel training (FSDP2): each process holds a shard of every weight, gradient and moment.
 
-A layer is put together when it is its turn, forward and backward, and taken apart again. What is saved and measured is
-whole, so a checkpoint does not tell whether its run was shared out, and the run may go on either way.
+The weights of a layer are gathered for its forward and backward pass and freed afterwards. Checkpoints and validation
+use the full model, so a run can resume with or without sharding.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from manyglot.progress import print_status
 
 
 def move_or_shard_model(model: Transformer, fsdp: bool, distributed: DistributedContext) -> None:
-    """Put a model where it is trained: whole on every device, or shared out among them."""
+    """Move the full model to the device of this process, or shard it over all processes; set training mode."""
     if fsdp and distributed.world_size == 1:
-        print_status("training.fsdp: one process has nobody to share with, and keeps the whole model.")
+        print_status("training.fsdp has no effect with a single process, which holds the full model.")
     elif fsdp:
         _apply_fsdp(model, distributed)
     model.to(distributed.device).train()
 
 
 def _apply_fsdp(model: Transformer, distributed: DistributedContext) -> None:
-    """Leave each process its part, a layer after the other, so that no device needs to hold them all."""
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # a trap for in-place changes only
+    """Shard the model layer by layer, so that no device ever holds all of it."""
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # only matters for in-place changes
     mesh = init_device_mesh(distributed.device.type, (distributed.world_size,))
     for layer in (*model.encoder, *model.decoder):
         fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer needs the embeddings again
+    fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer reuses the embeddings
     for module in model.modules():
-        if isinstance(module, FSDPModule):  # the loss is divided by all the tokens already: gradients are summed
+        if isinstance(module, FSDPModule):  # sum: the loss is already divided by the tokens of all processes
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether a model is shared out."""
+    """Whether FSDP shards the model."""
     return isinstance(model, FSDPModule)
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """What this process has of a tensor."""
+    """Return the shard of a tensor that this process holds; an unsharded tensor is returned unchanged."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def shard_like(full: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor shared out as another one is; a single number is nobody's part, so all have it."""
+    """Shard a full tensor in the same way as another. Scalars are replicated."""
     if not isinstance(like, DTensor) or full.dim() == 0:
         return full.to(like.device)
     sharded = distribute_tensor(full.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
-    return torch.empty_like(like, requires_grad=False).copy_(sharded)  # a view would keep the whole in memory
+    return torch.empty_like(like, requires_grad=False).copy_(sharded)  # a view would keep the full tensor in memory
 
 
 def gather_full_tensors(tensors: Mapping[str, Tensor], distributed: DistributedContext) -> dict[str, Tensor]:
-    """Whole tensors for the process that leads, nothing for the others; all must ask together."""
+    """Gather full tensors on the main process; others get an empty dict. A collective: all processes must call it."""
     full_tensors = {}
     for name, tensor in tensors.items():
         value = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -70,8 +70,11 @@ def gather_full_tensors(tensors: Mapping[str, Tensor], distributed: DistributedC
     return full_tensors
 
 
-def gather_full_model(model: Transformer, distributed: DistributedContext) -> Transformer:
-    """A model that the process that leads can use alone: a copy if it is shared out; all must ask together."""
+def gather_model_on_main(model: Transformer, distributed: DistributedContext) -> Transformer:
+    """Return a full model that the main process can use alone: a copy if the model is sharded.
+
+    A collective: all processes must call it. On the other processes a copy has no weights.
+    """
     if not is_sharded(model):
         return model
     weights, copy = gather_full_tensors(model.state_dict(), distributed), model.without_weights()

@@ -1,4 +1,4 @@
-"""The training loss: label-smoothed cross-entropy, and optionally the alignment of the encoder.
+"""The training loss: label-smoothed cross-entropy and, optionally, contrastive alignment of the encoder.
 
 Shape letters: B sentences, N target tokens, D model width, L languages.
 """
@@ -24,16 +24,16 @@ class BatchLoss(NamedTuple):
     """Losses of a batch, summed over its target tokens."""
 
     objective: Tensor
-    """What is minimised: the smoothed loss plus the weighted alignment loss."""
+    """The value to minimize: the label-smoothed loss plus the weighted alignment loss."""
     label_smoothed: Tensor
-    """(1 - s) nll + s times the mean over all symbols."""
+    """Cross-entropy with smoothing s: (1 - s) nll + s times the mean over the vocabulary."""
     nll_L: Tensor
-    """The negative log-likelihood by target language, for the log."""
+    """Negative log-likelihood by target language, for the log."""
     contrastive_alignment: Tensor | None
-    """The mean alignment loss of the pairs times the number of tokens; None without alignment."""
+    """Mean alignment loss of the pairs, times the number of target tokens; None without alignment."""
 
     def to_vector(self) -> Tensor:
-        """The parts as one float64 vector, to be summed over batches and processes; `LossParts` reads it."""
+        """Return the parts as one float64 vector that can be summed over batches and processes; see `LossParts`."""
         alignment = (
             []
             if self.contrastive_alignment is None
@@ -43,7 +43,7 @@ class BatchLoss(NamedTuple):
 
 
 class LossParts(NamedTuple):
-    """The parts of a loss vector."""
+    """The parts of a loss vector, summed over target tokens."""
 
     label_smoothed: float
     nll_by_language: list[float]
@@ -52,7 +52,7 @@ class LossParts(NamedTuple):
 
     @classmethod
     def from_vector(cls, vector: Tensor, num_languages: int) -> LossParts:
-        """Read what `BatchLoss.to_vector` wrote."""
+        """Split the vector that `BatchLoss.to_vector` makes."""
         smoothed, *rest = vector.tolist()
         nll, alignment = rest[:num_languages], rest[num_languages:]
         return cls(smoothed, nll, alignment[0] if alignment else None)
@@ -60,7 +60,7 @@ class LossParts(NamedTuple):
 
 @dataclass
 class LossTotals:
-    """Sums over target tokens: of an update, or of all updates since the last line of the log."""
+    """Losses summed over target tokens, and token counts, of one update or of all updates since the last log line."""
 
     label_smoothed: float = 0.0
     nll_by_language: list[float] = field(default_factory=list)
@@ -68,9 +68,9 @@ class LossTotals:
     target_tokens_by_language: list[int] = field(default_factory=list)
     """By target language."""
     num_source_tokens: int = 0
-    """Of all source sentences."""
+    """In all source sentences."""
     contrastive_alignment: float | None = None
-    """None where nothing is aligned."""
+    """None without alignment."""
 
     def __add__(self, other: LossTotals) -> LossTotals:
         nll = [a + b for a, b in zip_longest(self.nll_by_language, other.nll_by_language, fillvalue=0.0)]
@@ -95,22 +95,22 @@ def summed_batch_loss(
     label_smoothing: float,
     alignment: ContrastiveAlignmentSettings | None = None,
 ) -> BatchLoss:
-    """The loss of a packed batch from the hidden states of its forward pass."""
+    """Compute the loss of a packed batch, summed over target tokens, from the hidden states of its forward pass."""
     label_smoothed, nll_N = linear_cross_entropy_sum(
-        hidden.decoder.flatten(0, 1), model.embedding.weight, batch.label_N, label_smoothing
+        hidden.decoded.flatten(0, 1), model.embedding.weight, batch.label_N, label_smoothing
     )
     nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
     if alignment is None:
         return BatchLoss(label_smoothed, label_smoothed, nll_L, None)
     contrastive = label_smoothed.new_zeros(())
     if len(batch.aligned_source_K):
-        contrastive = contrastive_alignment_loss(hidden.encoder.flatten(0, 1), batch) * (batch.label_N != PAD).sum()
+        contrastive = contrastive_alignment_loss(hidden.encoded.flatten(0, 1), batch) * (batch.label_N != PAD).sum()
     return BatchLoss(label_smoothed + alignment.weight * contrastive, label_smoothed, nll_L, contrastive)
 
 
 def sentence_nll_and_token_counts(model: Transformer, batch: PackedBatch) -> tuple[Tensor, Tensor]:
-    """The negative log-likelihood of each sentence, summed over its tokens, and the number of these tokens."""
-    hidden_ND = packed_forward(model, batch).decoder.flatten(0, 1)
+    """Return the negative log-likelihood of each target sentence, summed over its tokens, and its token count."""
+    hidden_ND = packed_forward(model, batch).decoded.flatten(0, 1)
     _, nll_N = linear_cross_entropy_sum(hidden_ND, model.embedding.weight, batch.label_N, 0.0)
     zeros_B = nll_N.new_zeros(batch.input.num_sentences)
     scored_N = (batch.label_N != PAD).to(nll_N.dtype)

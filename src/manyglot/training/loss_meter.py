@@ -1,4 +1,4 @@
-"""The losses of updates, added up for the log; one that is not a number ends the run."""
+"""Sums the losses of updates for the log and stops the run if a loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from manyglot.training.loss import LossParts, LossTotals
 
 
 class LossMeter:
-    """Sums the losses of updates. Losses of a GPU are read one update later, so that the GPU never waits."""
+    """Sums the losses of updates. GPU losses are read one update later, so that the GPU never idles."""
 
     def __init__(self, run: Path, totals: LossTotals | None = None) -> None:
         self.run, self.totals = run, totals or LossTotals()
         self._pending: list[tuple[int, Sequence[PlannedBatch], Tensor, torch.cuda.Event | None]] = []
 
     def add_update(self, step: int, batches: Sequence[PlannedBatch], loss_vector: Tensor) -> None:
-        """Add the loss vector of an update."""
+        """Queue the loss vector of an update, and add the earlier ones that are complete."""
         ready = None
-        if (
-            loss_vector.is_cuda
-        ):  # to ask for the value now, or for an older one later, would wait for all that is queued
+        if loss_vector.is_cuda:  # reading it now would wait for all queued kernels, so copy it asynchronously
             on_cpu = torch.empty_like(loss_vector, device="cpu", pin_memory=True)
             loss_vector, ready = on_cpu.copy_(loss_vector, non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
             ready.record()
@@ -37,7 +35,7 @@ class LossMeter:
         self._collect(num_left=0 if ready is None else 1)
 
     def wait_for_totals(self) -> LossTotals:
-        """The sums of all updates."""
+        """Wait for all queued updates and return the totals."""
         self._collect(num_left=0)
         return self.totals
 
@@ -60,13 +58,13 @@ class LossMeter:
             )
 
     def _dump_non_finite_update(self, step: int, batches: Sequence[PlannedBatch]) -> str:
-        """Say what was in the update, and write all of it to a file."""
+        """Write the sentence pairs of the update to a file; return an error message that names it."""
         lines = [line for batch in batches for line in batch.text_locations()]
         path = self.run / f"not-a-number-{step}.json"
         path.write_text(json.dumps({"step": step, "pairs": lines}) + "\n", encoding="utf-8")
         frequent = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
         return (
-            f"The loss is not a number at step {step} ({len(lines):,} sentence pairs, most of them "
-            f"{', '.join(name for name, _ in frequent)}; their lines are in {path}). "
+            f"The loss is NaN or infinite at step {step} ({len(lines):,} sentence pairs, most of them "
+            f"{', '.join(name for name, _ in frequent)}; {path} lists them). "
             f"Lower training.learning_rate, or set training.max_grad_norm."
         )

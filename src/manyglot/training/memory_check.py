@@ -1,4 +1,4 @@
-"""Memory before a run begins: what a step needs at least, and what the system would give."""
+"""CPU memory check before a run: the minimum that a step needs against what the system has available."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from manyglot.progress import format_bytes
 from manyglot.training.trainer import TrainingSettings, iter_update_batches
 
 RECLAIMABLE_CGROUP_STATS = "active_file", "inactive_file", "slab_reclaimable"
-"""What a control group has in memory and would give back."""
+"""Memory of a control group that the kernel can reclaim, by its key in memory.stat."""
 
 
 def check_cpu_memory(
     model: Transformer, loader: BatchLoader, settings: TrainingSettings, distributed: DistributedContext
 ) -> None:
-    """Refuse steps that cannot fit into the memory of a CPU: the system would kill us without a word."""
+    """Raise an error if a step cannot fit into CPU memory; the system would kill the process without a message."""
     if problem := explain_cpu_memory_shortage(model, loader, settings, distributed):
         raise SettingsError(problem)
 
@@ -30,11 +30,11 @@ def check_cpu_memory(
 def explain_cpu_memory_shortage(
     model: Transformer, loader: BatchLoader, settings: TrainingSettings, distributed: DistributedContext
 ) -> str | None:
-    """Why steps cannot fit into the memory of a CPU, if they cannot.
+    """Return a message if a step cannot fit into CPU memory, otherwise None.
 
-    The model has its weights in memory, whole even if they are to be shared out, and neither gradients nor moments yet:
-    the first step makes the moments in its end, the second has them beside what it keeps. Steps were measured to take
-    1.1 times what is reckoned here and more, so nothing is refused that would fit.
+    The full weights are already in memory, even with FSDP; gradients and moments are not. The first step creates the
+    moments at its end, and the second step holds them together with its activations. Measured steps need at least 1.1
+    times this estimate, so no step that fits is rejected.
     """
     if distributed.device.type != "cpu":
         return None
@@ -56,17 +56,17 @@ def explain_cpu_memory_shortage(
     is_short = available is not None and available < needed
     if not distributed.any_process(is_short):
         return None
-    available_text = format_bytes(available) if is_short and available is not None else "less"
-    hint = "Lower batches.max_tokens and raise training.gradient_accumulation by as much."
+    available_text = f"only {format_bytes(available)}" if is_short and available is not None else "less"
+    hint = "Lower batches.max_tokens and raise training.gradient_accumulation in proportion."
     if available is not None and available < model_bytes:
-        hint = "The model alone is too large for this machine, whatever the batches."
-    return f"A step needs at least {format_bytes(needed)} of memory, and {available_text} is available. {hint}"
+        hint = "The model alone is too large for this machine. Use a smaller model or a larger machine."
+    return f"A step needs at least {format_bytes(needed)} of memory, but {available_text} is available. {hint}"
 
 
 def _activation_bytes(
     model: Transformer, batches: Sequence[PlannedBatch], settings: TrainingSettings, distributed: DistributedContext
 ) -> int:
-    """Bytes that a step keeps for its backward pass: one batch after the other, so those of the largest."""
+    """Return the bytes of activations stored for the backward pass of the largest batch; batches run one by one."""
     itemsize = 2 if uses_bfloat16(distributed.device, settings.precision) else model.embedding.weight.itemsize
     token_counts, num_symbols = (batch.token_counts() for batch in batches), model.embedding.num_embeddings
     return itemsize * max(
@@ -75,9 +75,9 @@ def _activation_bytes(
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this process could still take, swap included; None where the system does not say.
+    """Return the bytes this process can still allocate, including swap, or None if the system does not report them.
 
-    They are what the machine has left, or less in a control group with a limit of its own, such as a container.
+    The limits of control groups, such as those of a container, are respected.
     """
     machine = _read_numbers(root / "proc/meminfo")
     if "MemAvailable" not in machine:
@@ -87,12 +87,12 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 
 def _cgroup_bytes_left(root: Path) -> Iterator[int]:
-    """What each control group around this process may still take; its cached files and names would make room."""
+    """Yield the bytes left in each control group around this process, counting reclaimable memory as free."""
     for line in _read_lines(root / "proc/self/cgroup"):
         controllers, _, path = line.partition(":")[2].partition(":")
         if controllers == "":
             cgroup_root, limit_file, usage_file, prefix = "sys/fs/cgroup", "memory.max", "memory.current", ""
-        elif "memory" in controllers.split(","):  # version 1
+        elif "memory" in controllers.split(","):  # cgroup version 1
             cgroup_root, limit_file, usage_file = (
                 "sys/fs/cgroup/memory",
                 "memory.limit_in_bytes",
@@ -102,12 +102,12 @@ def _cgroup_bytes_left(root: Path) -> Iterator[int]:
         else:
             continue
         names = [name for name in path.split("/") if name not in ("", "..")]
-        for depth in range(len(names) + 1):  # the innermost may be named as the machine outside a container sees it
+        for depth in range(len(names) + 1):  # the path may be that of the host, seen from a container
             group = root / cgroup_root / "/".join(names[:depth])
             limit_and_usage = [
                 int(word) for file in (limit_file, usage_file) for word in _read_lines(group / file) if word.isdecimal()
             ]
-            if len(limit_and_usage) == 2:  # or there is no limit
+            if len(limit_and_usage) == 2:  # otherwise the group has no limit
                 stats = _read_numbers(group / "memory.stat")
                 yield (
                     limit_and_usage[0]
@@ -117,13 +117,13 @@ def _cgroup_bytes_left(root: Path) -> Iterator[int]:
 
 
 def _read_numbers(path: Path) -> dict[str, int]:
-    """The number after each name."""
+    """Read lines of the form `name: number` or `name number`."""
     lines = (words for line in _read_lines(path) if len(words := line.split()) > 1)
     return {words[0].rstrip(":"): int(words[1]) for words in lines if words[1].isdecimal()}
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Of a file of the system's, which need not be there."""
+    """Read the lines of a system file; empty if it does not exist."""
     try:
         return path.read_text("utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The folder of a run belongs to one experiment: its settings are written there first and compared ever after."""
+"""The run folder. It belongs to one experiment: it stores the settings, and a resumed run must match them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any
 
 import yaml
 
-from manyglot.config.settings import Settings, is_changeable_on_resume
+from manyglot.config.base_settings import Settings, is_changeable_on_resume
 from manyglot.errors import FolderError
 from manyglot.files import is_empty_folder, locked_folder, nearest_existing_folder
 
 
 def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
-    """Refuse a folder that is not this run's: once it has a checkpoint, only settings marked as resumable may change.
+    """Raise an error if the folder holds anything but an earlier part of this run.
 
-    A setting that the run's version did not have yet is taken to be as it is now.
+    Once the run has a checkpoint, only settings marked as changeable on resume may differ. A setting missing from the
+    saved settings counts as unchanged.
     """
     config_path, digest_path = run / "config.yaml", run / "data.sha256"
     is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
@@ -29,19 +30,19 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
             name for name in _changed_settings(saved, _to_dict(settings)) if not is_changeable_on_resume(settings, name)
         ]
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
-            raise FolderError(f"{run} was trained on other data than is prepared now. Set `run` to another folder.")
+            raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
         if changed:
             saved_value = _describe_saved_value(changed[0], saved)
             raise FolderError(
-                f"{run} holds a run with other settings ({', '.join(changed)}); {saved_value}. "
+                f"{run} holds a run with different settings ({', '.join(changed)}); {saved_value}. "
                 f"Set `run` to another folder, or delete this one."
             )
     elif not config_path.exists() and run.exists() and not is_empty_folder(run):
-        raise FolderError(f"{run} exists and holds something else. Set `run` to another folder.")
+        raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
 
 
 def check_run_writable(run: Path) -> None:
-    """Refuse what `lock_run` could not keep: another process has it, or it cannot be written; nothing is changed."""
+    """Raise an error if `lock_run` would fail: the folder is locked or not writable. Nothing is written."""
     if run.is_dir():
         with locked_folder(run):
             pass
@@ -51,7 +52,7 @@ def check_run_writable(run: Path) -> None:
 
 @contextmanager
 def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
-    """Keep the run's folder for this process, with the settings written into it."""
+    """Lock the run folder for this process and write the settings and the data digest into it."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked_folder(run))
@@ -65,15 +66,15 @@ def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
 
 
 def _to_dict(settings: Settings) -> dict[str, Any]:
-    """All settings, defaults included, as plain values."""
+    """Return all settings, including defaults, as JSON values."""
     return settings.model_dump(mode="json")
 
 
 def _describe_saved_value(name: str, saved: Any) -> str:
-    """What a setting is in the settings of the run."""
+    """Say which value the run has for a setting."""
     for key in name.split("."):
         saved = saved.get(key) if isinstance(saved, Mapping) else None
-    return f"there, {name} is {json.dumps(saved)}"
+    return f"its {name} is {json.dumps(saved)}"
 
 
 def _changed_settings(saved: Mapping[str, Any], current: Mapping[str, Any], prefix: str = "") -> list[str]:

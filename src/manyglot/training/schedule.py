@@ -1,4 +1,4 @@
-"""The learning rate: a linear warm-up to the peak, then one of several ways down."""
+"""Learning rate schedules: a linear warm-up to the peak, then a decay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 ScheduleName = Literal["inverse_square_root", "cosine", "linear", "constant"]
 
 INITIAL_LEARNING_RATE = 1e-7
-"""The rate that the warm-up begins with."""
+"""Learning rate at the start of the warm-up."""
 
 DECAY_FACTORS: dict[ScheduleName, Callable[[int, int, int], float]] = {
     "inverse_square_root": lambda step, warmup_steps, max_steps: math.sqrt(max(warmup_steps, 1) / step),
@@ -19,18 +19,18 @@ DECAY_FACTORS: dict[ScheduleName, Callable[[int, int, int], float]] = {
     "linear": lambda step, warmup_steps, max_steps: 1 - _decay_progress(step, warmup_steps, max_steps),
     "constant": lambda step, warmup_steps, max_steps: 1.0,
 }
-"""The share of the peak at a step after the warm-up, from the steps of the warm-up and of the run."""
+"""Functions of (step, warmup_steps, max_steps) that return the fraction of the peak at a step after the warm-up."""
 SCHEDULES_DECAYING_TO_ZERO: tuple[ScheduleName, ...] = ("cosine", "linear")
-"""Those that depend on the last step."""
+"""Schedules that depend on max_steps."""
 
 
 def learning_rate_at_step(name: ScheduleName, step: int, peak: float, warmup_steps: int, max_steps: int) -> float:
-    """The rate of a step, counted from 1; it reaches its peak at the end of the warm-up."""
+    """Return the learning rate of a step, counted from 1. The peak is reached at the end of the warm-up."""
     if step < warmup_steps:
         return INITIAL_LEARNING_RATE + (peak - INITIAL_LEARNING_RATE) * step / warmup_steps
     return peak * DECAY_FACTORS[name](step, warmup_steps, max_steps)
 
 
 def _decay_progress(step: int, warmup_steps: int, max_steps: int) -> float:
-    """How far a step is from the end of the warm-up to just after the last step, so that the last one learns too."""
+    """Return the completed fraction of the decay. It reaches 1 only after max_steps, so the last step still learns."""
     return (step - warmup_steps) / (max_steps + 1 - warmup_steps) if step <= max_steps else 1.0

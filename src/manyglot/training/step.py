@@ -1,7 +1,7 @@
 """One batch forward and backward: eagerly, or on a GPU as a CUDA graph.
 
 Launching two thousand kernels one by one takes a CPU about as long as a GPU needs to run them. A CUDA graph captures
-them once for each batch size; batches are padded a little, so that there are few sizes.
+them once for each batch shape. Batches are padded slightly, so that only a few shapes occur.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from manyglot.training.fsdp import is_sharded
 from manyglot.training.loss import summed_batch_loss
 
 TOKEN_MULTIPLE = 1024
-"""Batches are padded to a multiple of this many tokens before a graph is captured: about 1% of a large batch."""
+"""Batches are padded to a multiple of this many tokens, about 1% of a large batch, to limit the number of graphs."""
 MAX_CUDA_GRAPHS = 256
-"""Captured graphs to keep."""
+"""Number of captured graphs to keep. The least recently used graph is evicted."""
 MEMORY_HEADROOM = 1.04
-"""A graph may be this many times as large as the batch whose memory was measured."""
+"""A graph may exceed the batch whose memory was measured by this factor."""
 
 
 class TrainingStep(Protocol):
-    """Computes the loss of a batch and adds its gradients, times a factor, to the parameters' gradients."""
+    """Forward and backward pass of one batch: adds the gradients, times a factor, to those of the parameters."""
 
     keeps_gradient_buffers: bool
-    """Whether gradients must stay allocated, to be zeroed in place rather than set to None."""
+    """Whether gradient tensors must stay allocated: zero them in place instead of setting them to None."""
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
-        """Pack a batch, in one part or several."""
+        """Pack a batch into one or more parts; each of them is a call of the step."""
 
     def __call__(self, batch: PackedBatch, loss_factor: float) -> Tensor:
-        """Run forward and backward; return the loss vector (`BatchLoss.to_vector`), summed over tokens."""
+        """Run forward and backward on a part; return its loss vector (`BatchLoss.to_vector`), summed over tokens."""
 
 
 class EagerStep:
-    """Forward and backward, kernel by kernel."""
+    """Forward and backward pass that launches each kernel separately."""
 
     keeps_gradient_buffers = False
 
@@ -64,7 +64,7 @@ class EagerStep:
         self.device, self.precision = device, precision
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
-        """Pack all sentences together."""
+        """Pack all sentences into one part."""
         return [pack_batch(batch, aligned_targets=self.aligned_targets)]
 
     def __call__(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
@@ -85,13 +85,13 @@ class EagerStep:
 class _CapturedGraph:
     graph: torch.cuda.CUDAGraph
     batch: PackedBatch
-    """The batch that the graph reads; another one is copied over it."""
+    """Static input of the graph. Each batch is copied into it before a replay."""
     loss_factor: Tensor
     loss_vector: Tensor
 
 
 class CudaGraphStep(EagerStep):
-    """Forward and backward replayed from CUDA graphs, one for each batch size."""
+    """Forward and backward pass replayed from CUDA graphs, one for each batch shape."""
 
     keeps_gradient_buffers = True
 
@@ -111,9 +111,9 @@ class CudaGraphStep(EagerStep):
                 parameter.grad = torch.zeros_like(parameter)
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
-        """Pack and pad; sentences too long for the kernels form a part of their own.
+        """Pack and pad the sentences. Sentences too long for the kernels form a second part.
 
-        That part is not aligned: it has too few sentences to contrast.
+        The second part has no contrastive alignment loss because it has too few sentences.
         """
         fitting, *long = split_by_tile_fit(batch)
         return [
@@ -122,7 +122,7 @@ class CudaGraphStep(EagerStep):
         ]
 
     def __call__(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
-        """Replay the graph of the batch's size; the first batch runs eagerly, which also compiles the kernels."""
+        """Replay the graph of the batch shape. The first batch runs eagerly, which also compiles the kernels."""
         if not batch.shape.fits_tile:
             return super().__call__(batch, loss_factor)
         if self.memory_reservation is None or not self._fits_reservation(batch.shape):
@@ -139,16 +139,16 @@ class CudaGraphStep(EagerStep):
         return graph.loss_vector.clone()
 
     def _add_gradients(self, loss: Tensor) -> None:
-        """Add the gradients of all parameters in one operation: there are hundreds."""
+        """Add the gradients of all parameters, which are hundreds, in one fused operation."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         gradients = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
         pairs = [(p.grad, gradient) for p, gradient in gradients if p.grad is not None and gradient is not None]
         torch._foreach_add_([old for old, _ in pairs], [gradient for _, gradient in pairs])
 
     def _run_eagerly_and_reserve(self, batch: PackedBatch, loss_factor: float | Tensor) -> Tensor:
-        """Run eagerly, measure the peak memory, and reserve as much for graphs.
+        """Run eagerly, measure the peak memory and reserve as much for the graphs.
 
-        Graphs of smaller batches are captured again: there would be no memory beside them.
+        Existing graphs of smaller batches are discarded to free their memory, and captured again when needed.
         """
         self.graphs.clear()
         self.memory_reservation, self.pool, self.measured_shape = None, torch.cuda.graph_pool_handle(), batch.shape
@@ -165,14 +165,14 @@ class CudaGraphStep(EagerStep):
         return loss_vector
 
     def _fits_reservation(self, shape: PackedShape) -> bool:
-        """Whether a batch needs no more memory than is reserved."""
+        """Whether a batch fits into the reserved memory."""
         return shape.is_within(self.measured_shape, MEMORY_HEADROOM)
 
     def _reserve_memory(self, size: int) -> torch.cuda.CUDAGraph:
         """Reserve one block of memory that all graphs share.
 
-        Without it, each graph would reserve many blocks of its own sizes, which no other graph could use, and together
-        they would hold several times the memory of one.
+        Otherwise each graph would reserve blocks of its own sizes that no other graph can reuse, and together they
+        would take several times the memory of one graph.
         """
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
@@ -189,7 +189,7 @@ class CudaGraphStep(EagerStep):
 
 @contextmanager
 def _on_side_stream() -> Iterator[None]:
-    """A stream of its own, as graph capture uses: what is set up there does not depend on the main stream."""
+    """Run the block on a separate stream, as graph capture does, so that its setup ignores the main stream."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(main)
     with torch.cuda.stream(side):
@@ -198,8 +198,8 @@ def _on_side_stream() -> Iterator[None]:
 
 
 def report_step_out_of_memory(device: torch.device) -> AbstractContextManager[None]:
-    """Report in one line that a training step does not fit into memory."""
-    advice = "Lower batches.max_tokens and raise training.gradient_accumulation by as much, or share the model out"
+    """Turn an out-of-memory error of a training step into a one-line message with advice."""
+    advice = "Lower batches.max_tokens and raise training.gradient_accumulation in proportion, or shard the model"
     return report_out_of_memory(device, "A step", f"{advice} (training.fsdp)")
 
 
@@ -210,7 +210,7 @@ def make_training_step(
     precision: Precision,
     alignment: ContrastiveAlignmentSettings | None = None,
 ) -> TrainingStep:
-    """CUDA graphs where kernels apply and the model is not sharded, eager execution elsewhere."""
+    """Make a CUDA-graph step if the GPU kernels apply and the model is not sharded, otherwise an eager step."""
     use_cuda_graphs = (
         device.type == "cuda" and has_triton() and uses_bfloat16(device, precision) and not is_sharded(model)
     )

@@ -1,4 +1,4 @@
-"""A trial: a few real steps with a model that is thrown away, for how long they take and what memory they need."""
+"""Timing of a few real training steps, with a model that is discarded: time per step, throughput and memory."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from manyglot.training.trainer import TrainingSettings, accumulate_gradients, it
 
 try:
     import resource
-except ImportError:  # there is none on Windows, where the memory is not measured
+except ImportError:  # Windows has no such module; memory is not measured there
     resource = None  # type: ignore[assignment]
 
 MIN_TIMED_STEPS, MAX_TIMED_STEPS, MIN_TIMING_SECONDS = 4, 20, 20.0
-"""Steps of a trial: so many at least, and more until they have taken so long."""
+"""The number of timed steps: at least the minimum, then more until this many seconds have passed or the maximum."""
 
 
 @dataclass(frozen=True)
 class StepTiming:
-    """What a few steps have shown."""
+    """Time and memory of a few training steps."""
 
     device_name: str
     num_steps: int
     seconds_per_step: float
-    """Of a step, on average."""
+    """Mean over the timed steps."""
     tokens_per_second: float
-    """Target tokens."""
+    """Predicted target tokens."""
     peak_memory_bytes: int | None
-    """The most bytes in use: on a GPU those that PyTorch took, else those of the whole process."""
+    """Peak memory: reserved by PyTorch on a GPU, or of the whole process on a CPU."""
     total_memory_bytes: int | None
-    """Of the GPU."""
+    """Memory of the GPU; None on a CPU."""
 
 
 def time_steps(
@@ -52,7 +52,7 @@ def time_steps(
     seed: int,
     device: torch.device,
 ) -> StepTiming:
-    """Train a few steps from a state on, twice, and time the second round: in the first one kernels are compiled."""
+    """Train a few steps from a state twice and time the second round, because the first one compiles kernels."""
     training_step = make_training_step(model, settings.label_smoothing, device, settings.precision, settings.alignment)
 
     def train_on(batches: Sequence[PlannedBatch]) -> int:
@@ -81,14 +81,14 @@ def time_steps(
 
 
 def _synchronized_time(device: torch.device) -> float:
-    """The time when all that the device has to do is done."""
+    """Wait until the device has finished its work and return the time."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def _peak_and_total_memory(device: torch.device) -> tuple[int | None, int | None]:
-    """The most memory in use so far, and all there is."""
+    """Return the peak memory so far and the total memory, None where unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device), torch.cuda.get_device_properties(device).total_memory
     if resource is None:

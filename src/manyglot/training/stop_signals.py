@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step that is under way, save, and stop."""
+"""Handling of Ctrl-C and SIGTERM: finish the current step, save a checkpoint and stop."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether somebody wants us to stop."""
+    """Signal handler that records a request to stop."""
 
     def __init__(self) -> None:
         self.is_requested = False
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
-        """Note a signal; a second one does not wait for anything."""
+        """Record the first signal; interrupt at once on the second."""
         if self.is_requested:
             raise KeyboardInterrupt
         self.is_requested = True
-        print_status("Stopping: this step is finished and saved first. Again to stop at once.")
+        print_status("Stopping after this step, which is saved. Press Ctrl-C again to stop at once.")
 
 
 @contextmanager
 def catch_stop_signals() -> Iterator[StopRequest]:
-    """Turn the signals into a wish while this goes on; only the main thread gets signals."""
+    """Turn stop signals into a `StopRequest` during the block. Outside the main thread no signals are caught."""
     stop_request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop_request

@@ -1,4 +1,4 @@
-"""How fast training is: tokens a second, and the share of the chip's speed that is used (MFU)."""
+"""Training throughput: target tokens per second and model FLOPs utilization (MFU)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from manyglot.training.loss import LossTotals
 
 
 class ThroughputMeter:
-    """A stopwatch for the updates between two lines of the log; their first ones may be an earlier process's."""
+    """Measures the throughput between two lines of the log.
+
+    After a resumption the first totals include tokens that an earlier process trained on. `earlier_totals` excludes
+    them.
+    """
 
     def __init__(
         self, model: Transformer, precision: Precision, distributed: DistributedContext, earlier_totals: LossTotals
@@ -25,7 +29,7 @@ class ThroughputMeter:
         self.earlier_totals, self.lap_start = earlier_totals, time.monotonic()
 
     def measure_and_restart(self, totals: LossTotals) -> dict[str, float]:
-        """Target tokens a second, and the MFU where the chip's speed is known; then begin anew."""
+        """Return target tokens per second, and MFU if the peak speed of the device is known; then restart the clock."""
         num_target_tokens = sum(totals.target_tokens_by_language) - sum(self.earlier_totals.target_tokens_by_language)
         num_source_tokens = totals.num_source_tokens - self.earlier_totals.num_source_tokens
         now = time.monotonic()
@@ -39,7 +43,7 @@ class ThroughputMeter:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Leave out time that is not training."""
+        """Stop the clock during the block."""
         start = time.monotonic()
         yield
         self.lap_start += time.monotonic() - start

@@ -1,6 +1,6 @@
-"""Where the lines of the log go as well: TensorBoard and Weights & Biases.
+"""Experiment trackers that receive the log: TensorBoard and Weights & Biases.
 
-Each tracker opens with the step that a run goes on from, so that steps which are taken again are shown once.
+A tracker is opened with the step from which a run resumes, so that repeated steps appear only once.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ NON_METRIC_KEYS = ("step", "epoch", "batch", "seconds")
 
 
 class Tracker(Protocol):
-    """Shows the numbers of a run."""
+    """Receives the metrics of a run."""
 
     def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take the numbers of a step."""
+        """Log the metrics of a step."""
 
     def close(self) -> None:
-        """Hand over what is still to be written."""
+        """Write or send pending metrics and close the tracker."""
 
 
 class TensorBoardTracker:
-    """Event files in the run's folder `tensorboard`; see them with `tensorboard --logdir runs`."""
+    """Writes event files to `tensorboard` in the run folder; view them with `tensorboard --logdir runs`."""
 
     def __init__(self, run: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -47,15 +47,15 @@ class TensorBoardTracker:
         self.writer.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the event file."""
         self.writer.close()
 
 
 class WandBTracker:
-    """A run in the project that WANDB_PROJECT names, or in `manyglot`; `wandb.json` keeps its id for going on.
+    """Logs to a run in the project WANDB_PROJECT, or `manyglot`; `wandb.json` stores its id for resuming.
 
-    W&B forgets no step. What was shown before an interruption stays, and a dev score that its last step still lacked
-    stays away.
+    W&B cannot delete or amend steps. Steps logged before an interruption stay as they are, so the last of them may lack
+    its dev scores.
     """
 
     def __init__(self, run: Path, step: int) -> None:
@@ -73,23 +73,23 @@ class WandBTracker:
                 dir=run,
                 config=yaml.safe_load((run / "config.yaml").read_text("utf-8")),
             )
-        except wandb.Error as error:  # no account, no network …
+        except wandb.Error as error:  # such as no account or no network
             raise ManyglotError(
-                f"Weights & Biases: {str(error).rstrip('.')}. Or take wandb out of training.trackers."
+                f"Weights & Biases: {str(error).rstrip('.')}. Fix this or remove wandb from training.trackers."
             ) from None
 
     def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Add a point to each curve, unless the step was shown before the run was interrupted."""
+        """Log the metrics of a step unless it was logged before an interruption."""
         if step >= self.run.step:
             self.run.log(dict(metrics), step=step)
 
     def close(self) -> None:
-        """Wait until all is sent."""
+        """Wait until all metrics are sent."""
         self.run.finish()
 
 
 def check_trackers_installed(names: Sequence[TrackerName]) -> None:
-    """Refuse a tracker that is not installed."""
+    """Raise an error if the package of a tracker is not installed."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -101,7 +101,7 @@ def check_trackers_installed(names: Sequence[TrackerName]) -> None:
 
 @contextmanager
 def open_trackers(names: Sequence[TrackerName], run: Path, step: int) -> Iterator[list[Tracker]]:
-    """Trackers of a run that goes on after a step."""
+    """Open the trackers of a run that starts or resumes after a step; close them at the end of the block."""
     trackers: list[Tracker] = []
     try:
         for name in dict.fromkeys(names):
@@ -113,7 +113,7 @@ def open_trackers(names: Sequence[TrackerName], run: Path, step: int) -> Iterato
 
 
 def flatten_metrics(line: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """The numbers of a line of the log under names such as `into/de/nll`, but for those that only say where it is."""
+    """Flatten the numbers of a log line to names such as `into/de/nll`; drop step, epoch, batch and seconds."""
     metrics: dict[str, float] = {}
     for key, value in line.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The training loop: batches in, a trained model and a log out; interrupted runs go on exactly where they were."""
+"""The training loop. It trains a model, writes log and checkpoints, and resumes an interrupted run exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
-from manyglot.config.settings import CHANGEABLE_ON_RESUME, ChangeableOnResume, Settings
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, ChangeableOnResume, Settings
 from manyglot.devices import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
@@ -28,73 +28,80 @@ from manyglot.training.checkpoint import (
     save_checkpoint,
 )
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
-from manyglot.training.fsdp import gather_full_model, gather_full_tensors, is_sharded, local_shard, move_or_shard_model
-from manyglot.training.log import TrainingLog
+from manyglot.training.fsdp import (
+    gather_full_tensors,
+    gather_model_on_main,
+    is_sharded,
+    local_shard,
+    move_or_shard_model,
+)
 from manyglot.training.loss_meter import LossMeter
 from manyglot.training.schedule import SCHEDULES_DECAYING_TO_ZERO, ScheduleName, learning_rate_at_step
 from manyglot.training.step import TrainingStep, make_training_step, report_step_out_of_memory
 from manyglot.training.stop_signals import catch_stop_signals
 from manyglot.training.throughput import ThroughputMeter
 from manyglot.training.trackers import TrackerName, open_trackers
+from manyglot.training.training_log import TrainingLog
 from manyglot.training.validation import Validator
 
 AdamBeta = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _max_steps_may_change(settings: TrainingSettings) -> bool:
-    """Whether the learning rate of a step does not depend on the last one."""
+    """Whether the learning rate of a step is independent of max_steps."""
     return settings.lr_schedule not in SCHEDULES_DECAYING_TO_ZERO
 
 
 class TrainingSettings(Settings):
-    """How the model learns; the defaults are the paper's."""
+    """How the model is trained. The defaults are those of the paper."""
 
     max_steps: Annotated[int, ChangeableOnResume(condition=_max_steps_may_change)] = Field(100_000, ge=1)
-    """Stop after this many updates. With the schedules cosine and linear, which end at zero there, it is fixed."""
+    """Stop after this many updates. With the lr_schedule cosine or linear, which reaches zero there, it is fixed."""
     gradient_accumulation: int = Field(1, ge=1)
-    """Batches whose gradients make one update: the real batch is this many times batches.max_tokens."""
+    """Batches per update. The effective batch size is this many times batches.max_tokens."""
     learning_rate: float = Field(5e-4, gt=0)
-    """The peak, reached at the end of the warm-up."""
+    """Peak learning rate, reached at the end of the warm-up."""
     lr_schedule: ScheduleName = "inverse_square_root"
-    """How the learning rate falls after the warm-up: with the inverse square root of the step (the paper), by a cosine
-    or a line to zero at max_steps, or not at all (constant)."""
+    """Decay of the learning rate after the warm-up: inverse_square_root (as in the paper), cosine or linear (to zero at
+    max_steps), or constant (no decay)."""
     warmup_steps: int = Field(4000, ge=0)
-    """Updates over which the learning rate rises."""
+    """Number of updates over which the learning rate rises linearly to its peak."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """Share of the probability given to all symbols alike."""
+    """Share of the target probability that is spread evenly over the vocabulary."""
     alignment: ContrastiveAlignmentSettings | None = None
-    """A second aim, for directions without training: that the encoder gives a sentence and its translation like states
-    (`{}` with the defaults below). It is not in the paper; null does without."""
+    """Contrastive loss that pulls the encoder states of a sentence and its translation together, for zero-shot
+    directions. `{}` enables it with the defaults below; null disables it. It is not in the paper."""
     adam_betas: tuple[AdamBeta, AdamBeta] = (0.9, 0.98)
-    """Adam's two decay rates."""
+    """Adam's decay rates for the first and second moments of the gradients."""
     weight_decay: float = Field(1e-4, ge=0)
-    """Decoupled weight decay (not in the paper's text, but in its code)."""
+    """Decoupled weight decay, as in the paper's code (its text does not mention it)."""
     max_grad_norm: float | None = Field(None, gt=0)
-    """Scale gradients down to this norm; null does not, as in the paper."""
+    """Clip the gradient norm at this value. null disables clipping, as in the paper."""
     precision: Precision = "auto"
-    """auto computes in bfloat16 on a GPU and in float32 on a CPU."""
+    """bfloat16 or float32. auto selects bfloat16 on a GPU and float32 on a CPU."""
     device: Annotated[str, CHANGEABLE_ON_RESUME] = "auto"
     """auto, cpu, cuda or cuda:1."""
     fsdp: Annotated[bool, CHANGEABLE_ON_RESUME] = False
-    """Share the weights, gradients and moments out among the processes, for a model that is too large for one GPU."""
+    """Shard weights, gradients and Adam moments over the processes (FSDP), for models too large for one GPU."""
     validate_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(5000, ge=1)
-    """Updates between two measurements on the dev split; `validation` says what is measured."""
+    """Updates between two validations on the dev split. The section `validation` selects the samples."""
     best_metric: Annotated[BestMetric | None, CHANGEABLE_ON_RESUME] = "auto"
-    """What tells the best step, whose weights the model gets in the end: dev_bleu (the mean over the directions, as in
-    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto takes dev_bleu, or dev_nll where
-    nothing is translated; null takes the last step."""
+    """Metric that selects the best step, whose weights become the final model: dev_bleu (mean over directions, as in
+    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto selects dev_bleu, or dev_nll if
+    validation translates nothing. null selects the last step."""
     patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1)
-    """Stop when so many measurements in a row have not been better than the best; null never does."""
+    """Stop after this many validations without improvement. null disables early stopping."""
     checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
-    """Updates between two checkpoints; a step that is among the best has one too."""
+    """Updates between two checkpoints. The best steps are saved as well."""
     keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1)
-    """How many of the last checkpoints to keep."""
+    """Number of most recent checkpoints to keep."""
     keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1)
-    """How many of the best checkpoints to keep, beside the last."""
+    """Number of best checkpoints to keep in addition to the most recent ones."""
     log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1)
-    """Updates between two lines of the log."""
+    """Updates between two lines of the training log."""
     trackers: Annotated[tuple[TrackerName, ...], CHANGEABLE_ON_RESUME] = ()
-    """Where the log goes as well: tensorboard (into the run's folder) and wandb; each is an extra to install."""
+    """Experiment trackers that receive the log too: tensorboard (files in the run folder) and wandb. Each needs an
+    optional dependency."""
 
 
 def train(
@@ -106,26 +113,24 @@ def train(
     validator: Validator,
     distributed: DistributedContext,
 ) -> RunState:
-    """Train until the run is finished or we are asked to stop, from the last checkpoint of the run if it has one."""
+    """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop."""
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
     optimizer = make_optimizer(model, settings)
     state = resume_from_last_checkpoint(run, model, optimizer, settings)
     if state.step:
-        print_status(f"Going on from step {state.step:,}.")
+        print_status(f"Resuming from step {state.step:,}.")
     if settings.warmup_steps >= settings.max_steps:
-        print_status(
-            "training.warmup_steps: the learning rate rises until the end and never reaches its peak. Fewer are usual."
-        )
+        print_status("training.warmup_steps is not below training.max_steps: the learning rate never decays. Lower it.")
     if state.step < settings.max_steps:
         state = replace(state, best_steps=validator.resume_best_steps(state.best_steps, settings.validate_every))
-    distributed.barrier()  # nobody writes before all have read
+    distributed.barrier()  # no process writes before all of them have read
     loss_meter = LossMeter(run, state.unlogged_losses)
     training_step = make_training_step(
         model, settings.label_smoothing, distributed.device, settings.precision, settings.alignment
     )
     updates = iter_update_batches(loader, state.data_position, settings.gradient_accumulation)
-    stop = False
+    must_stop = False
     with (
         open_trackers(settings.trackers if distributed.is_main else (), run, state.step) as trackers,
         progress_bar("training", settings.max_steps, done=state.step) as display,
@@ -133,7 +138,7 @@ def train(
     ):
         throughput = ThroughputMeter(model, settings.precision, distributed, state.unlogged_losses)
         log = TrainingLog(run / "log.jsonl", state, loader.languages, throughput, trackers, enabled=distributed.is_main)
-        while not is_finished(state, settings) and not stop:
+        while not is_finished(state, settings) and not must_stop:
             batches, data_position = next(updates)
             state = RunState(state.step + 1, data_position, best_steps=state.best_steps)
             with report_step_out_of_memory(distributed.device):
@@ -142,7 +147,7 @@ def train(
                 step_optimizer(
                     model, optimizer, settings, state.step, keep_gradient_buffers=training_step.keeps_gradient_buffers
                 )
-            stop = distributed.any_process(stop_request.is_requested)
+            must_stop = distributed.any_process(stop_request.is_requested)
             is_logged = _is_due(state.step, settings.log_every, settings)
             if is_logged:
                 log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
@@ -153,10 +158,10 @@ def train(
                     state = _validate_and_update_best(
                         model, state, settings.keep_best_checkpoints, validator, log, distributed
                     )
-            if is_finished(state, settings) and not is_logged:  # it stops early
+            if is_finished(state, settings) and not is_logged:  # early stopping
                 log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
                 loss_meter = LossMeter(run)
-            must_save = stop or is_finished(state, settings) or state.step in state.best_steps.steps
+            must_save = must_stop or is_finished(state, settings) or state.step in state.best_steps.steps
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
                 check_weights_finite(model, state.step, distributed)
@@ -166,22 +171,19 @@ def train(
             display.advance(note=log.progress_note)
     validator.report_time()
     if is_finished(state, settings) and state.step < settings.max_steps:
-        num_validations = state.best_steps.num_validations_without_improvement
-        print_status(
-            f"Stopped at step {state.step:,}: {validator.best_metric} was not better {num_validations} times in a row."
-        )
+        metric, num_validations = validator.best_metric, state.best_steps.num_validations_without_improvement
+        print_status(f"Stopped at step {state.step:,}: {metric} has not improved for {num_validations} validations.")
     return state
 
 
 def is_finished(state: RunState, settings: TrainingSettings) -> bool:
-    """Whether a run has made all its steps, or has not got better for too long."""
-    return state.step == settings.max_steps or state.best_steps.num_validations_without_improvement >= (
-        settings.patience or math.inf
-    )
+    """Whether a run has reached max_steps or stopped early."""
+    num_validations = state.best_steps.num_validations_without_improvement
+    return state.step == settings.max_steps or num_validations >= (settings.patience or math.inf)
 
 
 def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
-    """Adam with decoupled weight decay."""
+    """Create AdamW with the settings of the run."""
     return torch.optim.AdamW(
         model.parameters(), betas=settings.adam_betas, weight_decay=settings.weight_decay, fused=True
     )
@@ -190,31 +192,30 @@ def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.opti
 def resume_from_last_checkpoint(
     run: Path, model: Transformer, optimizer: torch.optim.Optimizer, settings: TrainingSettings
 ) -> RunState:
-    """Restore the last checkpoint of a run, if it has one and is not beyond its end."""
+    """Restore the last intact checkpoint, if any; raise an error if it is beyond max_steps."""
     state = load_latest_intact_checkpoint(run / "checkpoints", model, optimizer)
     if state.step > settings.max_steps:
         raise SettingsError(
-            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}."
+            f"training.max_steps: the run is already at step {state.step}, beyond {settings.max_steps}. Raise it."
         )
     return state
 
 
 def check_accumulation_divisible(settings: TrainingSettings, distributed: DistributedContext) -> None:
-    """Refuse a number of processes that the batches of an update cannot be dealt out to."""
+    """Raise an error if the batches of an update cannot be divided evenly among the processes."""
     if settings.gradient_accumulation % distributed.world_size:
         raise SettingsError(
-            f"training.gradient_accumulation: {settings.gradient_accumulation} batches cannot be shared by "
-            f"{distributed.world_size} processes alike. Use a multiple of {distributed.world_size}, with smaller "
-            f"batches if the update should stay as large."
+            f"training.gradient_accumulation: {settings.gradient_accumulation} batches cannot be divided evenly "
+            f"among {distributed.world_size} processes. Use a multiple of {distributed.world_size}; lower "
+            f"batches.max_tokens in proportion to keep the effective batch size."
         )
 
 
 def check_weights_finite(model: Transformer, step: int, distributed: DistributedContext) -> None:
-    """Refuse to keep weights that are not numbers."""
-    if distributed.any_process(
-        not all(bool(local_shard(parameter).isfinite().all()) for parameter in model.parameters())
-    ):
-        raise ManyglotError(f"The weights are not numbers after step {step}. Lower training.learning_rate.")
+    """Raise an error if a weight is NaN or infinite."""
+    is_finite = all(bool(local_shard(parameter).isfinite().all()) for parameter in model.parameters())
+    if distributed.any_process(not is_finite):
+        raise ManyglotError(f"A weight is NaN or infinite after step {step}. Lower training.learning_rate.")
 
 
 def accumulate_gradients(
@@ -224,10 +225,10 @@ def accumulate_gradients(
     seed_and_step: tuple[int, int],
     distributed: DistributedContext,
 ) -> Tensor:
-    """Add the gradients of the mean loss of a token over all the batches of an update.
+    """Accumulate the gradients of the mean loss per target token over all batches of an update, in all processes.
 
-    Dropout depends on the seed of the run, the step and the number of the batch, not on history. Returns the loss
-    vector (`BatchLoss.to_vector`), summed over all batches.
+    Dropout depends only on the seed of the run, the step and the batch number, so a resumed run repeats it exactly.
+    Returns the loss vector (`BatchLoss.to_vector`), summed over all batches and processes.
     """
     num_tokens = int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))
     loss_vectors: list[Tensor] = []
@@ -236,9 +237,8 @@ def accumulate_gradients(
         loss_vectors += [training_step(part, 1 / num_tokens) for part in training_step.pack(batch.load())]
     loss_vector = torch.stack(loss_vectors).sum(dim=0)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    distributed.all_reduce_sum(
-        [loss_vector] if is_sharded(model) else [loss_vector, *gradients]
-    )  # parts are added up as they come
+    # FSDP has already reduced the gradients of a sharded model.
+    distributed.all_reduce_sum([loss_vector] if is_sharded(model) else [loss_vector, *gradients])
     return loss_vector
 
 
@@ -250,7 +250,10 @@ def step_optimizer(
     *,
     keep_gradient_buffers: bool = False,
 ) -> None:
-    """Move the weights by the gathered gradients, and forget these, or set them to zero where they are."""
+    """Clip the gradients, set the learning rate of the step, update the weights and reset the gradients.
+
+    With `keep_gradient_buffers`, gradients are zeroed in place; otherwise they are set to None.
+    """
     if settings.max_grad_norm is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
     for group in optimizer.param_groups:
@@ -269,8 +272,8 @@ def _validate_and_update_best(
     log: TrainingLog,
     distributed: DistributedContext,
 ) -> RunState:
-    """Let the process that leads measure the whole model; all learn what tells the best step, and decide alike."""
-    full_model = gather_full_model(model, distributed)
+    """Validate on the main process and broadcast the score, so that all processes update their best steps equally."""
+    full_model = gather_model_on_main(model, distributed)
     scores = validator(full_model) if distributed.is_main else {}
     value = distributed.broadcast(validator.best_metric_value(scores))
     state = replace(state, best_steps=state.best_steps.with_validation(state.step, value, keep_best_checkpoints))
@@ -286,7 +289,7 @@ def _save_checkpoint_on_main(
     keep_last: int,
     distributed: DistributedContext,
 ) -> None:
-    """Let the process that leads write a checkpoint of what all have together."""
+    """Gather the weights and the optimizer state of all processes and write a checkpoint on the main process."""
     weights, moments = (
         gather_full_tensors(tensors, distributed)
         for tensors in (model.state_dict(), flatten_optimizer_state(model, optimizer))
@@ -298,7 +301,7 @@ def _save_checkpoint_on_main(
 def iter_update_batches(
     loader: BatchLoader, data_position: DataPosition, gradient_accumulation: int
 ) -> Iterator[tuple[list[PlannedBatch], DataPosition]]:
-    """The batches of each update, with the place after them."""
+    """Yield the batches of each update and the data position after them."""
     batches = loader.iter_planned_batches(data_position)
     while True:
         update = list(itertools.islice(batches, gradient_accumulation))

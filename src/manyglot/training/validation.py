@@ -1,6 +1,6 @@
-"""Validation: what is measured on the dev split while a model learns, and what that costs.
+"""Validation: evaluates the model on samples of the dev split during training and measures the time this takes.
 
-The loss is measured here. Whoever can translate hands in further measures, so that training knows no decoding.
+This module computes the loss. Evaluators that translate are passed in, so training does not depend on decoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from manyglot.training.best_steps import BestMetric, BestStepCriterion, BestStep
 from manyglot.training.loss import sentence_nll_and_token_counts
 
 MAX_TIME_SHARE = 0.1
-"""Share of a run's time above which validation is said to be dear."""
+"""If validation takes a larger share of the run time, a message advises how to make it cheaper."""
 PROGRESS_LABELS = {
     "dev_nll": "dev",
     "dev_bleu": "BLEU",
@@ -33,28 +33,28 @@ PROGRESS_LABELS = {
     "zero_shot_language_accuracy": "zero-shot LangAcc",
     "zero_shot_chrf": "zero-shot chrF++",
 }
-"""For the progress bar."""
+"""Labels of the metrics beside the progress bar."""
 
 
 class DevEvaluator(Protocol):
-    """Measures a model on some sentences, the same each time."""
+    """Evaluates a model on a fixed sample of the dev split."""
 
     metric_names: Sequence[str]
-    """What it measures."""
+    """The metrics it computes."""
     sample_id: SampleId
-    """On what: stored in checkpoints and compared when a run resumes."""
+    """Identifies the sample. It is stored in checkpoints and compared when a run resumes."""
     cost_setting: str
-    """The setting that makes it cheaper."""
+    """The setting to lower to make the evaluation cheaper."""
 
     def describe_sample(self) -> str:
-        """The sample in words, for people only."""
+        """Describe the sample for a message; never stored or compared."""
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
-        """What was measured by name, and the same or more of each direction."""
+        """Return the metrics by name, and the metrics of each direction."""
 
 
 class Validator:
-    """Measures a model now and then, says by what its best steps are told, and keeps account of the time."""
+    """Runs all evaluators, resolves the metric that selects the best step, and measures the time spent."""
 
     def __init__(
         self, evaluators: Sequence[DevEvaluator], best_metric: BestMetric | None, patience: int | None
@@ -62,25 +62,26 @@ class Validator:
         self.evaluators = evaluators
         available_metrics = [name for evaluator in evaluators for name in evaluator.metric_names]
         self.best_metric = resolve_best_metric(best_metric, available_metrics, patience)
-        """What tells the best step."""
+        """The metric that selects the best step; None if the last step becomes the model."""
         self.criterion = _make_criterion(self.best_metric, evaluators)
-        """The same and the sample it is measured on."""
+        """The metric together with its sample."""
         self.start_time, self.num_validations, self.has_warned_of_cost = time.monotonic(), 0, False
         self.seconds_by_evaluator = [0.0 for _ in evaluators]
 
     @property
     def time_share(self) -> float:
-        """Its part of the time since the start."""
+        """The fraction of the run time spent on validation, since this process started training."""
         return sum(self.seconds_by_evaluator) / (time.monotonic() - self.start_time)
 
     def describe_metrics(self) -> str:
-        """What is measured on what, and what tells the best step."""
-        parts = [f"{', '.join(e.metric_names)} of {e.describe_sample()}" for e in self.evaluators]
-        selection = f"Best by {self.best_metric}" if self.best_metric else "The last step becomes the model"
-        return f"{'; '.join(parts) or 'nothing'}. {selection}."
+        """Describe the metrics, their samples and the metric that selects the best step."""
+        parts = [f"{', '.join(e.metric_names)} on {e.describe_sample()}" for e in self.evaluators]
+        metric = self.best_metric
+        selection = f"{metric} selects the best step" if metric else "The last step becomes the model"
+        return f"{'; '.join(parts) or 'no metrics'}. {selection}."
 
     def to_dict(self, validate_every: int) -> dict[str, Any]:
-        """The same as plain values; only `description` is for people."""
+        """Return the metrics, their samples and the best metric as JSON values; `description` is free text."""
         evaluators = [
             {"metrics": list(e.metric_names), "sample": dict(e.sample_id), "description": e.describe_sample()}
             for e in self.evaluators
@@ -88,7 +89,7 @@ class Validator:
         return {"validate_every": validate_every, "best_metric": self.best_metric, "evaluators": evaluators}
 
     def resume_best_steps(self, best_steps: BestSteps, validate_every: int) -> BestSteps:
-        """Say what is measured, and return what the run knows of its best so far, if it is still measured alike."""
+        """Announce the validation. Return the best steps so far, or empty ones if the metric or its sample changed."""
         if self.evaluators:
             print_status(f"Validation every {validate_every:,} steps: {self.describe_metrics()}")
         self.start_time = time.monotonic()
@@ -100,11 +101,11 @@ class Validator:
         return BestSteps(self.criterion)
 
     def __call__(self, model: Transformer) -> dict[str, Any]:
-        """All measurements, the time they took and its share of the run, and what is known of each direction."""
+        """Evaluate the model. Return the metrics by name, the time spent and the metrics of each direction."""
         scores: dict[str, float] = {}
         directions: dict[str, dict[str, float]] = defaultdict(dict)
         seconds_before = sum(self.seconds_by_evaluator)
-        torch.manual_seed(0)  # for what guidance draws at random; each batch of the training has a seed of its own
+        torch.manual_seed(0)  # for random languages in guidance; training sets a seed for each batch
         model.eval()
         with torch.inference_mode():
             for index, evaluator in enumerate(self.evaluators):
@@ -116,27 +117,24 @@ class Validator:
                     directions[direction.as_setting()].update(values)
         model.train()
         self.num_validations += 1
-        if (
-            self.time_share > MAX_TIME_SHARE and self.num_validations > 1 and not self.has_warned_of_cost
-        ):  # the first is dearer: nothing is learnt yet
+        is_first = self.num_validations == 1  # it takes longer, because an untrained model generates long outputs
+        if self.time_share > MAX_TIME_SHARE and not is_first and not self.has_warned_of_cost:
             self.has_warned_of_cost = True
             print_status(f"Validation takes {self.time_share:.0%} of the time. {self._cost_advice()}")
         cost = {"seconds": sum(self.seconds_by_evaluator) - seconds_before, "share": self.time_share}
         return {**scores, "validation": cost, "directions": directions}
 
     def best_metric_value(self, scores: Mapping[str, Any]) -> float:
-        """The one that tells the best step; not a number where none does."""
+        """Return the score that selects the best step, or NaN if there is none."""
         return float(scores.get(self.best_metric or "", math.nan))
 
     def report_time(self) -> None:
-        """Say what it cost."""
+        """Report the time spent on validation."""
         if self.num_validations:
-            advice = (
-                f" {self._cost_advice()}" if self.time_share > MAX_TIME_SHARE and not self.has_warned_of_cost else ""
-            )  # or it was given before
-            print_status(
-                f"Validation took {sum(self.seconds_by_evaluator):.0f} s, {self.time_share:.1%} of the time.{advice}"
-            )
+            needs_advice = self.time_share > MAX_TIME_SHARE and not self.has_warned_of_cost
+            advice = f" {self._cost_advice()}" if needs_advice else ""
+            seconds = sum(self.seconds_by_evaluator)
+            print_status(f"Validation took {seconds:.0f} s, {self.time_share:.1%} of the time.{advice}")
 
     def _cost_advice(self) -> str:
         _, slowest = max(zip(self.seconds_by_evaluator, self.evaluators, strict=True), key=lambda pair: pair[0])
@@ -144,18 +142,18 @@ class Validator:
 
 
 def _make_criterion(metric: str | None, evaluators: Sequence[DevEvaluator]) -> BestStepCriterion | None:
-    """The metric with the sample of the measure that has it."""
+    """Combine the metric with the sample of the evaluator that computes it."""
     sample_ids = {name: e.sample_id for e in evaluators for name in e.metric_names}
     return None if metric is None else BestStepCriterion(metric, sample_ids[metric])
 
 
 def _format_sample_id(sample_id: SampleId) -> str:
-    """An earlier sample, of which only the stored values are known."""
+    """Describe an earlier sample from its stored identifier."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sample_id.items())
 
 
 def format_validation_note(scores: Mapping[str, Any], best_steps: BestSteps) -> str:
-    """What was measured, and the best so far, for the progress bar."""
+    """Format the latest scores and the best score for the progress bar."""
     parts = [f"{label} {scores[name]:.2f}" for name, label in PROGRESS_LABELS.items() if name in scores]
     if best_steps.scores:
         parts.append(f"best {best_steps.scores[0].value:.2f} at {best_steps.scores[0].step:,}")
@@ -163,7 +161,7 @@ def format_validation_note(scores: Mapping[str, Any], best_steps: BestSteps) -> 
 
 
 class DevLossEvaluator:
-    """The mean negative log-likelihood of a token of the dev split."""
+    """Computes the mean negative log-likelihood per target token on a sample of the dev split."""
 
     metric_names: Sequence[str] = ("dev_nll",)
     cost_setting = "validation.num_loss_pairs"
@@ -182,11 +180,11 @@ class DevLossEvaluator:
         self.sample_id: SampleId = {"num_pairs": num_sampled_pairs}
 
     def describe_sample(self) -> str:
-        """The sample in words."""
+        """Describe the sample for a message."""
         return f"{self.sample_id['num_pairs']:,} sentence pairs"
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
-        """Sums over sentences, by direction."""
+        """Return dev_nll over all tokens, and the nll of each direction."""
         nll_D, tokens_D = np.zeros(len(self.directions)), np.zeros(len(self.directions))
         for batch, direction_B in self.batches:
             with autocast(self.device, self.precision):

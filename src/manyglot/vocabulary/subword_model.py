@@ -10,7 +10,7 @@ from pathlib import Path
 import sentencepiece
 from pydantic import Field
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import read_small_file
 

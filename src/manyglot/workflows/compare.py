@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from manyglot.evaluation.comparison import Comparison, compare_systems, load_systems
+from manyglot.evaluation.system_comparison import Comparison, compare_systems, load_systems
 
 
 def compare(

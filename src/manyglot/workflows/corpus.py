@@ -8,8 +8,8 @@ from pathlib import Path
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
-from manyglot.config.settings import parse_settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.inspection import CorpusInspection, inspect_splits
 from manyglot.corpus.languages import Languages
@@ -39,8 +39,8 @@ def preview_sampling(experiment: Experiment, temperatures: Sequence[str] = ()) -
     """
     if (experiment.data / "dataset.json").exists():
         dataset = PreparedDataset(experiment.data)
-        dataset.check_provenance(experiment.preparation.to_dict())
-        index = PairIndex(dataset.store(Split.TRAIN))
+        dataset.check_provenance(experiment.preparation_settings.to_dict())
+        index = PairIndex(dataset.token_store(Split.TRAIN))
         sizes = {direction: index.num_pairs(direction) for direction in dataset.train_directions}
     else:
         inspection = inspect_corpus(experiment)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
-from manyglot.config.settings import Settings, parse_settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import read_test_rows
@@ -37,10 +37,10 @@ from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
+from manyglot.reports.html_language_map import pairwise_similarities
 from manyglot.reports.html_report import make_report_run, write_html_report
-from manyglot.reports.language_map_data import pairwise_similarities
 from manyglot.reports.training_history import TrainingHistory
-from manyglot.training.log import read_log
+from manyglot.training.training_log import read_log
 
 REPORTED_CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
 """Metrics of the training log whose curves a report shows."""
@@ -74,8 +74,8 @@ def evaluate(
 
     The files of `test_folder`, line-aligned or in pairs, replace the test split of the data. With `output`, results and
     a report are written to that folder, an interrupted evaluation reuses its finished translations, and under torchrun
-    all processes translate. The settings are those of the model's training; `overrides` change those of `decoding` and
-    `evaluation`.
+    all processes translate. The model folder has the settings; `overrides` change its `decoding` and `evaluation`
+    settings.
     """
     request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
     if output is None:

@@ -9,7 +9,7 @@ from manyglot.errors import FolderError
 from manyglot.files import StrPath
 from manyglot.reports.learning_curve_plot import plot_learning_curves
 from manyglot.reports.training_history import TrainingHistory
-from manyglot.training.log import read_log
+from manyglot.training.training_log import read_log
 
 
 def plot(runs: Sequence[StrPath], output: StrPath, by_tokens: bool = False) -> None:

@@ -13,4 +13,4 @@ def prepare(experiment: Experiment) -> PreparedDataset:
     batches = experiment.batches
     if batches.direction_weights or batches.target_weights:  # check now what training would refuse after all the work
         batches.check_weights(resolve_train_directions(corpus_languages(experiment.corpus), experiment.corpus))
-    return prepare_dataset(experiment.data, experiment.preparation)
+    return prepare_dataset(experiment.data, experiment.preparation_settings)

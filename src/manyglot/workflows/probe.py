@@ -1,4 +1,4 @@
-"""`manyglot probe`: what a model has learnt about its languages, measured against typological features (URIEL)."""
+"""`manyglot probe`: compare the language representations of a model with typological features (URIEL)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, optional_path
 from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.probing.checkpoint_probe import CheckpointProbeResult, probe_checkpoints
-from manyglot.probing.language_distances import MantelResult, mantel_tests_with_uriel
+from manyglot.probing.language_distance_analysis import MantelResult, mantel_tests_with_uriel
 from manyglot.probing.language_representations import (
     LanguageRepresentation,
     load_representations_of_models,
@@ -25,24 +25,24 @@ from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, probe_re
 from manyglot.probing.uriel import Exclusion, exclusions_to_dict, load_uriel
 from manyglot.progress import print_status
 from manyglot.reports.checkpoint_probing import plot_checkpoint_probing
-from manyglot.reports.language_map_plot import plot_language_map
+from manyglot.reports.language_similarity_plots import plot_language_map
 from manyglot.reports.typology_probing import check_can_plot, plot_accuracy_by_k
-from manyglot.training.checkpoint import checkpoint_folders_by_step, read_checkpoint_weights
+from manyglot.training.checkpoint import checkpoint_folders_by_step, try_read_checkpoint_weights
 from manyglot.workflows.train import initialize_model
 
 
 @dataclass(frozen=True)
-class Probing:
-    """The results of several representations, in the same order, and the languages left out with the reasons."""
+class ProbingResults:
+    """The results of several representations, in the same order, and the excluded languages with the reasons."""
 
     representations: list[LanguageRepresentation]
     results: list[ProbeResult]
     mantel_results: list[list[MantelResult]]
-    """Correlations between distances in the model and distances between the languages."""
+    """Mantel tests between the distances in the model and the distances in URIEL."""
     exclusions: dict[str, Exclusion]
 
     def to_dict(self) -> dict[str, Any]:
-        """All results as plain values."""
+        """Return all results as plain values."""
         probed = [
             result.to_dict() | {"mantel_results": [mantel.to_dict() for mantel in mantel_results]}
             for result, mantel_results in zip(self.results, self.mantel_results, strict=True)
@@ -73,11 +73,11 @@ def probe(
     output: StrPath | None = None,
     language_map: StrPath | None = None,
     colour_by: str = "family",
-) -> Probing:
-    """Predict typological features from the nearest languages in a model, beside predictions without a model.
+) -> ProbingResults:
+    """Predict typological features from the nearest languages in a model, and compare with baselines.
 
-    Models are `[NAME=]FOLDER`. Accuracy against k is drawn into `output`, the languages of one model into
-    `language_map`.
+    Models are `[NAME=]FOLDER`. With `output`, plot accuracy against k; with `language_map`, plot the languages of one
+    model.
     """
     settings = settings or ProbeSettings()
     output, language_map = optional_path(output), optional_path(language_map)
@@ -94,7 +94,7 @@ def probe(
         mantel_tests_with_uriel(database, representation, settings.num_permutations, settings.seed)
         for representation in representations
     ]
-    return Probing(representations, results, mantel_results, exclusions)
+    return ProbingResults(representations, results, mantel_results, exclusions)
 
 
 def probe_all_checkpoints(
@@ -124,7 +124,7 @@ def probe_all_checkpoints(
     return results, exclusions
 
 
-def predict_missing(
+def predict_features_of_language(
     models: Sequence[str],
     language: str,
     method: str | None = None,
@@ -170,7 +170,7 @@ def iter_checkpoint_models(run: Path) -> Iterator[tuple[int, TrainedModel]]:
         )
     trained, any_intact = _load_or_initialize_model(run), False
     for step, path in folders_by_step.items():
-        if (weights := read_checkpoint_weights(path)) is None:
+        if (weights := try_read_checkpoint_weights(path)) is None:
             continue
         any_intact = True
         try:

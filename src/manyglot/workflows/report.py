@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manyglot.errors import SettingsError
 from manyglot.evaluation.comparability import restrict_to_common_sentences
-from manyglot.evaluation.comparison import name_systems, parse_run_folders
+from manyglot.evaluation.system_comparison import name_systems, parse_run_folders
 from manyglot.files import StrPath
 from manyglot.reports.html_report import load_report_run, restrict_report_run, write_html_report
 

@@ -24,17 +24,17 @@ from manyglot.model.model_folder import TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
 from manyglot.reports.run_summary import RunSummary
+from manyglot.training import trainer
 from manyglot.training.checkpoint import RunState, load_best_weights
 from manyglot.training.contrastive_alignment import describe_aligned_pairs, make_aligned_targets
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
-from manyglot.training.fsdp import gather_full_model, move_or_shard_model
-from manyglot.training.log import read_log
+from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
 from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
 from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
 from manyglot.training.trainer import is_finished, make_optimizer, resume_from_last_checkpoint
-from manyglot.training.trainer import train as train_model
+from manyglot.training.training_log import read_log
 from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validator
 from manyglot.vocabulary.vocabulary import LanguageTags
 
@@ -89,10 +89,10 @@ def dry_run(experiment: Experiment) -> DryRunResult:
 def _load_training_inputs(experiment: Experiment) -> tuple[PreparedDataset, Transformer, BatchLoader]:
     """Open the prepared data, initialize a model and make the batch loader."""
     dataset = PreparedDataset(experiment.data)
-    dataset.check_provenance(experiment.preparation.to_dict())
+    dataset.check_provenance(experiment.preparation_settings.to_dict())
     _warn_if_text_changed(experiment, dataset)
     model = initialize_model(experiment, dataset)
-    store, alignment = dataset.store(Split.TRAIN), experiment.training.alignment
+    store, alignment = dataset.token_store(Split.TRAIN), experiment.training.alignment
     loader = BatchLoader(store, dataset.train_directions, experiment.batches, model.tags_by_language(), experiment.seed)
     if alignment is not None:
         make_aligned_targets(model, alignment)  # raises an error for some guidance methods
@@ -118,11 +118,11 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        state = train_model(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
+        state = trainer.train(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,}, which is saved. Run the same command to resume.")
         directions = tuple(loader.directions)
-        full_model = gather_full_model(model, distributed)
+        full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
             trained = TrainedModel(full_model, dataset.vocabulary, directions, experiment.to_dict(), training_info)
@@ -197,7 +197,7 @@ def _make_dev_evaluators(
     device: torch.device,
 ) -> list[DevEvaluator]:
     """Make the evaluators that the dev split allows; without dev text there are none."""
-    store, settings = dataset.store(Split.DEV), experiment.validation
+    store, settings = dataset.token_store(Split.DEV), experiment.validation
     evaluators: list[DevEvaluator] = []
     if settings.num_loss_pairs and any(map(PairIndex(store).num_pairs, train_directions)):
         unweighted: dict[str, object] = {"temperature": None, "direction_weights": {}, "target_weights": {}}

@@ -1,4 +1,4 @@
-"""The lists of methods that are tested: each alone, and the paper's combinations and more."""
+"""The combinations of methods under test: each method alone, those of the paper, and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A method that acts at every site through every hook, so that the seam itself is under test."""
+"""A method that acts at every site through every hook, to test the interface itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Everywhere(GuidanceMethod):
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         return x_BTD + self._weight(point) * self.vector_LD[target_languages.lang_B][:, None]
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return self._weight(point) * x_BTD @ self.matrix_LDD[target_languages.lang_B]
 
     def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:

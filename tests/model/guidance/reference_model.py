@@ -1,7 +1,7 @@
 """The guided Transformer written out from the equations: one sentence, one head, one language at a time.
 
-It takes the weights of a model and nothing of its code: no hook, no batch, no product by language. What each method
-does is stated here a second time, so that the fast one has something to agree with.
+It uses the weights of a model but none of its code: no hooks, no batches, no grouped products. It implements every
+method a second time, as a reference for the fast implementation.
 
 Shape letters: T positions, S positions attended to, D model width, K width of a head.
 """
@@ -23,11 +23,11 @@ from manyglot.model.transformer import Transformer
 
 
 class ReferenceModel:
-    """A model that translates into one language; the drawn language is that of LAA^R."""
+    """A model that translates into one language; LAA^R uses the random language."""
 
     def __init__(self, model: Transformer, language: int, random_language: int) -> None:
         self.model, self.language = model, language
-        methods: dict[str, Any] = dict(model.guidance.items())
+        methods: dict[str, Any] = dict(model.guidance.named_methods())
         self.lee, self.adapter = methods.get("lee"), methods.get("adapter")
         self.laln, self.lalt = methods.get("laln"), methods.get("lalt")
         self.laa_sites: tuple[Site, ...] = ()

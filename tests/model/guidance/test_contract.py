@@ -1,4 +1,4 @@
-"""What every guidance method must keep, alone and combined; a new method in METHODS is tested here without a line."""
+"""The contract of every guidance method, alone and combined. It also covers any new method in METHODS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
-from manyglot.model.cached_decoder import CachedDecoder, encode_sources
+from manyglot.model.cached_executor import CachedDecoder, encode_sources
 from manyglot.model.guidance import METHODS
 from manyglot.model.guidance.base import GuidanceMethod, HookPoint, MethodSettings, Site
 from manyglot.model.model_folder import TrainedModel, load_model, save_model
@@ -46,17 +46,17 @@ def model(request: pytest.FixtureRequest, settings: list[MethodSettings]) -> Tra
 
 
 def random_languages(batch: Batch) -> torch.Tensor:
-    """A language for each sentence that depends on nothing else in the batch, for methods that draw at random."""
+    """Return a reproducible random language for each sentence, which does not depend on the rest of the batch."""
     return batch.source_BS.sum(dim=1) % NUM_LANGUAGES
 
 
 def logits(model: Transformer, batch: Batch) -> torch.Tensor:
     hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_languages(batch))
-    return model.logits(hidden.decoder)
+    return model.logits(hidden.decoded)
 
 
 def one(batch: Batch, row: int) -> Batch:
-    """A single sentence without padding."""
+    """Return a single sentence without padding."""
     parts = [getattr(batch, field.name)[row : row + 1] for field in fields(batch)]
     source, target = int((parts[0] != PAD).sum()), int((parts[1] != PAD).sum())
     return Batch(parts[0][:, :source], parts[1][:, :target], parts[2][:, :target], parts[3])
@@ -67,7 +67,7 @@ def test_shapes(model: Transformer) -> None:
     assert logits(model, batch).shape == (*batch.input_BT.shape, NUM_SUBWORDS + NUM_LANGUAGES)
 
 
-def test_mixing_languages_in_a_batch_changes_nothing(model: Transformer) -> None:
+def test_mixed_languages_in_a_batch_do_not_interact(model: Transformer) -> None:
     batch = random_batch(model, size=7)
     assert len(set(batch.lang_B.tolist())) > 1
     together_BTV = logits(model, batch)
@@ -76,14 +76,14 @@ def test_mixing_languages_in_a_batch_changes_nothing(model: Transformer) -> None
         torch.testing.assert_close(together_BTV[row, : alone.input_BT.shape[1]], logits(model, alone)[0])
 
 
-def test_packing_changes_nothing(model: Transformer) -> None:
-    """Without padding and in the order of their languages, the sentences have the same states and gradients."""
+def test_packed_and_padded_execution_agree(model: Transformer) -> None:
+    """Packed sentences, sorted by language, have the same states and gradients."""
     batch = random_batch(model, size=7)
     order_B, packed = batch.lang_B.argsort(stable=True), pack_batch(batch)
     there_BT = batch.input_BT[order_B] != PAD
     padded = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_languages(batch))
-    expected = padded.decoder[order_B][there_BT]
-    got = packed_forward(model, packed, random_languages(batch)[order_B]).decoder[:, 0]
+    expected = padded.decoded[order_B][there_BT]
+    got = packed_forward(model, packed, random_languages(batch)[order_B]).decoded[:, 0]
     torch.testing.assert_close(got, expected)
     weight = torch.randn_like(got)
     parameters = list(model.parameters())
@@ -93,7 +93,7 @@ def test_packing_changes_nothing(model: Transformer) -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> None:
+def test_batch_gradients_are_the_sum_over_sentences(model: Transformer) -> None:
     batch = random_batch(model)
     scored = batch.label_BT != PAD
     logits(model, batch)[scored].square().sum().backward()
@@ -108,7 +108,7 @@ def test_gradients_are_those_of_the_sentences_one_by_one(model: Transformer) -> 
             torch.testing.assert_close(together[name], parameter.grad)
 
 
-def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
+def test_cached_decoding_matches_a_full_forward_pass(model: Transformer) -> None:
     batch = random_batch(model)
     target_languages = model.target_languages(batch.lang_B, random_languages(batch))
     decoder = CachedDecoder(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
@@ -119,8 +119,8 @@ def test_decoding_step_by_step_is_decoding_at_once(model: Transformer) -> None:
     torch.testing.assert_close(model.logits(torch.cat(steps, dim=1)), logits(model, batch))
 
 
-def test_beams_side_by_side_are_sentences_below_one_another(model: Transformer) -> None:
-    """Each beam has a past of its own, and all of a sentence share its memory and its target."""
+def test_beams_match_separate_sentences(model: Transformer) -> None:
+    """Each beam has its own KV cache; the beams of a sentence share its memory and target language."""
     batch, beams = random_batch(model), 3
     target_languages = model.target_languages(batch.lang_B, random_languages(batch))
     rows_N = torch.arange(len(batch)).repeat_interleave(beams)
@@ -133,11 +133,11 @@ def test_beams_side_by_side_are_sentences_below_one_another(model: Transformer) 
     alone = model(
         batch.source_BS[rows_N], input_NT, batch.lang_B[rows_N], random_lang_B=random_languages(batch)[rows_N]
     )
-    torch.testing.assert_close(torch.stack(steps, dim=1), alone.decoder[:, 1:])
+    torch.testing.assert_close(torch.stack(steps, dim=1), alone.decoded[:, 1:])
 
 
-def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> None:
-    """Then a sentence may be read once for several targets."""
+def test_affects_encoder_is_correct(model: Transformer) -> None:
+    """If guidance does not affect the encoder, a source can be encoded once for several target languages."""
     if model.guidance.affects_encoder:
         pytest.skip("it acts there")
     assert not any(tag.source for tag in model.tags_by_language())
@@ -153,8 +153,8 @@ def test_what_is_said_not_to_act_in_the_encoder_does_not(model: Transformer) -> 
         torch.testing.assert_close(once.term_BSD, each.term_BSD)
 
 
-def test_matrices_that_merge_are_a_linear_layer(model: Transformer) -> None:
-    """Where a method has matrices to add to the output projection, they do what its term does."""
+def test_output_matrices_match_the_output_term(model: Transformer) -> None:
+    """Matrices added to the output projection have the same effect as the output term."""
     batch = random_batch(model)
     target_languages, z_BTD = (
         model.target_languages(batch.lang_B, random_languages(batch)),
@@ -167,11 +167,11 @@ def test_matrices_that_merge_are_a_linear_layer(model: Transformer) -> None:
             torch.testing.assert_close(got, model.guidance.output_term(point, z_BTD, target_languages))
 
 
-def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
-    """Silent, a guided model is the plain one on the same sequences."""
+def test_reset_to_identity_gives_the_plain_model(model: Transformer) -> None:
+    """After the reset, a guided model computes the same as a plain one on the same sequences."""
     batch = random_batch(model)
     with torch.no_grad():
-        for _, method in model.guidance.items():
+        for _, method in model.guidance.named_methods():
             assert isinstance(method, GuidanceMethod)
             method.reset_to_identity()
         model.embedding.weight[NUM_SUBWORDS:] = 0  # the tags may be a signal too
@@ -180,32 +180,32 @@ def test_a_zeroed_signal_changes_nothing(model: Transformer) -> None:
     torch.testing.assert_close(logits(model, batch), logits(plain, batch))
 
 
-def test_the_target_language_is_told(model: Transformer) -> None:
-    """Another language, another output: through the sequence, through the hooks, or through both."""
+def test_the_output_depends_on_the_target_language(model: Transformer) -> None:
+    """Languages give different outputs, through the tags, the hooks, or both."""
     outputs = []
     for language in range(NUM_LANGUAGES):
         tag = model.tags_by_language()[language]
         source = torch.tensor([[*tag.source, 5, 6, 7, 1]])
         target = torch.tensor([[1, *tag.target, 8]])
         hidden = model(source, target, torch.tensor([language]), random_lang_B=torch.tensor([0]))
-        outputs.append(hidden.decoder[0, -1])
+        outputs.append(hidden.decoded[0, -1])
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[1], outputs[2])
 
 
-def test_every_parameter_of_a_method_learns(model: Transformer) -> None:
+def test_every_parameter_of_a_method_gets_a_gradient(model: Transformer) -> None:
     batch = random_batch(model, size=12)
     logits(model, batch).square().sum().backward()
     for name, parameter in model.guidance.named_parameters():
         assert parameter.grad is not None, f"{name} is never used"
 
 
-def test_gradients_reach_every_language_of_the_batch_and_no_other(model: Transformer) -> None:
+def test_only_languages_of_the_batch_get_gradients(model: Transformer) -> None:
     batch = random_batch(model)
     batch = Batch(*(getattr(batch, field.name)[batch.lang_B != 1] for field in fields(batch)))
     assert set(batch.lang_B.tolist()) == {0, 2}
     hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=batch.lang_B)
-    model.logits(hidden.decoder)[:, -1, 5].sum().backward()
+    model.logits(hidden.decoded)[:, -1, 5].sum().backward()
     for name, parameter in model.guidance.named_parameters():
         assert parameter.grad is not None
         languages = name.rpartition("_")[2].find("L")  # the shape letters say it: _LDD, _PLD
@@ -215,7 +215,7 @@ def test_gradients_reach_every_language_of_the_batch_and_no_other(model: Transfo
         assert reached.tolist() == [True, False, True], name
 
 
-def test_a_compiled_model_gives_the_same(settings: list[MethodSettings]) -> None:
+def test_compiled_and_eager_models_agree(settings: list[MethodSettings]) -> None:
     torch.compiler.reset()
     model = tiny_model(settings, num_layers=1)
     batch = random_batch(model)
@@ -232,16 +232,14 @@ def test_a_compiled_model_gives_the_same(settings: list[MethodSettings]) -> None
 
 def test_representations_have_a_row_for_each_language_and_are_copies(model: Transformer) -> None:
     representations = model.language_representations()
-    assert representations, "every method has learnt something of its languages"
+    assert representations, "every method has representations"
     for value in representations.values():
         assert value.shape[0] == NUM_LANGUAGES
         value.zero_()
     assert all(value.abs().sum() > 0 for value in model.language_representations().values())
 
 
-def test_a_saved_model_is_the_same_model_and_names_its_languages(
-    model: Transformer, settings: list[MethodSettings], tmp_path: Path
-) -> None:
+def test_a_saved_model_loads_unchanged(model: Transformer, settings: list[MethodSettings], tmp_path: Path) -> None:
     text = [" ".join(chr(97 + (i * j) % 26) * 3 for j in range(9)) for i in range(30)]
     vocabulary = Vocabulary(train_subword_model(text, VocabularySettings(size=64)), Languages(["de", "en", "fr"]))
     torch.manual_seed(3)

@@ -1,4 +1,4 @@
-"""How the parameters of the methods are initialised, and that half precision is close."""
+"""The initialisation of the methods' parameters, and their accuracy in half precision."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def initial_parameters(**values: object) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("values", [{"method": "laa"}, {"method": "random_laa"}, {"method": "lalt"}], ids=str)
-def test_a_matrix_starts_as_a_linear_layer_does(values: dict[str, object]) -> None:
-    """Xavier, uniform: within sqrt(6 / 2D), each language its own."""
+def test_matrices_are_initialised_like_linear_layers(values: dict[str, object]) -> None:
+    """Xavier uniform: values within sqrt(6 / 2D), different for each language."""
     matrix_LDD = initial_parameters(**values)["matrix_LDD"]
     bound = (6 / 128) ** 0.5
     assert matrix_LDD.shape == (5, 64, 64)
@@ -34,7 +34,7 @@ def test_a_matrix_starts_as_a_linear_layer_does(values: dict[str, object]) -> No
     assert not torch.equal(matrix_LDD[0], matrix_LDD[1])
 
 
-def test_matrices_can_be_drawn_smaller() -> None:
+def test_init_gain_scales_the_matrices() -> None:
     assert initial_parameters(method="laa", init_gain=0.1)["matrix_LDD"].abs().max() <= 0.1 * (6 / 128) ** 0.5
 
 
@@ -48,7 +48,7 @@ def test_matrices_can_be_drawn_smaller() -> None:
     ],
     ids=str,
 )
-def test_what_is_added_to_the_plain_model_starts_at_zero(values: dict[str, object]) -> None:
+def test_residual_methods_start_at_zero(values: dict[str, object]) -> None:
     assert not any(parameter.any() for parameter in initial_parameters(**values).values())
 
 
@@ -58,10 +58,10 @@ def test_half_precision_is_close(name: str) -> None:
     model = tiny_model(settings).float()
     batch = random_batch(model)
     random_lang_B = batch.lang_B.flip(0)
-    expected = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_lang_B).decoder
+    expected = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_lang_B).decoded
     with torch.autocast("cpu", torch.bfloat16):
-        got = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_lang_B).decoder
+        got = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=random_lang_B).decoded
     got.float().square().sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     error = (got.float() - expected).norm() / expected.norm()
-    assert 0 < error < 0.05, "computed in half precision, and right"
+    assert 0 < error < 0.05, "half precision is used and accurate"

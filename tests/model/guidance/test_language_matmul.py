@@ -1,4 +1,4 @@
-"""Grouped and gathered products are the product of each sentence with its own matrix."""
+"""Grouped and gathered products agree with one product per sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def one_by_one(x_BTD: Tensor, matrix_LDD: Tensor, index: list[int]) -> Tensor:
 @pytest.mark.parametrize("matmul", [gathered_matmul, grouped_matmul])
 @pytest.mark.parametrize("transposed", [False, True])
 @given(index=rows, length=st.integers(1, 4))
-def test_each_sentence_has_its_own_matrix(
+def test_products_match_one_product_per_sentence(
     matmul: LanguageMatmul, transposed: bool, index: list[int], length: int
 ) -> None:
     torch.manual_seed(0)
@@ -47,8 +47,8 @@ def test_each_sentence_has_its_own_matrix(
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sizes", [[5, 0, 200, 30], [0, 0, 0, 7], [64, 64, 0, 64]])
-def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where one language has most of the tokens, and where some have none."""
+def test_grouped_kernel_matmul(transposed: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Includes cases where one language has most of the tokens and others have none."""
     monkeypatch.setattr(language_matmul, "GRADIENT_CHUNK_TOKENS", 32)
     torch.manual_seed(0)
     x_ND = torch.randn(sum(sizes), 16, dtype=torch.bfloat16, requires_grad=True)
@@ -72,9 +72,7 @@ def test_one_kernel_for_all_languages(transposed: bool, sizes: list[int], monkey
 
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize("sizes", [[5, 0, 200, 30], [0, 0, 0, 7], [64, 64, 0, 64]])
-def test_matrices_of_languages_added_to_a_linear_layer(
-    sizes: list[int], is_sorted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fused_language_linear(sizes: list[int], is_sorted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_matmul, "GRADIENT_CHUNK_TOKENS", 32)
     monkeypatch.setattr(language_matmul, "_supports_grouped_kernel", lambda x, matrix: True)
     torch.manual_seed(0)
@@ -103,8 +101,8 @@ def test_matrices_of_languages_added_to_a_linear_layer(
 
 
 @pytest.mark.parametrize("order", [[0, 1, 1, 2], [2, 1, 0, 1]])
-def test_a_table_that_is_used_often_has_one_gradient(order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parts are added up where they are made, also where tokens have to be moved to be in order."""
+def test_gradients_of_a_shared_table_are_accumulated(order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partial gradients are accumulated in place, also if the tokens must be sorted first."""
     monkeypatch.setattr(language_matmul, "_supports_grouped_kernel", lambda x, matrix: True)
     torch.manual_seed(0)
     x_N1D, matrix_LDD = torch.randn(4, 1, 8, dtype=torch.bfloat16), torch.randn(3, 8, 8, dtype=torch.bfloat16)
@@ -122,7 +120,7 @@ def test_a_table_that_is_used_often_has_one_gradient(order: list[int], monkeypat
 
 
 @given(index=rows)
-def test_a_choice_groups_the_sentences(index: list[int]) -> None:
+def test_language_groups(index: list[int]) -> None:
     groups = LanguageGroups.from_languages(torch.tensor(index), NUM_LANGUAGES)
     assert groups.sort_order_B is not None
     assert groups.sorted_groups().lang_B.tolist() == sorted(index)
@@ -135,7 +133,7 @@ def test_a_choice_groups_the_sentences(index: list[int]) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_groups_in_one_kernel() -> None:
+def test_a_gpu_uses_one_kernel_for_all_languages() -> None:
     torch.manual_seed(0)
     index = torch.randint(59, (200,), device="cuda")
     x_BTD = torch.randn(200, 7, 512, device="cuda", requires_grad=True)
@@ -153,8 +151,8 @@ def test_a_gpu_groups_in_one_kernel() -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_a_use_outside_the_loss_loses_no_gradient(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gradient is that of the uses that take part in the loss, also in a second backward pass."""
+def test_unused_outputs_do_not_affect_accumulated_gradients(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient covers exactly the uses that contribute to the loss, also in a second backward pass."""
     monkeypatch.setattr(language_matmul, "_supports_grouped_kernel", lambda x, matrix: True)
     torch.manual_seed(0)
     x_N1D, table = torch.randn(4, 1, 8, dtype=torch.bfloat16), torch.randn(3, 8, 8, dtype=torch.bfloat16)
@@ -172,7 +170,7 @@ def test_a_use_outside_the_loss_loses_no_gradient(transposed: bool, monkeypatch:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_table_that_is_used_twice_has_both_gradients() -> None:
+def test_chained_uses_of_a_table_sum_their_gradients() -> None:
     torch.manual_seed(0)
     index = torch.randint(5, (300,), device="cuda").sort().values
     groups = LanguageGroups.from_languages(index, 5, is_sorted=True)

@@ -1,4 +1,4 @@
-"""LAA^R draws for each sentence and forward pass, reproducibly."""
+"""LAA^R samples a language for each sentence and forward pass, reproducibly."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.model.guidance.combinations import COMBINATIONS
 SETTINGS = COMBINATIONS["LAA^R + Token_src"]
 
 
-def test_every_forward_draws_anew_and_a_seed_repeats_it() -> None:
+def test_every_forward_pass_samples_languages_and_a_seed_repeats_them() -> None:
     model = tiny_model(SETTINGS)
     batch = random_batch(model, size=20)
 
     def run(seed: int | None = None) -> torch.Tensor:
         if seed is not None:
             torch.manual_seed(seed)
-        result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B).decoder
+        result: torch.Tensor = model(batch.source_BS, batch.input_BT, batch.lang_B).decoded
         return result
 
     first, second = run(1), run()
@@ -26,7 +26,7 @@ def test_every_forward_draws_anew_and_a_seed_repeats_it() -> None:
     assert torch.equal(run(1), first)
 
 
-def test_draws_are_uniform_for_each_sentence_whatever_its_target() -> None:
+def test_random_languages_are_uniform() -> None:
     model = tiny_model(SETTINGS)
     torch.manual_seed(0)
     target_languages = model.target_languages(torch.zeros(6000, dtype=torch.long))
@@ -36,15 +36,15 @@ def test_draws_are_uniform_for_each_sentence_whatever_its_target() -> None:
     assert counts.max() < 2150
 
 
-def test_no_other_method_draws() -> None:
-    """Others leave the random numbers alone, so that the same seed drops out the same."""
+def test_other_methods_consume_no_random_numbers() -> None:
+    """With the same seed, dropout is the same for all other methods."""
     model = tiny_model([parse_method_settings({"method": "laa"})])
     before = torch.random.get_rng_state()
     assert model.target_languages(torch.tensor([0, 1])).random_groups is None
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_it_has_the_parameters_of_laa() -> None:
+def test_random_laa_has_the_parameters_of_laa() -> None:
     laa, random_laa = tiny_model([parse_method_settings({"method": "laa"})]), tiny_model(SETTINGS)
     assert laa.num_parameters_by_part()["guidance.laa"] == random_laa.num_parameters_by_part()["guidance.random_laa"]
     assert "random_laa" not in random_laa.language_representations()

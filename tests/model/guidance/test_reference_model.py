@@ -1,4 +1,4 @@
-"""Every method and combination is what its equations say: outputs and gradients, in training and in evaluation."""
+"""Every method and combination matches its equations: outputs and gradients, in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAA_PRODUCTS = {
 
 
 class FixedDropout(nn.Dropout):
-    """Drops by position in the sentence, so that a sentence alone and in a batch lose the same."""
+    """Drops by position in the sentence, so that a sentence has the same mask alone and in a batch."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -36,18 +36,18 @@ class FixedDropout(nn.Dropout):
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("name", [*COMBINATIONS, *LAA_PRODUCTS])
-def test_it_is_what_its_equations_say(name: str, norm: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_method_matches_its_equations(name: str, norm: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nn.Dropout, "forward", FixedDropout.forward)
     product, settings = LAA_PRODUCTS[name] if name in LAA_PRODUCTS else (language_matmul, COMBINATIONS[name])
     model = tiny_model(settings, norm=norm).train(train)
-    for _, method in model.guidance.items():
+    for _, method in model.guidance.named_methods():
         if isinstance(method, LAA):
             method.matmul = product
     batch = random_batch(model, size=len(RANDOM_LANG_B))
     assert len(set(batch.lang_B.tolist())) > 1
     scored_BT = batch.label_BT != PAD
     hidden = model(batch.source_BS, batch.input_BT, batch.lang_B, random_lang_B=RANDOM_LANG_B)
-    fast_NV = model.logits(hidden.decoder)[scored_BT]
+    fast_NV = model.logits(hidden.decoded)[scored_BT]
     plain = []
     for row, (language, random_language) in enumerate(zip(batch.lang_B.tolist(), RANDOM_LANG_B.tolist(), strict=True)):
         source_S, input_T = (ids[row][ids[row] != PAD] for ids in (batch.source_BS, batch.input_BT))

@@ -1,4 +1,4 @@
-"""What the guidance list accepts, and how it refuses: one line that names the setting and what is allowed."""
+"""The validation of the guidance list: errors are one line that names the setting and the allowed values."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def read(*methods: dict[str, Any]) -> None:
         ([{"method": "adapter", "sites": ["memory"]}], "act at memory. It can act at enc.self, enc.ffn, dec.self,"),
         (
             [{"method": "lee", "sites": []}],
-            "guidance.lee.sites: an empty list would do nothing. It can act at enc.ffn,",
+            "guidance.lee.sites: an empty list has no effect. It can act at enc.ffn,",
         ),
         (
             [{"method": "lee", "sites": [7]}],
-            "cannot act at 7. It can act at enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or the paper's",
+            "cannot act at 7. It can act at enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or their numbers",
         ),
         (
             [{"method": "lee", "sites": [5, "dec.self"]}],
-            "guidance.lee.sites: dec.self is named twice in [5, 'dec.self'].",
+            "guidance.lee.sites: dec.self is listed twice in [5, 'dec.self'].",
         ),
         ([{"method": "lee", "sites": [["dec.self"]]}], "guidance.lee.sites: this method cannot act at ['dec.self']."),
         ([{"method": "laa", "sites": [5]}], "guidance.laa.sites: this method cannot act at 5. It can act at enc.self,"),
@@ -46,14 +46,17 @@ def read(*methods: dict[str, Any]) -> None:
             "guidance.laa.sites: this should be a list, such as [enc.self]; got 'dec.self'.",
         ),
         ([{"method": "lalt", "residuel": True}], "guidance.lalt.residuel is not a setting. Did you mean 'residual'?"),
-        ([{"method": "token"}, {"method": "token", "side": "target"}], "guidance: token is given twice."),
-        ([{"method": "laa"}, {"method": "laa"}], "guidance: laa is given twice. Each method can be given once."),
+        ([{"method": "token"}, {"method": "token", "side": "target"}], "guidance: token is listed twice."),
+        ([{"method": "laa"}, {"method": "laa"}], "guidance: laa is listed twice. List each method once."),
         (
             [{"method": "random_laa"}],
             "random_laa alone does not tell the model its target language. Add one of token, lee, adapter",
         ),
         ([], "guidance: an empty list does not tell the model its target language."),
-        ([{"method": "random_laa"}, {"method": "laa"}], "guidance: random_laa and laa do not go together: it is laa"),
+        (
+            [{"method": "random_laa"}, {"method": "laa"}],
+            "guidance: random_laa and laa cannot be combined: random_laa is the control experiment",
+        ),
     ],
 )
 def test_mistakes_are_explained_in_one_line(methods: list[dict[str, Any]], message: str) -> None:
@@ -63,13 +66,13 @@ def test_mistakes_are_explained_in_one_line(methods: list[dict[str, Any]], messa
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_site_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_site_lists_the_possible_ones() -> None:
     with pytest.raises(SettingsError, match=r"dec\.self"):
         read({"method": "lee", "sites": ["decoder.self"]})
 
 
-def test_the_paper_s_numbers_are_sites() -> None:
-    """{4,5} are the query of cross-attention and the decoder's self-attention; the rest is the notes' reading."""
+def test_the_numbers_of_the_paper_are_accepted_as_sites() -> None:
+    """4 and 5 are cross-attention and the decoder's self-attention; the others are our reading of the paper."""
     assert LEESettings(sites=(4, "5")).sites == (Site.DEC_CROSS, Site.DEC_SELF)  # type: ignore[arg-type]
     assert SITE_BY_PAPER_NUMBER == {
         1: Site.ENC_FFN,
@@ -81,7 +84,7 @@ def test_the_paper_s_numbers_are_sites() -> None:
     }
 
 
-def test_what_is_saved_names_sites_by_words() -> None:
+def test_saved_settings_contain_site_names() -> None:
     assert parse_method_settings({"method": "lee", "sites": [4, 5]}).model_dump(mode="json") == {
         "method": "lee",
         "sites": ["dec.cross", "dec.self"],
@@ -98,5 +101,5 @@ def test_what_is_saved_names_sites_by_words() -> None:
         [{"method": "laln"}, {"method": "lalt"}, {"method": "laa"}, {"method": "adapter"}, {"method": "token"}],
     ],
 )
-def test_what_makes_sense_together_is_accepted(methods: list[dict[str, Any]]) -> None:
+def test_compatible_methods_are_accepted(methods: list[dict[str, Any]]) -> None:
     read(*methods)

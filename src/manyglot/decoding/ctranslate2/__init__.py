@@ -1,4 +1,4 @@
-"""Translating with models exported to CTranslate2."""
+"""Translation with models exported to CTranslate2."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from manyglot.errors import ManyglotError
 
 
 def import_ctranslate2() -> Any:
-    """The ctranslate2 package, an optional dependency."""
+    """Return the ctranslate2 package, an optional dependency, or raise an error that says how to install it."""
     try:
         import ctranslate2
     except ImportError:
         raise ManyglotError(
-            "To export a model or to use an exported one, install ctranslate2: pip install 'manyglot[ctranslate2]'."
+            "Install ctranslate2 to export models or to use exports: pip install 'manyglot[ctranslate2]'."
         ) from None
     return ctranslate2

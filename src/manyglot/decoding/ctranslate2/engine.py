@@ -1,4 +1,4 @@
-"""The engine of exports: searches with CTranslate2 models, one per target language or one for several."""
+"""The engine for exports: searches with CTranslate2 models, each for one target language or for several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 
 class ExportedEngine:
-    """Translates with the models of an export, each of which serves some of the target languages."""
+    """Searches for translations with the models of an export. Each model serves one or more target languages."""
 
     def __init__(self, models: Iterable[ExportedModel]) -> None:
         self.models = list(models)
@@ -36,21 +36,21 @@ class ExportedEngine:
         inter_threads: int | None = None,
         intra_threads: int = 1,
     ) -> ExportedEngine:
-        """Open the folder of an export: a model, or a folder with one for each of several languages.
+        """Load an export: one model folder, or a folder with one subfolder per target language.
 
-        All cores are used, unless it is said how many batches are translated at once (inter) by how many threads each
-        (intra). The device `auto` is a GPU where CTranslate2 can use one.
+        `inter_threads` batches run in parallel, each on `intra_threads` threads. By default all cores are used. The
+        device `auto` is a GPU if CTranslate2 can use one.
         """
         folder = Path(folder)
         subfolders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST_NAME}"))
         folders = subfolders if subfolders and not (folder / MANIFEST_NAME).exists() else [folder]
         manifests = [read_manifest(path) for path in folders]
         if len({manifest.languages for manifest in manifests}) > 1:
-            raise FolderError(f"The models in {folder} are not of one export: they have different languages.")
+            raise FolderError(f"The models in {folder} come from different exports: their languages differ.")
         served = [code for manifest in manifests for code in manifest.targets]
         if len(set(served)) < len(served):
             names = ", ".join(str(path) for path in folders)
-            raise FolderError(f"{folder} is no export but holds several, for the same languages. Give one of {names}.")
+            raise FolderError(f"{folder} holds several exports for the same languages. Give one of them: {names}.")
         if device == "auto":
             device = "cuda" if import_ctranslate2().get_cuda_device_count() else "cpu"
         cores = len(os.sched_getaffinity(0))
@@ -61,27 +61,27 @@ class ExportedEngine:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Its subwords and languages."""
+        """The subwords and languages of the model."""
         return Vocabulary(SubwordModel.load(self.models[0].folder / "subwords.model"), self.languages)
 
     @property
-    def settings(self) -> DecodingSettings:
-        """The search that the model was trained with."""
+    def default_settings(self) -> DecodingSettings:
+        """The decoding settings stored with the model."""
         return self.models[0].manifest.decoding
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The languages that it translates into, by their codes."""
+        """Codes of the exported target languages."""
         return tuple(self.languages.codes[i] for i in sorted(self._model_by_language))
 
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first.
 
-        The offset has no effect, because guidance that samples languages cannot be exported.
+        The sentence offset has no effect, because guidance that samples languages cannot be exported.
         """
         settings = request.settings
         if request.prefixes is not None or settings.temperature is not None:
-            raise ManyglotError("An export neither takes prefixes nor draws words at random. Use the model folder.")
+            raise ManyglotError("Exports support neither prefixes nor sampling. Use the model folder.")
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
         for model, rows in self._rows_by_model(request).items():
             codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
@@ -93,12 +93,13 @@ class ExportedEngine:
         return results
 
     def _rows_by_model(self, request: SearchRequest) -> dict[ExportedModel, list[int]]:
-        """Return the sentences that are not empty, by the model that serves their target language."""
+        """Return the rows of nonempty sentences, grouped by the model that serves their target language."""
         rows_by_model: dict[ExportedModel, list[int]] = defaultdict(list)
         for row, (source, language) in enumerate(zip(request.sources, request.target_language_ids, strict=True)):
             if language not in self._model_by_language:
                 name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language
-                raise LanguageError(f"The model was not exported for {name}. It is for {', '.join(self.targets)}.")
+                targets = ", ".join(self.targets)
+                raise LanguageError(f"The model was not exported for {name}. Exported target languages: {targets}.")
             if source:
                 rows_by_model[self._model_by_language[language]].append(row)
         return rows_by_model

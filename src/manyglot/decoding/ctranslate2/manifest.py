@@ -1,6 +1,6 @@
-"""The manifest of an exported model: what an engine must know beside the weights, as JSON that cannot execute.
+"""The manifest of an exported model: everything an engine needs besides the weights, as plain JSON.
 
-It lies beside the engine's own files and has a checksum of each, so that a folder is used whole or not at all.
+It holds a checksum of each file in the folder, so a damaged or incomplete export is rejected.
 """
 
 from __future__ import annotations
@@ -11,73 +11,73 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 import manyglot
-from manyglot.config.settings import Settings, parse_settings
+from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import file_checksum
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
 EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
-"""What else is in the folder of an exported model, apart from a README."""
+"""The other files of an exported model, apart from the README."""
 
 
 class TagSymbols(Settings):
-    """The symbols that tell a target language inside the sequences, as the exported vocabulary spells them."""
+    """The language tags of one target language, as symbols of the exported vocabulary."""
 
     source: tuple[str, ...] = ()
-    """Before the source sentence."""
+    """Tags before the source sentence."""
     target: tuple[str, ...] = ()
-    """Before the target sentence, forced when translating."""
+    """Tags before the target sentence, forced during the search."""
     target_predicted: bool = True
-    """Whether the target tags are part of the score."""
+    """Whether the model predicts the target tags, so that they count in the score."""
 
 
 class Manifest(Settings):
-    """What is exported, and how to translate with it."""
+    """Describes an exported model and how to translate with it."""
 
     format: int = EXPORT_FORMAT_VERSION
-    """The version of this layout."""
+    """Version of the export format."""
     manyglot: str = manyglot.__version__
-    """The version that wrote it."""
+    """Version of manyglot that exported the model."""
     languages: tuple[str, ...]
-    """The languages of the model, in the order of their ids."""
+    """Languages of the model, in the order of their ids."""
     targets: dict[str, TagSymbols] = Field(min_length=1)
-    """The languages that it translates into, each with its tags."""
+    """Exported target languages, each with its tags."""
     suppressed_tokens: tuple[str, ...]
-    """Symbols that are never written, beside the unknown word."""
+    """Symbols that are never generated, apart from the unknown token."""
     num_positions: int = Field(ge=1)
-    """How many tokens a sequence can have."""
+    """Maximum number of tokens in a sequence."""
     quantization: str | None
-    """The type of the weights where it is not float32."""
+    """Type of the weights; None means float32."""
     decoding: DecodingSettings
-    """The search that the model was trained with."""
+    """Decoding settings stored with the model."""
     files: dict[str, str]
-    """The SHA-256 of each file."""
+    """SHA-256 checksum of each file."""
 
     @model_validator(mode="after")
     def _languages_are_in_order(self) -> Manifest:
         if list(self.languages) != sorted(set(self.languages)) or not self.targets.keys() <= set(self.languages):
-            raise ValueError("the languages are not in order, or do not have the targets among them.")
+            raise ValueError("the languages are not sorted, or a target is not among them.")
         return self
 
     def referenced_symbols(self) -> set[str]:
-        """All symbols that it speaks of."""
+        """Return all symbols that the manifest refers to."""
         tag_symbols = (symbol for tags in self.targets.values() for symbol in (*tags.source, *tags.target))
         return {*self.suppressed_tokens, *tag_symbols}
 
     def write(self, folder: Path) -> None:
-        """Write it into the folder of the model."""
+        """Write the manifest into the folder of the model."""
         text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
         (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
 
 
 def is_export_folder(folder: Path) -> bool:
-    """Whether a folder says that it is an exported model, or has folders below that do."""
+    """Return whether a folder, or a folder directly below it, has the manifest of an exported model."""
     return (folder / MANIFEST_NAME).exists() or any(folder.glob(f"*/{MANIFEST_NAME}"))
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of an exported model and check the files it names."""
+    """Read the manifest of an exported model and verify the checksums of its files."""
     try:
         values = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
         version = values["format"]
@@ -88,7 +88,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version} and this manyglot reads up to {EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
+            f"{folder} has export format {version}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
+            "Upgrade manyglot."
         )
     try:
         manifest = parse_settings(Manifest, values)
@@ -96,12 +97,12 @@ def read_manifest(folder: Path) -> Manifest:
         raise FolderError(f"{folder / MANIFEST_NAME}: {error}") from None
     for name in EXPORTED_FILES:
         if manifest.files.get(name) != checksum_exported_file(folder / name):
-            raise FolderError(f"{folder / name} is not the file that was exported. Export the model again.")
+            raise FolderError(f"{folder / name} differs from the exported file. Export the model again.")
     return manifest
 
 
 def checksum_exported_file(path: Path) -> str:
-    """The checksum of a file, which may be missing."""
+    """Return the checksum of a file. Raise a `FolderError` if it cannot be read."""
     try:
         return file_checksum(path)
     except OSError as error:

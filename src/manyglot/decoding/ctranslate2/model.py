@@ -1,22 +1,23 @@
-"""Searching with one exported CTranslate2 model, with the results of our own `BeamSearch`.
+"""Searches with one exported CTranslate2 model and reproduces the results of the native `BeamSearch`.
 
-CTranslate2's beam search is ours in the main: of the best 2K candidates, those that end the sentence and are among the
-first K are finished, and a sentence is done when K are. What is made equal here:
+Both beam searches share the main rule: of the best 2K candidates, those that end the sentence and rank among the first
+K are finished, and a sentence is done when it has K finished hypotheses. This module makes up for the differences:
 
-| CTranslate2 | ours |
+| CTranslate2 | `BeamSearch` |
 |---|---|
-| the length in a score counts the tags before the target | counts them only where they are predicted |
-| a tag that is forced scores 0 | has its log-probability, where it is predicted |
-| without a length penalty the search may stop early | it does not |
-| a symbol that is suppressed leaves the softmax | tags, <pad> and <unk> keep their share, but are never written |
-| a call has one maximum length | each sentence has its own |
-| at the maximum length a hypothesis stops as it is | it ends there, and the end is scored |
+| The length in a score includes the target tags. | It includes them only if the model predicts them. |
+| A forced tag scores 0. | It scores its log-probability if the model predicts it. |
+| Without a length penalty, the search may stop early. | The search never stops early. |
+| Suppressed tokens leave the softmax. | Tags, <pad> and <unk> keep their probability but are never generated. |
+| A call has one maximum length. | Each sentence has its own. |
+| At the maximum length, a hypothesis stops without an end symbol. | It ends there, and the end symbol is scored. |
 
-So nothing is suppressed at first, for such symbols hardly ever come among the candidates. A hypothesis with one of them
-is dropped; if it is the best, the sentence is searched again with all of them suppressed. One that reaches its maximum
-length is searched again up to there. What stays different: fewer hypotheses in these cases, or probabilities a little
-higher; and right after a tag that is forced, only the best candidate may end the sentence. docs/export.md says how
-often that matters.
+The first search suppresses nothing, because forbidden tokens are rarely among the candidates, and drops hypotheses that
+contain one. If the best hypothesis contains one, the sentence is searched again with all forbidden tokens suppressed. A
+sentence that reaches its maximum length is searched again up to that length.
+
+Some differences remain. A second search may return fewer hypotheses, or slightly higher probabilities. Right after a
+forced tag, only the best candidate may end the sentence. docs/export.md reports how often this matters.
 """
 
 from __future__ import annotations
@@ -35,42 +36,43 @@ from manyglot.errors import FolderError, ManyglotError
 from manyglot.vocabulary.subword_model import EOS, UNK
 
 NEGLIGIBLE_LENGTH_PENALTY = 1e-6
-"""A length penalty that changes no order; with 0, CTranslate2 would stop when the best hypothesis ends."""
+"""Stands for a length penalty of 0, with which CTranslate2 would stop as soon as the best hypothesis ends. It is too
+small to change the ranking."""
 MIN_LOG_PROBABILITY = -1e9
-"""Log-probabilities below are CTranslate2's way to say minus infinity."""
+"""CTranslate2 uses log-probabilities below this for minus infinity."""
 
 
 @dataclass(frozen=True)
 class _ExportedSentence:
-    """A sentence as CTranslate2 reads it, and what our search knows of it."""
+    """The input of CTranslate2 for one sentence, and what is needed to score its outputs."""
 
     source: list[str]
-    """Tags and subwords; the model adds the end."""
+    """Tags and subwords. CTranslate2 adds the end symbol."""
     tags: TagSymbols
     max_length: int
-    """The maximum length of the output, tags and end not counted."""
+    """Maximum length of the output, without tags and end symbol."""
     tag_score: float = 0.0
-    """Log-probability of the tags before the target, where they are predicted."""
+    """Log-probability of the target tags, or 0 if the model does not predict them."""
 
     @property
     def prefix(self) -> list[str]:
-        """What the output begins with."""
+        """The target tags that the output must begin with."""
         return list(self.tags.target)
 
     def score(self, hypothesis: _RawHypothesis, length_penalty: float) -> float:
-        """The score of our search."""
+        """Return the score that `BeamSearch` would give the hypothesis."""
         length = len(hypothesis.tokens) + 1 + (len(self.prefix) if self.tags.target_predicted else 0)
         return (hypothesis.log_probability + self.tag_score) / float(length**length_penalty)
 
 
 @dataclass(frozen=True)
 class _RawHypothesis:
-    """A hypothesis of CTranslate2."""
+    """A hypothesis returned by CTranslate2, without tags and end symbol."""
 
     tokens: list[str]
     log_probability: float
     ended: bool
-    """Whether it ends by itself, and the end is in the log-probability."""
+    """Whether the hypothesis has an end symbol, whose log-probability is then included."""
 
 
 def _best_hypothesis(
@@ -80,7 +82,7 @@ def _best_hypothesis(
 
 
 class ExportedModel:
-    """One folder of CTranslate2 with its manifest."""
+    """One exported CTranslate2 model with its manifest."""
 
     def __init__(self, folder: Path, manifest: Manifest, device: str, threads: tuple[int, int]) -> None:
         self.folder, self.manifest, (self.num_parallel_batches, threads_each) = folder, manifest, threads
@@ -90,16 +92,18 @@ class ExportedModel:
                 str(folder), device=device, inter_threads=self.num_parallel_batches, intra_threads=threads_each
             )
         except (OSError, RuntimeError, ValueError) as error:
-            raise FolderError(f"CTranslate2 cannot use {folder} on the device {device} ({error}).") from None
+            raise FolderError(f"CTranslate2 cannot load {folder} on device {device} ({error}).") from None
         self.ids = {name: i for i, name in enumerate(self.names)}
         if unknown := manifest.referenced_symbols() - self.ids.keys():
-            raise FolderError(f"{folder} has no symbol {min(unknown)}, of which its manifest speaks. Export it again.")
+            raise FolderError(
+                f"{folder} has no symbol {min(unknown)}, which its manifest names. Export the model again."
+            )
         self.forbidden_tokens = {*manifest.suppressed_tokens, self.names[UNK]}
 
     def search(
         self, sources: Sequence[Sequence[int]], codes: Sequence[str], settings: DecodingSettings
     ) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first; codes are those of the target languages."""
+        """Return the finished hypotheses of each sentence, best first. `codes` are their target languages."""
         sentences = self._make_sentences(sources, codes, settings)
         results = self._search(sentences, settings)
         forbidden_rows = [
@@ -139,8 +143,8 @@ class ExportedModel:
             num_needed = 1 + max(len(source), len(tags.target) + sentence.max_length)
             if num_needed > self.manifest.num_positions:
                 raise ManyglotError(
-                    f"The exported model reads and writes at most {self.manifest.num_positions} tokens; "
-                    f"a sentence of {len(source)} with decoding.max_length {settings.max_length} may need {num_needed}."
+                    f"The exported model handles at most {self.manifest.num_positions} tokens per sentence, but one "
+                    f"of {len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
                 )
             sentences.append(sentence)
         return self._with_tag_scores(sentences)
@@ -158,9 +162,9 @@ class ExportedModel:
     def _search(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool = False
     ) -> list[list[_RawHypothesis]]:
-        """Search with sentences of similar maximum lengths together, and again where one reaches its own."""
+        """Search sentences of similar maximum length together, and repeat the search for those that reach theirs."""
         results = self._search_in_groups(sentences, [s.max_length.bit_length() for s in sentences], settings, suppress)
-        # The longest hypothesis ended last: where it is shorter than the limit, the search was over before.
+        # The longest hypothesis ended last. If it is shorter than the maximum, the search ended by itself.
         long_rows = [
             row
             for row, (sentence, hypotheses) in enumerate(zip(sentences, results, strict=True))
@@ -174,9 +178,9 @@ class ExportedModel:
     def _search_to_max_length(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool
     ) -> list[list[_RawHypothesis]]:
-        """Search up to the maximum length of each sentence, and end what has not ended there.
+        """Search up to the maximum length of each sentence, and score the end symbol of hypotheses that reach it.
 
-        Fewer than K hypotheses end before, so more patience changes nothing but that all of them are returned.
+        Fewer than K hypotheses end earlier, so a patience of 2 only makes CTranslate2 return all of them.
         """
         results = self._search_in_groups(sentences, [s.max_length for s in sentences], settings, suppress, patience=2)
         cut_off = [(row, k) for row, each in enumerate(results) for k, raw in enumerate(each) if not raw.ended]
@@ -195,7 +199,7 @@ class ExportedModel:
         suppress: bool,
         patience: int = 1,
     ) -> list[list[_RawHypothesis]]:
-        """Start the search for each group of sentences, told by its key, and collect what they find."""
+        """Search groups of sentences with equal keys asynchronously, and collect their hypotheses."""
         rows_by_key: dict[int, list[int]] = defaultdict(list)
         for row, key in enumerate(keys):
             rows_by_key[key].append(row)
@@ -216,14 +220,14 @@ class ExportedModel:
     def _parse_hypothesis(
         self, sentence: _ExportedSentence, tokens: list[str], log_probability: float
     ) -> _RawHypothesis:
-        """Take the tags and the end away."""
+        """Remove the tags and the end symbol."""
         without_tags, ended = tokens[len(sentence.prefix) :], tokens[-1] == self.names[EOS]
         return _RawHypothesis(without_tags[:-1] if ended else without_tags, log_probability, ended)
 
     def _start_search(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool, patience: int
     ) -> Any:
-        """Let CTranslate2 sort and cut the sentences into batches, and search on its threads."""
+        """Start the asynchronous search. CTranslate2 sorts the sentences and splits them into batches."""
         lengths = [len(s.source) + 1 for s in sentences]
         tokens_per_thread = -(-sum(lengths) // self.num_parallel_batches)
         return self.translator.translate_batch(
@@ -249,7 +253,7 @@ class ExportedModel:
     def _log_probabilities(
         self, sentences: Sequence[_ExportedSentence], targets: Sequence[list[str]]
     ) -> list[list[float]]:
-        """Of each symbol of the targets and of their ends, all symbols being possible."""
+        """Return the log-probability of each token of the targets and of their end symbols. No token is suppressed."""
         if not sentences:
             return []
         max_batch_tokens = self.manifest.decoding.max_batch_tokens

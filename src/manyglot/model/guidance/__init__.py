@@ -1,6 +1,6 @@
-"""Ways to tell a model its target language, one file each.
+"""Guidance methods: the ways to tell a model its target language, one file each.
 
-A new method is a file with its settings and its module, and its name in `METHODS`.
+To add a method, write a file with its settings and its module, and add its class to `METHODS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, SerializeAsAny
 
-from manyglot.config.settings import parse_settings
+from manyglot.config.base_settings import parse_settings
 from manyglot.errors import SettingsError, did_you_mean
 from manyglot.model.guidance.adapter import Adapter
 from manyglot.model.guidance.base import CombinedGuidance, GuidanceMethod, MethodSettings, ModelDimensions
@@ -26,12 +26,12 @@ METHODS: tuple[type[GuidanceMethod], ...] = (LanguageToken, LEE, LAA, Adapter, L
 
 
 def method_name(method: type[GuidanceMethod]) -> str:
-    """The name by which the settings know a method."""
+    """Return the name of a method in the settings."""
     return str(method.settings_type.model_fields["method"].default)
 
 
 def parse_method_settings(values: Any) -> MethodSettings:
-    """Read one entry of the `guidance` list."""
+    """Parse one entry of the `guidance` list."""
     if isinstance(values, MethodSettings):
         return values
     if not isinstance(values, dict) or not isinstance(values.get("method"), str):
@@ -43,29 +43,31 @@ def parse_method_settings(values: Any) -> MethodSettings:
 
 
 def check_compatible_methods(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
-    """Refuse a list of methods that makes no sense."""
-    names = [each.method for each in methods]
+    """Raise a SettingsError if a method is listed twice or two methods exclude each other."""
+    names = [settings.method for settings in methods]
     classes = {name: _method_class(name) for name in names}
     for name in classes:
         if names.count(name) > 1:
-            raise SettingsError(f"guidance: {name} is given twice. Each method can be given once.")
+            raise SettingsError(f"guidance: {name} is listed twice. List each method once.")
         for other, reason in classes[name].incompatible_methods.items():
             if other in classes:
-                raise SettingsError(f"guidance: {name} and {other} do not go together: {reason}. Take one of them.")
+                raise SettingsError(f"guidance: {name} and {other} cannot be combined: {reason}. Choose one of them.")
     return methods
 
 
 def check_target_language_conveyed(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
-    """Refuse a list of methods by which no model could know what to write."""
-    names = [each.method for each in methods]
+    """Raise a SettingsError if no method of the list tells the model its target language."""
+    names = [settings.method for settings in methods]
     classes = {name: _method_class(name) for name in names}
     if not any(method.conveys_target_language for method in classes.values()):
         incompatible = {other for method in classes.values() for other in method.incompatible_methods}
         alternatives = ", ".join(
             name for m in METHODS if m.conveys_target_language and (name := method_name(m)) not in incompatible
         )
-        given = f"{' and '.join(names)} alone does not tell" if names else "an empty list does not tell"
-        raise SettingsError(f"guidance: {given} the model its target language. Add one of {alternatives}.")
+        subject = f"{' and '.join(names)} alone" if names else "an empty list"
+        raise SettingsError(
+            f"guidance: {subject} does not tell the model its target language. Add one of {alternatives}."
+        )
     return methods
 
 
@@ -79,16 +81,16 @@ def _require_list(methods: Any) -> Any:
 
 
 AnyMethodSettings = Annotated[SerializeAsAny[MethodSettings], BeforeValidator(parse_method_settings)]
-"""One method."""
+"""The settings of one method, of the type that its name selects."""
 GuidanceList = Annotated[
     tuple[AnyMethodSettings, ...], BeforeValidator(_require_list), AfterValidator(check_compatible_methods)
 ]
-"""Methods that go together; none in a model whose guidance was folded away."""
+"""The settings of compatible methods; empty for a model whose guidance was folded into its weights."""
 
 
 def build_guidance(settings: Iterable[MethodSettings], dimensions: ModelDimensions) -> CombinedGuidance:
-    """Make the modules of a list of methods."""
-    return CombinedGuidance({each.method: _method_class(each.method)(each, dimensions) for each in settings})
+    """Build the modules of a list of methods."""
+    return CombinedGuidance({method.method: _method_class(method.method)(method, dimensions) for method in settings})
 
 
 def _method_class(name: str) -> type[GuidanceMethod]:

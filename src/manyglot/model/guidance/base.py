@@ -1,7 +1,7 @@
-"""The seam between a Transformer and the methods that tell it the target language.
+"""The interface between a Transformer and the methods that tell it the target language.
 
-A method is a module with a few hooks, each doing nothing unless the method says so. The Transformer calls them at fixed
-points and knows no method by name. Hooks are given the target language of each sentence, never a batch's single one.
+A method is a module with a few hooks, each a no-op by default. The Transformer calls the hooks at fixed points and
+knows no method by name. Every sentence of a batch has its own target language.
 
 Shape letters: B sentences, T tokens, D model width, L languages.
 """
@@ -18,13 +18,13 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
-from manyglot.config.settings import Settings
+from manyglot.config.base_settings import Settings
 from manyglot.model.guidance.language_matmul import LanguageGroups, LanguageMatrices, matmul_dtype
 from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class Site(StrEnum):
-    """The sub-layers where a method can act, and the encoder's output as the decoder sees it."""
+    """Where a method can act: the sub-layers, and the encoder's output as the decoder reads it (`memory`)."""
 
     ENC_SELF = "enc.self"
     ENC_FFN = "enc.ffn"
@@ -35,14 +35,11 @@ class Site(StrEnum):
 
 
 ENCODER_SITES = {Site.ENC_SELF, Site.ENC_FFN}
-"""Those in the encoder; `memory` is behind it."""
+"""The sites inside the encoder; `memory` comes after it."""
 
 
 class HookPoint(NamedTuple):
-    """One place in the model where hooks are called: a site in one of the layers of its stack, counted from 0.
-
-    `MEMORY` is there once and belongs to no layer; its layer is 0.
-    """
+    """A site in one layer, where the model calls hooks. Layers count from 0 in each stack; `MEMORY` has layer 0."""
 
     site: Site
     layer: int
@@ -50,16 +47,16 @@ class HookPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetLanguages:
-    """The target language of each row of a batch: of each sentence, or of each token where they are packed."""
+    """The target language of each row of a batch. A row is a sentence, or a token in a packed batch."""
 
     groups: LanguageGroups
-    """Language ids, and the sentences grouped by them."""
+    """The rows grouped by target language."""
     tag_embedding_BD: Tensor
-    """Each language's tag in the shared embedding table, unscaled."""
+    """The embedding of each row's language tag, unscaled, from the shared embedding table."""
     random_groups: LanguageGroups | None = None
-    """A language drawn at random for each sentence, where a method asks for one."""
+    """The rows grouped by a random language, if a method uses one."""
     sentence_level: tuple[TargetLanguages, Tensor] | None = None
-    """Where rows are tokens: the targets of their sentences, and the sentence of each."""
+    """If rows are tokens: the target languages of the sentences, and the sentence of each token."""
     _cast: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -68,7 +65,7 @@ class TargetLanguages:
         return self.groups.lang_B
 
     def gather_rows(self, table_LD: Tensor) -> Tensor:
-        """The row of a table of languages for each row of the batch."""
+        """For each row of the batch, gather the row of its language from a table with one row per language."""
         if self.sentence_level is None:
             return table_LD[self.lang_B]
         # first per sentence, then per token: the backward pass sums over fewer rows
@@ -76,16 +73,16 @@ class TargetLanguages:
         return per_sentence.gather_rows(table_LD)[sentence_N]
 
     def cast_table(self, table: Tensor, x: Tensor) -> Tensor:
-        """A table in the type in which its products with x are computed; remembered, for it serves many layers."""
+        """Cast a table to the data type of its products with x. The result is cached, because many layers use it."""
         dtype = matmul_dtype(x)
-        if table.dtype == dtype or torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
+        if table.dtype == dtype or torch.compiler.is_compiling():  # the compiler removes repeated casts itself
             return table.to(dtype)
         if id(table) not in self._cast:
             self._cast[id(table)] = table.to(dtype)
         return self._cast[id(table)]
 
     def per_token(self, sentence_N: Tensor) -> TargetLanguages:
-        """The targets of tokens that belong to these sentences, one sentence after the other."""
+        """Expand sentences to tokens; `sentence_N` is the sentence of each token, in ascending order."""
         random_groups = None if self.random_groups is None else self.random_groups.per_token(sentence_N)
         return TargetLanguages(
             self.groups.per_token(sentence_N),
@@ -95,14 +92,14 @@ class TargetLanguages:
         )
 
     def select(self, rows_B: Tensor) -> TargetLanguages:
-        """The targets of some sentences, in the given order and number."""
+        """Select rows by index; a row may be repeated."""
         random_groups = None if self.random_groups is None else self.random_groups.select(rows_B)
         return TargetLanguages(self.groups.select(rows_B), self.tag_embedding_BD[rows_B], random_groups)
 
     def sorted_by(self, groups: LanguageGroups) -> TargetLanguages:
-        """The targets of the same sentences in the order of a choice of theirs."""
+        """Sort the rows by `groups`, which must be this object's `groups` or `random_groups` and not sorted yet."""
         assert groups is self.groups or groups is self.random_groups, (
-            "the hook `preferred_grouping` returns one of the two"
+            "`preferred_grouping` must return `groups` or `random_groups`"
         )
         assert groups.sort_order_B is not None
 
@@ -119,7 +116,7 @@ class TargetLanguages:
 
 @dataclass(frozen=True)
 class ModelDimensions:
-    """What a method may need to know about the model to make its parameters."""
+    """The dimensions of the model from which a method creates its parameters."""
 
     width: int
     num_heads: int
@@ -127,29 +124,29 @@ class ModelDimensions:
     num_decoder_layers: int
     num_languages: int
     first_tag_id: int
-    """Vocabulary id of the tag of language 0; the tags of the others follow."""
+    """Vocabulary id of the tag of language 0; the other tags follow in order."""
 
 
 class NormTerms(NamedTuple):
-    """What to add to the gain and the bias of a layer norm, for each language."""
+    """Terms that are added to the gain and bias of a layer norm, one row per language."""
 
     gain_LD: Tensor
     bias_LD: Tensor
 
 
 class MethodSettings(Settings):
-    """Base of the settings of a guidance method."""
+    """Base class for the settings of a guidance method."""
 
     method: str
     """The name of the method."""
 
 
 class SitedSettings(MethodSettings):
-    """Base of the settings of a method that acts at some of the sites."""
+    """Base class for the settings of a method that acts at selected sites."""
 
     possible_sites: ClassVar[tuple[Site, ...]]
     sites: tuple[Site, ...]
-    """Where it acts."""
+    """The sites where the method acts."""
 
     @field_validator("sites", mode="before")
     @classmethod
@@ -164,104 +161,105 @@ class SitedSettings(MethodSettings):
                 suggestion = f" Did you mean '{close[0]}'?" if close else ""
                 raise ValueError(f"this method cannot act at {given!s}.{suggestion} {possible}")
             if parsed.count(site) > 1:
-                raise ValueError(f"{site} is named twice in {[*sites]}.")
+                raise ValueError(f"{site} is listed twice in {[*sites]}.")
         if not parsed:
-            raise ValueError(f"an empty list would do nothing. {possible}")
+            raise ValueError(f"an empty list has no effect. {possible}")
         return parsed
 
     @classmethod
     def format_possible_sites(cls) -> str:
-        """The possible sites, for a message."""
+        """List the possible sites for an error message."""
         return ", ".join(cls.possible_sites)
 
     @classmethod
     def parse_site(cls, name: Any) -> Any:
-        """The site that a name in the settings means; other names than the sites' own may be added here."""
+        """Convert a name in the settings to a site. Override it to accept further names."""
         return name
 
 
 class Guidance(nn.Module):
-    """What the Transformer calls; every hook is a no-op. Where each is called:
+    """The hooks that the Transformer calls; each is a no-op by default.
 
-    | hook | what it sees |
+    | hook | input |
     |---|---|
-    | enter | what enters a sub-layer, before the residual is taken; at `memory`, what leaves the encoder |
-    | project, project_memory, merge | the inputs and the heads' outputs inside an attention |
-    | norm | the gain and bias of a sub-layer's layer norm |
-    | leave | what leaves a sub-layer, after the residual (and the norm, in a post-norm model) |
+    | pre_sublayer | the input of a sub-layer, before the residual branches off; at `memory`, the encoder's output |
+    | projection_term, memory_term, output_term | the inputs and the joined heads of an attention |
+    | norm_terms | nothing; it returns terms for the gain and bias of a sub-layer's layer norm |
+    | post_sublayer | the output of a sub-layer, after the residual (and after the norm in a post-norm model) |
 
-    For one target language each hook should be an affine function of a single token's states: then the method can be
-    folded into plain weights without a line of its own (see `model/folding.py`).
+    For a fixed target language each hook should be an affine function of a single token's states. The method can then
+    be folded into plain weights without code of its own (see `model/folding.py`).
     """
 
     uses_random_language: bool = False
-    """Whether sentences need a language drawn at random (`TargetLanguages.random_groups`)."""
+    """Whether the method needs a random language for each sentence (`TargetLanguages.random_groups`)."""
 
     @property
     def affects_encoder(self) -> bool:
-        """Whether what the encoder reads or does depends on the target language: then it must run for each of them."""
+        """Whether the encoder's output depends on the target language, so that it must run once per target language."""
         return True
 
     def tags_for_language(self, language: int) -> LanguageTags:
-        """The symbols to put into the sequences for a target language."""
+        """Return the tags that mark a target language in the source and target sequences."""
         return LanguageTags()
 
     def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """The choice by which sentences should be ordered, so that grouped products need not move them.
+        """Return the grouping by which rows should be sorted, so that grouped products need not reorder them.
 
-        It is `target.groups` or `target.random_groups`.
+        It is `target_languages.groups`, `target_languages.random_groups`, or None if the order does not matter.
         """
         return None
 
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Change what enters a sub-layer, before the residual is taken; at `MEMORY`, what leaves the encoder."""
+        """Change the input of a sub-layer before the residual branches off; at `MEMORY`, the encoder's output."""
         return x_BTD
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """A term for the projections of x inside attention: to query, key and value, in cross-attention to the query.
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Return a term for the projections of x in attention, or None.
 
-        It is asked for once and added to each of them.
+        It is computed once and added to query, key and value; in cross-attention, to the query only.
         """
         return None
 
     def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """A term for the keys and values of every cross-attention, asked for once for all layers."""
+        """Return a term for the keys and values of every cross-attention, or None; computed once for all layers."""
         return None
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """A term to add to the output projection of attention, from the heads' outputs side by side."""
+        """Return a term that is added to the output projection of attention, or None; z is the joined heads."""
         return None
 
     def output_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
-        """The matrices behind `output_term`, if it is a product with one matrix per language; laid out as `nn.Linear`.
+        """Return the matrices of `output_term`, if it is a product with one matrix per language; otherwise None.
 
-        The executor may add them to the output projection; it then does not call `output_term`.
+        They have the layout of an `nn.Linear` weight. If the executor adds them to the weight of the output projection,
+        it does not call `output_term`.
         """
         return None
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
-        """Terms to add to the gain and bias of the layer norm of a sub-layer, for each language."""
+        """Return terms for the gain and bias of a sub-layer's layer norm, or None."""
         return None
 
     def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Change what leaves a sub-layer, after the residual and, in a post-norm model, the norm."""
+        """Change the output of a sub-layer, after the residual and, in a post-norm model, the norm."""
         return x_BTD
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """What the method has learnt of each language, by name, languages first; the tags' embeddings are given."""
+        """Return what the method has learnt about each language, by name; the first dimension is the language."""
         return {}
 
 
 class GuidanceMethod(Guidance):
-    """Base of the methods: guidance that is made from settings."""
+    """Base class of the guidance methods, which are built from their settings."""
 
     settings_type: ClassVar[type[MethodSettings]]
     conveys_target_language: ClassVar[bool] = True
-    """Whether the model learns from this method which language to write."""
+    """Whether this method alone tells the model which language to write."""
     incompatible_methods: ClassVar[Mapping[str, str]] = {}
-    """Methods it makes no sense together with, each with the reason."""
+    """Methods that cannot be combined with this one, each with the reason."""
 
     def __init__(self, settings: MethodSettings, dimensions: ModelDimensions) -> None:
         super().__init__()
@@ -269,93 +267,88 @@ class GuidanceMethod(Guidance):
 
     @property
     def affects_encoder(self) -> bool:
-        """As its sites say; without sites, it may be."""
+        """Whether one of the sites is in the encoder; True for a method without sites."""
         return self._affects_encoder
 
     @torch.no_grad()
     def reset_to_identity(self) -> None:
-        """Set the parameters to where the method does nothing."""
+        """Set the parameters so that the method has no effect."""
         for parameter in self.parameters():
             parameter.zero_()
 
 
 class CombinedGuidance(Guidance):
-    """Several methods at once: changes are applied in the order of the list, terms are summed."""
+    """Several methods: changes are applied in the order of the list, terms are summed."""
 
     def __init__(self, methods: Mapping[str, Guidance]) -> None:
         super().__init__()
         self.methods = nn.ModuleDict(methods)
         self.uses_random_language = any(method.uses_random_language for method in methods.values())
 
-    def items(self) -> Iterable[tuple[str, Guidance]]:
-        """The methods with their names, in order."""
+    def named_methods(self) -> Iterable[tuple[str, Guidance]]:
+        """Iterate over the names and methods in order."""
         for name, method in self.methods.items():
             assert isinstance(method, Guidance)
             yield name, method
 
     @property
     def affects_encoder(self) -> bool:
-        """Whether any of them is."""
+        """Whether any method does."""
         return any(method.affects_encoder for method in self._methods_in_order())
 
     def _methods_in_order(self) -> Iterable[Guidance]:
-        for _, method in self.items():
+        for _, method in self.named_methods():
             yield method
 
     def tags_for_language(self, language: int) -> LanguageTags:
-        """All tags, in the order of the methods."""
+        """Concatenate the tags of all methods, in their order."""
         return sum((method.tags_for_language(language) for method in self._methods_in_order()), start=LanguageTags())
 
     def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """The first that a method asks for."""
+        """Return the first grouping that a method prefers."""
         groupings = (method.preferred_grouping(target_languages) for method in self._methods_in_order())
         return next((groups for groups in groupings if groups is not None), None)
 
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Apply one after the other."""
+        """Apply the methods in order."""
         for method in self._methods_in_order():
             x_BTD = method.pre_sublayer(point, x_BTD, target_languages)
         return x_BTD
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """Sum the terms."""
-        return _sum(method.projection_term(point, x_BTD, target_languages) for method in self._methods_in_order())
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Sum the terms of all methods."""
+        return _sum(method.qkv_term(point, x_BTD, target_languages) for method in self._methods_in_order())
 
     def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """Sum the terms."""
+        """Sum the terms of all methods."""
         return _sum(method.memory_term(memory_BSD, target_languages) for method in self._methods_in_order())
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """Sum the terms."""
+        """Sum the terms of all methods."""
         return _sum(method.output_term(point, z_BTD, target_languages) for method in self._methods_in_order())
 
     def output_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
-        """Those of the only method that merges."""
-        with_output_term = [
-            method for method in self._methods_in_order() if type(method).output_term is not Guidance.output_term
-        ]
-        return (
-            with_output_term[0].output_matrices(point, z_BTD, target_languages) if len(with_output_term) == 1 else None
-        )
+        """Return the matrices, provided that only one method has an output term."""
+        methods = [m for m in self._methods_in_order() if type(m).output_term is not Guidance.output_term]
+        return methods[0].output_matrices(point, z_BTD, target_languages) if len(methods) == 1 else None
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
-        """Sum the terms."""
+        """Sum the terms of all methods."""
         all_terms = [method.norm_terms(point) for method in self._methods_in_order()]
-        terms = [each for each in all_terms if each is not None]
-        if not terms:
-            return None
-        return NormTerms(sum(t.gain_LD for t in terms), sum(t.bias_LD for t in terms))  # type: ignore[arg-type]
+        gain_LD = _sum(None if terms is None else terms.gain_LD for terms in all_terms)
+        bias_LD = _sum(None if terms is None else terms.bias_LD for terms in all_terms)
+        return None if gain_LD is None or bias_LD is None else NormTerms(gain_LD, bias_LD)
 
     def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Apply one after the other."""
+        """Apply the methods in order."""
         for method in self._methods_in_order():
             x_BTD = method.post_sublayer(point, x_BTD, target_languages)
         return x_BTD
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """All of them."""
+        """Collect the representations of all methods."""
         return {
             name: value
             for method in self._methods_in_order()

@@ -1,10 +1,10 @@
-"""Language-aware multi-head attention (LAA): one matrix for each language inside the attention, Eqs. 3-7.
+"""Language-aware multi-head attention (LAA): one matrix per language inside the attention, Eqs. 3-7.
 
 The matrix W of the target language is added to the projections of query, key and value, and its transpose to the output
-projection. Heads are blocks of neighbouring columns, so adding W at once is adding W_i to each head. One table serves
-all layers, self- and cross-attention, encoder and decoder; it is always the target language that chooses.
+projection. Heads are blocks of adjacent columns, so adding W adds W_i to each head. One set of matrices serves all
+layers, self- and cross-attention, encoder and decoder; the target language always selects the matrix.
 
-The products are computed for all sentences of a language together. Tests and benchmarks may set `LAA.matmul` to
+The products of all sentences in a language are computed together. Tests and benchmarks may set `LAA.matmul` to
 `gathered_matmul`, the batched form of Eqs. 6-7.
 
 Shape letters: B sentences, T tokens, D model width, L languages.
@@ -36,20 +36,20 @@ from manyglot.model.guidance.language_matmul import (
 
 
 class LAASettings(SitedSettings):
-    """One matrix for each language in the attention (LAA)."""
+    """Language-aware multi-head attention (LAA): one matrix per language in the attention."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.DEC_SELF, Site.DEC_CROSS)
     method: Literal["laa"] = "laa"
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_SELF,)
-    """The attentions: enc.self, dec.self, dec.cross."""
+    """The attentions that use the matrices: enc.self, dec.self, dec.cross."""
     init_gain: float = Field(1.0, ge=0, le=10)
-    """How large the matrices are at first, as many times as those of a linear layer (Xavier's gain). With 0 all
-    languages begin alike and grow apart as far as it helps."""
+    """Gain of the Xavier initialisation of the matrices. With 0 all languages start out the same, and the matrices
+    diverge during training."""
 
 
 class LAA(GuidanceMethod):
-    """{Q,K,V} (W^{Q,K,V} + W) and z (W^O + W^T), by adding {Q,K,V} W and z W^T."""
+    """{Q,K,V} (W^{Q,K,V} + W) and z (W^O + W^T), computed by adding {Q,K,V} W and z W^T."""
 
     settings_type: ClassVar = LAASettings
 
@@ -60,19 +60,19 @@ class LAA(GuidanceMethod):
         self.matrix_LDD = init_language_matrices(dimensions, settings.init_gain)
 
     def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """Grouped products want the sentences in the order of their matrices."""
+        """Sort by the language of the matrices, as `grouped_matmul` needs it."""
         return self._matrix_groups(target_languages) if self.matmul is not gathered_matmul else None
 
-    def projection_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """{Q,K,V} W of Eqs. 3 and 6."""
+    def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Return {Q,K,V} W of Eqs. 3 and 6."""
         return self._matmul_language(x_BTD, target_languages) if point.site in self.sites else None
 
     def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """{K,V} W in cross-attention, the same in all layers."""
+        """Return {K,V} W of cross-attention, the same in all layers."""
         return self._matmul_language(memory_BSD, target_languages) if Site.DEC_CROSS in self.sites else None
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
-        """z W^T of Eqs. 5 and 7."""
+        """Return z W^T of Eqs. 5 and 7."""
         if point.site not in self.sites:
             return None
         return self.matmul(
@@ -82,7 +82,7 @@ class LAA(GuidanceMethod):
     def output_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
-        """W itself: a linear layer multiplies with the transpose of its weight."""
+        """Return W itself, because a linear layer multiplies by the transpose of its weight."""
         if point.site not in self.sites or self.matmul is gathered_matmul:
             return None
         return LanguageMatrices(
@@ -90,7 +90,7 @@ class LAA(GuidanceMethod):
         )
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """The matrices."""
+        """Return the matrices."""
         return {"laa": self.matrix_LDD}
 
     def _matmul_language(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
@@ -103,7 +103,7 @@ class LAA(GuidanceMethod):
 
 
 def init_language_matrices(dimensions: ModelDimensions, gain: float = 1.0) -> nn.Parameter:
-    """A D x D matrix for each language, each drawn as a linear layer's (Xavier, uniform)."""
+    """Create a D x D matrix per language, each initialised like a linear layer (Xavier uniform)."""
     matrix_LDD = nn.Parameter(torch.empty(dimensions.num_languages, dimensions.width, dimensions.width))
     for matrix_DD in matrix_LDD.detach():
         nn.init.xavier_uniform_(matrix_DD, gain)

@@ -1,8 +1,8 @@
-"""Language-aware layer normalisation (LALN): gain and bias of the layer norms chosen by the target language.
+"""Language-aware layer normalisation (LALN): the target language selects the gain and bias of the layer norms.
 
-LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each sub-layer (Zhang et al. 2020). The
-terms of a language are differences from the shared gain and bias and start at zero. The norms on the embeddings (and at
-the ends of pre-norm stacks) stay shared: the paper's 94M parameters are those of its 30 sub-layers.
+LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each sub-layer (Zhang et al. 2020). The terms
+of a language are added to the shared gain and bias and start at zero. The norms of the embeddings and the final norms
+of pre-norm stacks stay shared: the paper's 94M parameters are those of its 30 sub-layers.
 
 Shape letters: D model width, L languages, P points.
 """
@@ -18,17 +18,17 @@ from manyglot.model.guidance.base import GuidanceMethod, HookPoint, ModelDimensi
 
 
 class LALNSettings(SitedSettings):
-    """Gain and bias of the layer norms chosen by the target language (LALN)."""
+    """Language-aware layer normalisation (LALN): gain and bias of the layer norms depend on the target language."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
     method: Literal["laln"] = "laln"
     """The name of the method."""
     sites: tuple[Site, ...] = possible_sites
-    """The sub-layers whose norms are chosen; all of them in the original."""
+    """The sub-layers whose norms depend on the language; all of them in the original."""
 
 
 class LALN(GuidanceMethod):
-    """A gain and a bias for each language and norm, added to the shared ones."""
+    """A gain and a bias per language and norm, added to the shared ones."""
 
     settings_type: ClassVar = LALNSettings
 
@@ -41,12 +41,12 @@ class LALN(GuidanceMethod):
         self.bias_PLD = nn.Parameter(torch.zeros_like(self.gain_PLD))
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
-        """The languages' terms for this norm."""
+        """Return the terms of all languages for this norm."""
         if point not in self.row_by_point:
             return None
         row = self.row_by_point[point]
         return NormTerms(self.gain_PLD[row], self.bias_PLD[row])
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """All gains and biases of a language, one after the other."""
+        """Return the gains and biases of each language, concatenated over all norms."""
         return {"laln": torch.cat([self.gain_PLD, self.bias_PLD]).transpose(0, 1).flatten(1)}

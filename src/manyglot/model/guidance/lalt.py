@@ -1,7 +1,7 @@
-"""Language-aware linear transformation (LALT): one matrix for each target language between encoder and decoder.
+"""Language-aware linear transformation (LALT): one matrix per target language between encoder and decoder.
 
-The decoder sees H W instead of the encoder's output H (Zhang et al. 2020). With `residual` it sees H + H W, which
-reaches the same functions but starts from the plain model.
+The decoder reads H W instead of the encoder's output H (Zhang et al. 2020). With `residual` it reads H + H W, which can
+represent the same functions but starts from the plain model.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensi
 
 
 class LALTSettings(MethodSettings):
-    """One matrix for each target language between encoder and decoder (LALT)."""
+    """Language-aware linear transformation (LALT): one matrix per target language between encoder and decoder."""
 
     method: Literal["lalt"] = "lalt"
     """The name of the method."""
     residual: bool = False
-    """H + H W, starting from W = 0, instead of the original's H W, starting from a random W."""
+    """true: H + H W, with W initialised to 0; false: H W with a random W, as in the original."""
 
 
 class LALT(LanguageLinear):
@@ -33,7 +33,7 @@ class LALT(LanguageLinear):
 
     @property
     def affects_encoder(self) -> bool:
-        """No, behind it."""
+        """False: the matrix is applied after the encoder."""
         return False
 
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
@@ -41,5 +41,5 @@ class LALT(LanguageLinear):
         return self.transform_states(x_BTD, target_languages) if point.site == Site.MEMORY else x_BTD
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """The matrices."""
+        """Return the matrices."""
         return {"lalt": self.matrix_LDD}

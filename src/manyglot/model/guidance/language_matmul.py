@@ -1,9 +1,10 @@
-"""The product of each sentence with the matrix of its language, x_b W[lang_b], in two ways.
+"""Products of each sentence with the matrix of its language, x_b W[lang_b], computed in one of two ways.
 
 `gathered_matmul` copies one matrix per sentence, as Eqs. 6-7 of the paper do. `grouped_matmul` copies none: it sorts
 the sentences by language and computes one product per language. `language_matmul` picks the faster one for the device.
 
-Shape letters: B sentences, T tokens, N = B·T, n of one language, D model width, E width of the product, L languages.
+Shape letters: B sentences, T tokens, N = B·T, n tokens of one language, D and E widths of the input and the output, L
+languages, P chunks of tokens.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from torch import Tensor
 from manyglot.model.kernels import has_triton
 
 GRADIENT_CHUNK_TOKENS = 2048
-"""Tokens whose part of a matrix's gradient is computed at once."""
+"""Maximum number of tokens over which one partial gradient of a matrix is summed."""
 
 
 @dataclass(frozen=True)
 class LanguageGroups:
-    """Which of L matrices each sentence takes, and the sentences grouped by that."""
+    """The language of each row, and the rows grouped by language. A row is a sentence or a token."""
 
     lang_B: Tensor
-    """The number of each sentence's matrix."""
+    """The language id of each row."""
     sort_order_B: Tensor | None
-    """The rows in the order of their numbers; nothing where they are in order already."""
+    """The permutation that sorts the rows by language; None if they are sorted already."""
     group_end_L: Tensor
-    """How many of the ordered rows belong to each number and those below it."""
+    """The exclusive end of each language's rows once they are sorted."""
     _shared_tables: dict[tuple[int, tuple[int, ...]], SharedTable] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -40,40 +41,40 @@ class LanguageGroups:
 
     @classmethod
     def from_languages(cls, lang_B: Tensor, num_languages: int, *, is_sorted: bool = False) -> LanguageGroups:
-        """Group sentences that come in any order, or in that of their numbers."""
+        """Group rows by language. Pass `is_sorted` if they are sorted already; this is not checked."""
         sorted_B, sort_order_B = (lang_B, None) if is_sorted else lang_B.sort(stable=True)
         language_L = torch.arange(num_languages, dtype=lang_B.dtype, device=lang_B.device)
         return cls(lang_B, sort_order_B, torch.searchsorted(sorted_B, language_L, right=True))
 
     def per_token(self, sentence_N: Tensor) -> LanguageGroups:
-        """The choice of tokens that belong to these sentences, one sentence after the other."""
+        """Expand sentences to tokens; `sentence_N` is the sentence of each token, in ascending order."""
         return LanguageGroups.from_languages(
             self.lang_B[sentence_N], len(self.group_end_L), is_sorted=self.sort_order_B is None
         )
 
     def select(self, rows_B: Tensor) -> LanguageGroups:
-        """The choice of some sentences, in the given order and number."""
+        """Select rows by index; a row may be repeated."""
         return LanguageGroups.from_languages(self.lang_B[rows_B], len(self.group_end_L))
 
     def sorted_groups(self) -> LanguageGroups:
-        """The choice of the same sentences put in order; remembered, with all that it remembers itself."""
+        """Return the groups of the sorted rows. The result is cached together with its own caches."""
         return self if self.sort_order_B is None else self._sorted_groups_and_inverse(self.sort_order_B)[0]
 
     def _sorted_groups_and_inverse(self, sort_order_B: Tensor) -> tuple[LanguageGroups, Tensor]:
-        """The choice in order, and where each row is there."""
+        """Return the groups of the sorted rows, and the sorted position of each row."""
         if self._sorted_cache and not torch.compiler.is_compiling():
             return self._sorted_cache[0]
         row_B = torch.arange(len(sort_order_B), dtype=sort_order_B.dtype, device=sort_order_B.device)
-        inverse_order_B = torch.empty_like(sort_order_B).scatter_(0, sort_order_B, row_B)  # to sort would take longer
+        inverse_order_B = torch.empty_like(sort_order_B).scatter_(0, sort_order_B, row_B)  # faster than argsort
         result = LanguageGroups(self.lang_B[sort_order_B], None, self.group_end_L), inverse_order_B
-        if not torch.compiler.is_compiling():  # a compiler sees by itself that it is done once
+        if not torch.compiler.is_compiling():  # the compiler removes repeated work itself
             self._sorted_cache.append(result)
         return result
 
     def chunks(self, max_rows: int) -> LanguageChunks:
-        """Ordered rows cut into pieces of one number, of at most so many rows; remembered, for they serve many layers.
+        """Split the sorted rows into chunks of one language and at most `max_rows` rows. The result is cached.
 
-        A piece ends where its number does, and some are empty: how many there are depends on the number of rows alone.
+        Some chunks are empty, so that the number of chunks depends on the number of rows alone.
         """
         if max_rows not in self._chunks:
             group_end_L, num_rows = self.group_end_L.to(torch.int32), len(self.lang_B)
@@ -88,7 +89,7 @@ class LanguageGroups:
         return self._chunks[max_rows]
 
     def shared_table(self, table: Tensor) -> SharedTable:
-        """The table with an accumulator for its gradient, the same for all uses; a transposed table has its own."""
+        """Return the table with a gradient accumulator that all its uses share; a transposed table has its own."""
         key = table.data_ptr(), table.stride()
         if key not in self._shared_tables:
             accumulator = GradientAccumulator()
@@ -97,7 +98,7 @@ class LanguageGroups:
         return self._shared_tables[key]
 
     def sort_rows(self, x: Tensor) -> Tensor:
-        """Something that has a row for each sentence, in order."""
+        """Sort the rows of x by language."""
         if self.sort_order_B is None:
             return x
         return _permute_rows(x, self.sort_order_B, self._sorted_groups_and_inverse(self.sort_order_B)[1])
@@ -110,26 +111,25 @@ class LanguageGroups:
 
 
 class LanguageChunks(NamedTuple):
-    """Rows that follow one another and take the same matrix."""
+    """Chunks of consecutive rows in one language."""
 
     chunk_end_P: Tensor
-    """Where each piece ends, and the next one begins."""
+    """The exclusive end of each chunk."""
     membership_LP: Tensor
-    """Whose each is."""
+    """Whether a chunk belongs to a language."""
 
 
 class LanguageMatrices(NamedTuple):
-    """A matrix for each row, by its choice."""
+    """One matrix per language, and the groups that select the matrix of each row."""
 
     matrix_LED: Tensor
     groups: LanguageGroups
 
 
 class _PermuteRows(torch.autograd.Function):
-    """Rows in another order.
+    """Permutes rows, and permutes the gradient back.
 
-    The gradient moves back likewise. That of an index would be added up element by element, since it cannot know that
-    no row is taken twice.
+    The gradient of plain indexing is slower: it must accumulate, because it cannot know that no row is repeated.
     """
 
     @staticmethod
@@ -152,26 +152,29 @@ def _permute_rows(x: Tensor, sort_order_B: Tensor, inverse_order_B: Tensor) -> T
 
 
 LanguageMatmul = Callable[[Tensor, Tensor, LanguageGroups], Tensor]
-"""Takes x_BTD, matrix_LDE and a choice; returns y_BTE."""
+"""Takes x_BTD, matrix_LDE and the groups of the sentences; returns y_BTE."""
 
 
 def language_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
-    """Grouped on a CPU, and on a GPU where one kernel does all languages; otherwise gathered."""
+    """Multiply each sentence by the matrix of its language, in the faster of the two ways.
+
+    That is `gathered_matmul` on a GPU where no single kernel can compute all languages, else `grouped_matmul`.
+    """
     matmul = grouped_matmul if not x_BTD.is_cuda or _supports_grouped_kernel(x_BTD, matrix_LDE) else gathered_matmul
     return matmul(x_BTD, matrix_LDE, groups)
 
 
 def gathered_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
-    """One batched product with a copy of the matrix for each sentence."""
+    """Multiply each sentence by its own copy of the matrix, in one batched product."""
     return x_BTD @ matrix_LDE[groups.lang_B]
 
 
 def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
-    """One product for each language; sentences that are not in order are moved there and back."""
+    """Compute one product per language; unsorted sentences are sorted first, and the result is unsorted."""
     if groups.sort_order_B is not None:
         return groups.unsort_rows(grouped_matmul(groups.sort_rows(x_BTD), matrix_LDE, groups.sorted_groups()))
     use_kernel = _supports_grouped_kernel(x_BTD, matrix_LDE)
-    if torch.compiler.is_compiling() and not use_kernel:  # a graph cannot depend on where the languages end
+    if torch.compiler.is_compiling() and not use_kernel:  # a compiled graph cannot depend on group sizes
         return gathered_matmul(x_BTD, matrix_LDE, groups)
     dtype = matmul_dtype(x_BTD)
     x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
@@ -180,13 +183,13 @@ def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) ->
         y_NE = _matmul_per_language(x_ND, matrix_LDE, group_end_L)
     elif x_BTD.shape[1] > 1:
         y_NE = F.grouped_mm(x_ND, matrix_LDE, offs=group_end_L.to(torch.int32))
-    else:  # tokens of packed sentences, as they are trained on
+    else:  # rows are the tokens of packed sentences, as in training
         y_NE = _grouped_kernel_matmul(x_ND, matrix_LDE, groups)
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
 def _supports_grouped_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
-    """Whether a single kernel can do all languages: on a GPU, in half precision, with rows of whole 16 bytes."""
+    """Whether one kernel can compute all languages: on a GPU, in half precision, with widths divisible by 8."""
     half = matmul_dtype(x_BTD) in (torch.bfloat16, torch.float16)
     return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
 
@@ -194,9 +197,9 @@ def _supports_grouped_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
 def try_fused_language_linear(
     x_BTD: Tensor, weight_ED: Tensor, half_ED: Tensor, matrices: LanguageMatrices
 ) -> Tensor | None:
-    """x (W + W_l)^T of packed tokens, where one kernel can do all languages: one product instead of two and their sum.
+    """Return x (W + W_l)^T of packed tokens as one product, or None if no single kernel can compute all languages.
 
-    The copy of W in half precision is given too.
+    `half_ED` is a copy of W in half precision.
     """
     matrix_LED, groups = matrices
     if not _supports_grouped_kernel(x_BTD, matrix_LED):
@@ -213,7 +216,7 @@ def try_fused_language_linear(
 
 
 class FusedLanguageLinear(torch.autograd.Function):
-    """x (W + W_l)^T, all languages in one kernel; the matrices are added before."""
+    """x (W + W_l)^T of all languages in one kernel; the matrices are added first."""
 
     @staticmethod
     def forward(
@@ -227,14 +230,14 @@ class FusedLanguageLinear(torch.autograd.Function):
         membership_LP: Tensor,
         accumulator: GradientAccumulator,
     ) -> Tensor:
-        """Keep the sums."""
+        """Save the summed matrices for the backward pass."""
         sum_LED, ctx.accumulator = _add_to_each_matrix(matrix_LED, half_ED), accumulator
         ctx.save_for_backward(x_ND, sum_LED, group_end_L, chunk_end_P, membership_LP)
         return _grouped_matmul_forward(x_ND, sum_LED.mT, group_end_L)
 
     @staticmethod
     def backward(ctx: Any, gradient_NE: Tensor) -> Any:
-        """The gradient of W is that of all languages together."""
+        """The gradient of W is the sum over all languages."""
         x_ND, sum_LED, group_end_L, *chunks = ctx.saved_tensors
         gradient_NE = gradient_NE.contiguous()
         dx_ND = _grouped_matmul_forward(gradient_NE, sum_LED, group_end_L)
@@ -244,7 +247,7 @@ class FusedLanguageLinear(torch.autograd.Function):
 
 
 def _grouped_kernel_matmul(x_ND: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
-    """All languages in one kernel, which reads where they end on the device, with a gradient made for many tokens."""
+    """Compute all languages in one kernel, which reads the group ends on the device."""
     group_ends = groups.group_end_L.to(torch.int32), *groups.chunks(GRADIENT_CHUNK_TOKENS)
     matrix_LDE, accumulator = groups.shared_table(matrix_LDE)
     y_NE: Tensor = _GroupedMatmul.apply(x_ND, matrix_LDE, *group_ends, accumulator)  # type: ignore[no-untyped-call]
@@ -252,10 +255,10 @@ def _grouped_kernel_matmul(x_ND: Tensor, matrix_LDE: Tensor, groups: LanguageGro
 
 
 class _GroupedMatmul(torch.autograd.Function):
-    """`grouped_mm`, with a gradient that does not wait for the language that has most of the tokens.
+    """`grouped_mm` with a backward pass that balances languages of different sizes.
 
-    The gradient of a matrix is one long sum over the tokens of its language. Where one language has half of them, its
-    sum would take as long as all the others together; so they are cut into pieces, whose sums are added up.
+    The gradient of a matrix is a sum over the tokens of its language. If one language has half of the tokens, its sum
+    would take as long as all the others together. So each sum is split into chunks, whose partial sums are then added.
     """
 
     @staticmethod
@@ -285,7 +288,7 @@ class _GroupedMatmul(torch.autograd.Function):
 
 
 def _grouped_matmul_forward(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
-    """Of many tokens: by a kernel of our own, which is faster than the library's, where it is there."""
+    """Use our Triton kernel if it is available; for many tokens it is faster than PyTorch's."""
     if x_ND.is_cuda and has_triton():
         from manyglot.model.kernels.grouped_matmul import triton_grouped_matmul
 
@@ -303,22 +306,22 @@ def _add_to_each_matrix(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
 
 
 def _chunk_gradients(x_ND: Tensor, y_NE: Tensor, chunk_end_P: Tensor, membership_LP: Tensor) -> tuple[Tensor, Tensor]:
-    """x^T y over the tokens of each piece, and to which language each piece belongs."""
+    """Return x^T y over the tokens of each chunk, and the membership of the chunks in the data type of x."""
     parts_PDE: Tensor = F.grouped_mm(x_ND.T, y_NE, offs=chunk_end_P)
     return parts_PDE, membership_LP.to(x_ND.dtype)
 
 
 class GradientAccumulator:
-    """Sums the gradients of a table over all its uses, by language and in place.
+    """Sums the gradients of a table over all its uses, in place.
 
-    Otherwise each use would write a gradient of the size of the table, and autograd would read them all to add them.
+    Without it, each use would write a gradient as large as the table, and autograd would read all of them to sum them.
     """
 
     def __init__(self) -> None:
         self.sum_LDE: Tensor | None = None
 
     def add(self, parts_PDE: Tensor, membership_LP: Tensor) -> None:
-        """Add the gradient of one use, given in parts and the language of each part."""
+        """Add the gradient of one use, given as partial sums per chunk and the membership of the chunks."""
         parts_PF = parts_PDE.flatten(1)
         if self.sum_LDE is None:
             self.sum_LDE = (membership_LP @ parts_PF).view(-1, *parts_PDE.shape[1:])
@@ -326,23 +329,23 @@ class GradientAccumulator:
             self.sum_LDE.view(len(self.sum_LDE), -1).addmm_(membership_LP, parts_PF)
 
     def pop_sum(self) -> Tensor | None:
-        """The sum of the gradients since the last call."""
+        """Return the sum of the gradients and clear it; None if there are none."""
         sum_LDE, self.sum_LDE = self.sum_LDE, None
         return sum_LDE
 
 
 class SharedTable(NamedTuple):
-    """A table that is used many times, and what accumulates its gradient."""
+    """A table that is used many times, and the accumulator of its gradient."""
 
     table: Tensor
     accumulator: GradientAccumulator
 
 
 class _CollectGradient(torch.autograd.Function):
-    """The identity, between a table and its uses.
+    """The identity between a table and its uses; its backward pass returns the accumulated gradient.
 
-    Autograd runs a node after all its uses that take part in the loss, whichever these are. So the backward pass here
-    finds the complete sum in the accumulator, and no gradient can be lost.
+    Autograd runs a node only after all its uses that contribute to the loss. So the sum in the accumulator is complete,
+    and no gradient is lost.
     """
 
     @staticmethod
@@ -363,16 +366,16 @@ def _is_transposed(table: Tensor) -> bool:
 
 
 def _matmul_per_language(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
-    """A product for each language that has sentences."""
+    """Compute one product for each language that has rows."""
     sizes = group_end_L.diff(prepend=group_end_L.new_zeros(1)).tolist()
-    # unbind and split, not indices: each index would have a gradient of the size of the whole table
+    # unbind and split instead of indexing: the gradient of each index would be as large as the whole table
     parts = zip(torch.split(x_ND, sizes), matrix_LDE.unbind(), strict=True)
     products = [x_nD @ matrix_DE for x_nD, matrix_DE in parts if len(x_nD)]
     return torch.cat(products) if products else x_ND @ matrix_LDE[0]
 
 
 def matmul_dtype(x: Tensor) -> torch.dtype:
-    """What a product of x is computed in here; grouped products are not among those that autocast knows."""
+    """Return the data type for grouped products of x. They follow autocast here, because autocast ignores them."""
     device_type = x.device.type
-    uses_autocast = torch.is_autocast_enabled(device_type) and x.dtype != torch.float64  # which autocast leaves alone
+    uses_autocast = torch.is_autocast_enabled(device_type) and x.dtype != torch.float64  # autocast keeps float64
     return torch.get_autocast_dtype(device_type) if uses_autocast else x.dtype

@@ -1,8 +1,8 @@
-"""Language embedding embodiment (LEE): the embedding of the target language added at switching points, Eqs. 1-2.
+"""Language embedding embodiment (LEE): adds the embedding of the target language at switching points, Eqs. 1-2.
 
-At each site x becomes x + E before the residual is taken, in every layer: unscaled, without dropout or projection. E is
-the row of the language's tag in the shared embedding table, so there are no new parameters; the tag itself is in no
-sequence. At `memory` E is added once, to the encoder's output as the decoder sees it.
+At each site and in every layer, x becomes x + E before the residual branches off: unscaled, without dropout or
+projection. E is the embedding of the language's tag in the shared table, so there are no new parameters; no sequence
+contains the tag itself. At `memory` E is added once, to the encoder's output as the decoder reads it.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ SITE_BY_PAPER_NUMBER = {
     5: Site.DEC_SELF,
     6: Site.MEMORY,
 }
-"""The paper's names of the six switching points. Its equations and code fix 4 and 5; 1, 2, 3 and 6 are the reading in
-which numbers go from top to bottom in each stack."""
+"""The paper's numbers of the six switching points. Its equations and code determine 4 and 5; 1, 2, 3 and 6 assume that
+the numbers run from top to bottom in each stack."""
 
 
 class LEESettings(SitedSettings):
-    """The embedding of the target language added to the states at switching points (LEE)."""
+    """Language embedding embodiment (LEE): adds the embedding of the target language at switching points."""
 
     possible_sites: ClassVar = tuple(Site)
     method: Literal["lee"] = "lee"
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_CROSS, Site.DEC_SELF)
-    """The switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or the paper's numbers for these,
-    1 to 6."""
+    """The switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory; or their numbers in the paper,
+    1 to 6, in this order."""
 
     @classmethod
     def parse_site(cls, name: Any) -> Any:
-        """The paper's numbers are names too."""
+        """Accept the paper's numbers as well as the names."""
         number = int(name) if isinstance(name, str) and name.isdecimal() else name
-        return SITE_BY_PAPER_NUMBER.get(number, name) if type(number) is int else name  # true is no number
+        return SITE_BY_PAPER_NUMBER.get(number, name) if type(number) is int else name  # a bool is no number
 
     @classmethod
     def format_possible_sites(cls) -> str:
-        """The sites in the order of their numbers."""
-        return f"{', '.join(SITE_BY_PAPER_NUMBER.values())}, or the paper's numbers for these, 1 to 6"
+        """List the sites in the order of the paper's numbers."""
+        return f"{', '.join(SITE_BY_PAPER_NUMBER.values())}, or their numbers in the paper, 1 to 6"
 
 
 class LEE(GuidanceMethod):
@@ -64,9 +64,9 @@ class LEE(GuidanceMethod):
         self.sites = settings.sites
 
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """y + E of Eqs. 1-2."""
+        """Return x + E, Eqs. 1-2."""
         return x_BTD + target_languages.tag_embedding_BD[:, None].to(x_BTD.dtype) if point.site in self.sites else x_BTD
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """The embeddings of the tags."""
+        """Return the embeddings of the tags."""
         return {"lee": tag_embedding_LD}

@@ -1,7 +1,8 @@
-"""LAA with matrices chosen at random (LAA^R): the paper's control for the parameters that LAA adds.
+"""LAA with randomly selected matrices (LAA^R): the paper's control for the parameters that LAA adds.
 
-Each sentence of each forward pass takes the matrix of a language drawn uniformly, the same in all layers, beams and
-steps, in training and in translation. The matrices belong to no language, so another method must tell the target.
+In each forward pass every sentence uses the matrix of a uniformly sampled language, the same in all layers, beams and
+decoding steps, in training and in translation. The matrices carry no information about the target language, so another
+method must convey it.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from manyglot.model.guidance.language_matmul import LanguageGroups
 
 
 class RandomLAASettings(LAASettings):
-    """LAA whose matrices are chosen at random, the control for its parameters (LAA^R)."""
+    """LAA with randomly selected matrices (LAA^R), a control for the parameters that LAA adds."""
 
     method: Literal["random_laa"] = "random_laa"  # type: ignore[assignment]
     """The name of the method."""
 
 
 class RandomLAA(LAA):
-    """LAA by the drawn language instead of the target."""
+    """LAA that selects its matrices by a random language instead of the target language."""
 
     settings_type: ClassVar = RandomLAASettings
     uses_random_language = True
     conveys_target_language: ClassVar = False
-    incompatible_methods: ClassVar = {"laa": "it is laa with the languages taken away, to be compared with it"}
+    incompatible_methods: ClassVar = {"laa": "random_laa is the control experiment for laa"}
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """None: the matrices are of no language."""
+        """Return nothing, because the matrices belong to no language."""
         return {}
 
     def _matrix_groups(self, target_languages: TargetLanguages) -> LanguageGroups:
-        assert target_languages.random_groups is not None, "Transformer.target draws"
+        assert target_languages.random_groups is not None, "Transformer.target_languages samples them"
         return target_languages.random_groups

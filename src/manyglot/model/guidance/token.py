@@ -1,7 +1,7 @@
-"""Language tokens: the target language as a symbol before the source or the target sentence.
+"""Language tokens: a tag of the target language before the source or the target sentence.
 
 On the source side the encoder reads `<tag> x1 … xn </s>`. On the target side the decoder reads `</s> <tag> y1 …`: the
-tag follows the symbol that starts every target, and it is forced when translating.
+tag follows the symbol that starts every target, and decoding forces it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from manyglot.vocabulary.vocabulary import LanguageTags
 
 
 class LanguageTokenSettings(MethodSettings):
-    """A tag of the target language in the sequence (Token_src, Token_tgt)."""
+    """Language tokens: a tag of the target language in the sequence (Token_src, Token_tgt)."""
 
     method: Literal["token"] = "token"
     """The name of the method."""
     side: Literal["source", "target"] = "source"
-    """Which sentence carries the tag."""
+    """The sentence that carries the tag."""
     mode: Literal["faithful", "clean"] = "faithful"
-    """On the target side. faithful: the tag is predicted, in the loss, and counted in the score of a translation, as in
-    the paper; clean: neither."""
+    """For tags on the target side. faithful (the paper): the model predicts the tag, which counts in the loss and in
+    the score of a translation; clean: it counts in neither."""
 
     @model_validator(mode="after")
     def _clean_needs_target(self) -> LanguageTokenSettings:
         if self.mode == "clean" and self.side == "source":
-            raise ValueError("mode: clean is for side: target; a source tag is never predicted.")
+            raise ValueError("mode: clean needs side: target; a source tag is never predicted.")
         return self
 
 
 class LanguageToken(GuidanceMethod):
-    """Puts the tag into the sequence; the model itself stays a plain Transformer."""
+    """Adds the tag to the sequence; the model itself stays a plain Transformer."""
 
     settings_type: ClassVar = LanguageTokenSettings
 
@@ -45,16 +45,16 @@ class LanguageToken(GuidanceMethod):
 
     @property
     def affects_encoder(self) -> bool:
-        """If the encoder reads the tag."""
+        """Whether the encoder reads the tag."""
         return self.settings.side == "source"
 
     def tags_for_language(self, language: int) -> LanguageTags:
-        """The tag on its side."""
+        """Return the tag on its side."""
         tag = (self.first_tag_id + language,)
         if self.settings.side == "source":
             return LanguageTags(source=tag)
         return LanguageTags(target=tag, target_predicted=self.settings.mode == "faithful")
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """The embeddings of the tags."""
+        """Return the embeddings of the tags."""
         return {"token": tag_embedding_LD}

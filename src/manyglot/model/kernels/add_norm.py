@@ -1,7 +1,7 @@
 """Residual, dropout and layer norm in one pass: LN(x + dropout(y + bias + term)).
 
-The sum before the norm is kept for the backward pass; its statistics are two numbers a row. Gain and shift are vectors,
-or tables from which each row takes those of its language.
+The sum before the norm and its mean and scale are saved for the backward pass. Gain and shift are vectors, or tables
+with a row per language.
 
 Shape letters: N tokens, B sentences, D model width, L languages.
 """
@@ -23,14 +23,14 @@ from manyglot.model.sublayer import SublayerOutput
 
 FORWARD_LAUNCH = {"ROWS": 4, "num_warps": 4}
 BACKWARD_LAUNCH = {"ROWS": 1, "num_warps": 2}
-"""Rows that a program works on at once, and its warps."""
+"""Rows that a program processes at a time, and its warps."""
 GRADIENT_CHUNK_ROWS, PROGRAMS_PER_CHUNK = 256, 16
-"""Rows of one language, at most, whose gradients are added up together, and the programs that share them."""
+"""Maximum number of rows in a chunk of one language, and the programs that share the chunk in the backward pass."""
 
 
 @triton.jit
 def layer_norm_rows(total, column_mask, eps, WIDTH: tl.constexpr):
-    """Centre and scale rows; the numbers beyond the width are zero."""
+    """Return normalised rows, means and scales; values beyond the width are zero."""
     mean = tl.sum(total, axis=1) / WIDTH
     centred = tl.where(column_mask, total - mean[:, None], 0.0)
     scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
@@ -39,7 +39,7 @@ def layer_norm_rows(total, column_mask, eps, WIDTH: tl.constexpr):
 
 @triton.jit
 def _scale_and_shift(normed, gain_ptr, shift_ptr, row, columns, mask, WIDTH: tl.constexpr):
-    """Times the gain, plus the shift, that are in the given rows of their tables."""
+    """Apply the gain and shift from the given rows of their tables."""
     offsets = row[:, None].to(tl.int64) * WIDTH + columns[None, :]
     gain = tl.load(gain_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     return normed * gain + tl.load(shift_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
@@ -47,7 +47,7 @@ def _scale_and_shift(normed, gain_ptr, shift_ptr, row, columns, mask, WIDTH: tl.
 
 @triton.jit
 def layer_norm_backward(dnormed, normed, scale, WIDTH: tl.constexpr):
-    """The gradient of the rows before the norm."""
+    """Return the gradient of the rows before the norm."""
     mean_product = tl.sum(dnormed * normed, axis=1) / WIDTH
     return (dnormed - tl.sum(dnormed, axis=1)[:, None] / WIDTH - normed * mean_product[:, None]) * scale[:, None]
 
@@ -131,7 +131,7 @@ def _add_norm_inference_kernel(
 def add_norm_inference(
     x: Tensor, output: SublayerOutput, gain: Tensor, shift: Tensor, eps: float, language_B: Tensor | None = None
 ) -> Tensor:
-    """LN(x + y), where nobody asks for gradients."""
+    """Return LN(x + y) without gradients or dropout."""
     y = output.y if output.bias is None else output.y + output.bias
     width, out = x.shape[-1], torch.empty_like(x, memory_format=torch.contiguous_format)
     num_rows, term = x.numel() // width, y if output.term is None else output.term
@@ -170,9 +170,9 @@ def _add_norm_backward_kernel(
     NUM_GRADS: tl.constexpr,
     PROGRAMS_PER_CHUNK: tl.constexpr,
 ):
-    """Every program goes through many rows, and adds up the gradients of gain, shift and bias only at the end.
+    """Process many rows per program, and sum the gradients of gain, shift and bias at the end.
 
-    They are rows from all places, or, where so many programs split each piece, from one piece, which has one language.
+    With PROGRAMS_PER_CHUNK > 0 the rows of a program belong to one chunk, and so to one language.
     """
     program, num_programs = tl.program_id(0), tl.num_programs(0)
     columns = tl.arange(0, COLUMNS)
@@ -216,7 +216,7 @@ def _add_norm_backward_kernel(
 
 
 class AddNorm(torch.autograd.Function):
-    """LN(x + dropout(y + bias + term)), three times: its gradients meet in the kernel, not in passes of their own."""
+    """LN(x + dropout(y + bias + term)), returned three times, so that the kernel can sum the three gradients."""
 
     @staticmethod
     def forward(
@@ -231,7 +231,7 @@ class AddNorm(torch.autograd.Function):
         dropout: DropoutMask,
         groups: LanguageGroups | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Keep the sum and its statistics. With a choice, which has to be in order, gain and shift are tables."""
+        """Save the sum and its statistics. With `groups`, which must be sorted, gain and shift are tables."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
@@ -249,7 +249,7 @@ class AddNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        """The gradients of x and y are one tensor where there is no dropout."""
+        """Without dropout, x and y share one gradient tensor."""
         sum_ND, mean_N, scale_N, gain = ctx.saved_tensors
         num_rows, width = sum_ND.shape
         dx_ND = torch.empty_like(sum_ND)
@@ -277,7 +277,7 @@ class AddNorm(torch.autograd.Function):
 
 
 def kernel_constants(width: int, dropout: DropoutMask) -> dict[str, Any]:
-    """What kernels with dropout are told of it, and of the width."""
+    """Return the launch arguments for the width and for dropout."""
     return {
         "seed_ptr": dropout.seed,
         "dropout_index": dropout.dropout_index,
@@ -290,6 +290,6 @@ def kernel_constants(width: int, dropout: DropoutMask) -> dict[str, Any]:
 
 
 def allocate_partial_sums(num_sums: int, width: int, device: torch.device) -> Tensor:
-    """A place for the sums of as many programs as fill the device."""
+    """Allocate an uninitialised buffer for the partial sums of as many programs as fill the device."""
     num_programs = 16 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
     return torch.empty((num_programs, num_sums, width), dtype=torch.float32, device=device)

@@ -1,6 +1,6 @@
-"""The embedding: dropout(LN(s E[id] + position)) in one pass.
+"""The embedding layer: dropout(LN(s E[id] + position)) in one pass.
 
-The sum before the norm is kept for the backward pass; its statistics are two numbers a row.
+The sum before the norm and its mean and scale are saved for the backward pass.
 
 Shape letters: N tokens, D model width, V vocabulary, P positions.
 """
@@ -124,7 +124,7 @@ def _embedding_backward_kernel(
 
 
 class FusedEmbedding(torch.autograd.Function):
-    """dropout(LN(factor E[id] + position)) in the given type; the gradient of a padding symbol is zero."""
+    """dropout(LN(factor E[id] + position)) in the given data type; padding has no gradient."""
 
     @staticmethod
     def forward(
@@ -141,7 +141,7 @@ class FusedEmbedding(torch.autograd.Function):
         dropout: DropoutMask,
         dtype: torch.dtype,
     ) -> Tensor:
-        """Keep the sum and its statistics."""
+        """Save the sum and its statistics."""
         num_rows, width = len(ids_N), table_VD.shape[1]
         sum_ND, out_ND = (torch.empty((num_rows, width), dtype=dtype, device=table_VD.device) for _ in range(2))
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=table_VD.device)
@@ -156,7 +156,7 @@ class FusedEmbedding(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
-        """Rows of the same symbol are added up in the table."""
+        """Accumulate the gradients of equal ids in the table."""
         ids_N, sum_ND, mean_N, scale_N, gain_D = ctx.saved_tensors
         num_rows, width = sum_ND.shape
         dtable_VD = torch.zeros((ctx.vocabulary, width), dtype=torch.float32, device=sum_ND.device)

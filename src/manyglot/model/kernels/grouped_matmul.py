@@ -1,7 +1,7 @@
-"""The product of tokens with the matrix of their language, where they come in the order of the languages.
+"""Products of tokens with the matrix of their language, for tokens sorted by language.
 
-A program computes a tile of the result; it finds out itself to which language its rows belong, so that nothing depends
-on how many tokens a language has in a batch. The last tile of a language may be filled in part only.
+A program computes one tile of the result. It determines the language of its rows itself, so that the launch does not
+depend on the number of tokens per language. The last tile of a language may be partly filled.
 
 Shape letters: N tokens, D width in, E width out, L languages.
 """
@@ -23,7 +23,7 @@ def _grouped_matmul_kernel(
     D: tl.constexpr, E: tl.constexpr, L: tl.constexpr, TRANSPOSED: tl.constexpr,
     LANGUAGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """A tile of the rows of one language."""
+    """Compute one tile of rows of one language."""
     num_column_tiles: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
     tile, first = tl.program_id(0) // num_column_tiles, tl.program_id(0) % num_column_tiles * COLUMNS
     language_index = tl.arange(0, LANGUAGES)
@@ -53,7 +53,7 @@ def _grouped_matmul_kernel(
 
 
 def triton_grouped_matmul(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
-    """x W_l of each language's rows, which end where they are said to; all have to belong to some language."""
+    """Return x W_l, where the rows of each language end at `group_end_L`; every row must belong to a language."""
     num_languages, width_in, width = matrix_LDE.shape
     transposed = matrix_LDE.stride(-1) != 1
     table = (matrix_LDE.mT if transposed else matrix_LDE).flatten(0, 1)
@@ -72,7 +72,7 @@ def triton_grouped_matmul(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor)
 
 @triton.jit
 def _add_to_each_kernel(table_ptr, weight_ptr, out_ptr, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """A piece of one matrix."""
+    """Add one block of one matrix."""
     blocks: tl.constexpr = (SIZE + BLOCK - 1) // BLOCK
     offsets = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     mask, start = offsets < SIZE, (tl.program_id(0) // blocks).to(tl.int64) * SIZE
@@ -82,7 +82,7 @@ def _add_to_each_kernel(table_ptr, weight_ptr, out_ptr, SIZE: tl.constexpr, BLOC
 
 
 def add_to_each_matrix(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
-    """W_l + W; the library's sum is not made for one side that is the same again and again."""
+    """Return W_l + W for every language; PyTorch's broadcasting sum is slower."""
     out_LED, size, block = torch.empty_like(matrix_LED), weight_ED.numel(), 4096
     _add_to_each_kernel[(len(matrix_LED) * triton.cdiv(size, block),)](
         matrix_LED, weight_ED, out_LED, SIZE=size, BLOCK=block, num_warps=8

@@ -1,4 +1,4 @@
-"""Arguments of kernels; this module needs no Triton."""
+"""Arguments of the kernels. This module does not need Triton."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manyglot.model.packing import PackedSentences
 
 
 class DropoutMask(NamedTuple):
-    """How a kernel derives its dropout mask: from a seed in device memory and the number of the dropout site."""
+    """The parameters from which a kernel derives a dropout mask; the seed is in device memory."""
 
     probability: float
     seed: Tensor
@@ -19,7 +19,7 @@ class DropoutMask(NamedTuple):
 
 
 class PackedMask(NamedTuple):
-    """Which packed tokens attend to which: those of a sentence to those of the sentence with the same number."""
+    """Which packed tokens attend to which: query tokens to the key tokens of the sentence with the same index."""
 
     query: PackedSentences
     key: PackedSentences

@@ -1,6 +1,6 @@
-"""Linear and feed-forward layers: the library's products, and a kernel for what is left of the backward pass.
+"""Linear and feed-forward layers: PyTorch's matrix products, and a kernel for the backward pass of ReLU.
 
-Weights are kept in float32 and used in half precision; their gradients are accumulated in float32.
+Weights are stored in float32 and used in half precision; their gradients are accumulated in float32.
 
 Shape letters: N tokens, D width in, E width out.
 """
@@ -25,7 +25,7 @@ def _relu_backward_kernel(
     grad, weight, value, out, sums_ptr, D: tl.constexpr, E: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """A tile of grad weight, set to zero where the value is not positive, and its sum over the rows."""
+    """Compute one tile of grad weight, zeroed where the value is not positive, and its sum over the rows."""
     num_column_tiles: tl.constexpr = (E + COLUMNS - 1) // COLUMNS
     down, first = tl.program_id(0) // num_column_tiles, tl.program_id(0) % num_column_tiles * COLUMNS
     row = down * ROWS
@@ -39,7 +39,7 @@ def _relu_backward_kernel(
 
 
 def _relu_backward(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient before a ReLU that is followed by a product, and its sum over the tokens."""
+    """Return the gradient before a ReLU that is followed by a product, and its sum over the tokens."""
     rows, columns, depth = TILE["ROWS"], TILE["COLUMNS"], TILE["DEPTH"]
     (width_in, width), down = weight_DE.shape, triton.cdiv(len(grad_ND), rows)
     out_NE = torch.empty_like(value_NE)
@@ -55,34 +55,34 @@ def _relu_backward(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tupl
 
 
 class MixedPrecisionLinear(torch.autograd.Function):
-    """x W^T + b, or x W^T, with one matrix or the rows of several; the copies of all in half precision are given too.
+    """x W^T + b, or x W^T, for one matrix or several concatenated ones. The caller passes half-precision copies.
 
-    The gradient of the bias is left to who computes that of the result.
+    The gradient of the bias is not computed here; the kernel that consumes the result computes it.
     """
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor | None, *weights: Tensor) -> Tensor:
-        """The bias is part of the library's product."""
+        """Add the bias as part of the matrix product."""
         ctx.save_for_backward(x_ND, half_ED)
         ctx.sizes = [len(weight) for weight in weights]
         return x_ND @ half_ED.T if half_E is None else torch.addmm(half_E, x_ND, half_ED.T)
 
     @staticmethod
     def backward(ctx: Any, grad_NE: Tensor) -> Any:
-        """The gradients of the weights are float32."""
+        """Return the gradients of the weights in float32."""
         x_ND, half_ED = ctx.saved_tensors
         return grad_NE @ half_ED, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
 class JoinedGradients:
-    """Gradients side by side, each written where it belongs."""
+    """One buffer for the gradients of several layers, so that they can be multiplied in one product."""
 
     def __init__(self, num_parts: int) -> None:
         self.num_parts = num_parts
         self.parts: tuple[Tensor, ...] = ()
 
     def part_buffer(self, index: int, like_NE: Tensor) -> Tensor:
-        """The place of one of them."""
+        """Return the part of the buffer for the gradient of one layer."""
         if not self.parts:
             self.parts = like_NE.new_empty((len(like_NE), self.num_parts * like_NE.shape[1])).chunk(
                 self.num_parts, dim=1
@@ -90,7 +90,7 @@ class JoinedGradients:
         return self.parts[index]
 
     def join(self, grads: tuple[Tensor, ...]) -> Tensor:
-        """All of them, without a copy if they are in their places."""
+        """Return all gradients concatenated, without a copy if they were written into the buffer."""
         is_in_place = self.parts and all(a.data_ptr() == b.data_ptr() for a, b in zip(grads, self.parts, strict=True))
         joined = self.parts[0]._base if is_in_place else None
         return torch.cat(grads, dim=1) if joined is None else joined
@@ -103,21 +103,21 @@ class JoinedLinear(torch.autograd.Function):
     def forward(
         ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor, joined_gradients: JoinedGradients, *weights: Tensor
     ) -> tuple[Tensor, ...]:
-        """The results of the layers are views of one tensor."""
+        """Return the results of the layers as views of one tensor."""
         ctx.save_for_backward(x_ND, half_ED)
         ctx.joined_gradients, ctx.sizes = joined_gradients, [len(weight) for weight in weights]
         return torch.addmm(half_E, x_ND, half_ED.T).chunk(joined_gradients.num_parts, dim=1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        """As of one layer."""
+        """Compute the gradients as for a single layer."""
         x_ND, half_ED = ctx.saved_tensors
         grad_NE = ctx.joined_gradients.join(grads)
         return grad_NE @ half_ED, None, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
 class FusedFeedForward(torch.autograd.Function):
-    """relu(x W1^T + b1) W2^T; the copies of all three in half precision are given too."""
+    """relu(x W1^T + b1) W2^T. The caller passes half-precision copies of all three."""
 
     @staticmethod
     def forward(
@@ -128,7 +128,7 @@ class FusedFeedForward(torch.autograd.Function):
         bias_E: Tensor,
         outer_DE: Tensor,
     ) -> Tensor:
-        """Bias and ReLU are part of the library's product."""
+        """Apply bias and ReLU as part of the matrix product."""
         half_ED, half_E, half_DE = halves
         hidden_NE = torch._addmm_activation(half_E, x_ND, half_ED.T)
         ctx.save_for_backward(x_ND, hidden_NE, half_ED, half_DE)
@@ -136,7 +136,7 @@ class FusedFeedForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
-        """What passes the ReLU is added up for the bias while it is written."""
+        """Sum the gradient of the bias in the kernel that computes the gradient before the ReLU."""
         x_ND, hidden_NE, half_ED, half_DE = ctx.saved_tensors
         dhidden_NE, dbias_E = _relu_backward(grad_ND, half_DE, hidden_NE)
         dinner_ED, douter_DE = matmul_to_float32(dhidden_NE.T, x_ND), matmul_to_float32(grad_ND.T, hidden_NE)
@@ -144,5 +144,5 @@ class FusedFeedForward(torch.autograd.Function):
 
 
 def matmul_to_float32(a: Tensor, b: Tensor) -> Tensor:
-    """a b, kept as it was added up."""
+    """Return a b in float32, without rounding the accumulated sums to half precision."""
     return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda and a.dtype != torch.float32 else (a @ b).float()

@@ -1,9 +1,9 @@
-"""Output layer and label-smoothed cross-entropy together, a chunk of tokens at a time.
+"""The output layer and label-smoothed cross-entropy in one operation, chunk by chunk.
 
-The logits of a chunk are overwritten by their gradients, and these are multiplied out at once: no more than a chunk of
-logits ever exists, and nothing is computed twice.
+The logits of a chunk are overwritten by their gradients and multiplied immediately, so that only one chunk of logits
+exists at a time and nothing is computed twice.
 
-Shape letters: N tokens, n of a chunk, D model width, V vocabulary.
+Shape letters: N tokens, n tokens of a chunk, D model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch import Tensor
 from manyglot.model.kernels.linear import matmul_to_float32
 
 MAX_LOGITS_CHUNK_TOKENS = 40_960
-"""Most tokens of a chunk."""
+"""Maximum number of tokens in a chunk."""
 BLOCK = 16_384
 VOCABULARY_MULTIPLE = 64
-"""The vocabulary is filled up to a multiple of this: the library's products are several times slower without."""
+"""The vocabulary is padded to a multiple of this; otherwise the matrix products are several times slower."""
 
 
 @triton.jit
@@ -38,11 +38,11 @@ def _cross_entropy_kernel(
     BLOCK: tl.constexpr,
     GRADIENT: tl.constexpr,
 ):
-    """One row: twice through its logits, the second time to write softmax(z) - target over them."""
+    """Process one row in two passes; the second overwrites the logits with softmax(z) - target."""
     LOG2E: tl.constexpr = 1.4426950408889634
     LANES: tl.constexpr = BLOCK // 8
     lane = tl.arange(0, LANES)
-    columns = tl.arange(0, 8)[None, :] + 8 * lane[:, None]  # of one thread, which adds them up by itself
+    columns = tl.arange(0, 8)[None, :] + 8 * lane[:, None]  # one thread sums 8 adjacent columns
     row = tl.program_id(0).to(tl.int64)
     logits = logits_ptr + row * stride
     label = tl.load(label_ptr + row)
@@ -66,7 +66,7 @@ def _cross_entropy_kernel(
     tl.store(nll_ptr + row, tl.where(has_label, nll, 0.0))
     tl.store(smoothed_ptr + row, tl.where(has_label, smoothed, 0.0))
     if GRADIENT:
-        tl.debug_barrier()  # the label's logit is read before it is written over
+        tl.debug_barrier()  # read the label's logit before it is overwritten
         for start in range(0, PADDED_VOCABULARY, BLOCK):
             column = start + columns
             z = tl.load(logits + column, mask=column < VOCABULARY, other=-1e30).to(tl.float32)
@@ -78,13 +78,13 @@ def _cross_entropy_kernel(
 
 
 class FusedLinearCrossEntropy(torch.autograd.Function):
-    """The sum of the smoothed loss over the tokens that have a label, and each one's negative log-likelihood."""
+    """The smoothed loss summed over the tokens that have a label, and each token's negative log-likelihood."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignore_index: int
     ) -> tuple[Tensor, Tensor]:
-        """The gradients are computed here too."""
+        """Compute the losses and already the gradients."""
         vocabulary, padded_vocabulary = (
             len(weight_VD),
             triton.cdiv(len(weight_VD), VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE,
@@ -115,11 +115,11 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
-        """Scale what was computed before."""
+        """Scale the gradients of the forward pass."""
         dhidden_ND, dweight_VD = ctx.saved_tensors
         return dhidden_ND * grad.to(dhidden_ND.dtype), dweight_VD * grad, None, None, None
 
 
 def _even_chunk_size(num_tokens: int) -> int:
-    """Tokens of a chunk, so that all chunks are about as large."""
+    """Return a chunk size, a multiple of 8, that makes all chunks about equally large."""
     return 8 * -(-num_tokens // (8 * -(-num_tokens // MAX_LOGITS_CHUNK_TOKENS)))

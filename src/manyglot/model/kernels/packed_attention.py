@@ -1,11 +1,11 @@
 """Attention for short sentences: several whole sentences in one tile, forward and backward in one kernel each.
 
-Sentences follow one another without padding. A group is a run of whole sentences that fits into a tile on both sides;
-each program attends within one group and one head, with a mask that keeps the sentences apart. Nothing is saved but
-the inputs: the backward pass computes the weights again. What guidance adds to query, key and value is added here,
-where they are loaded, and the gradients of their biases are added up where they are computed.
+Sentences are concatenated without padding. A group is a run of whole sentences that fits a tile on both sides. Each
+program attends within one group and one head; a mask separates the sentences. Only the inputs are saved: the
+backward pass recomputes the attention weights. The kernels add the guidance terms to query, key and value while loading
+them, and sum the gradients of the biases while computing them.
 
-Shape letters: N query tokens, M key tokens, G groups, D model width, K width of a head, C widths side by side.
+Shape letters: N query tokens, M key tokens, G groups, D model width, K width of a head, C concatenated widths.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE
 
 @triton.jit
 def _load_tile(pointer, rows, columns, stride, mask, TERM: tl.constexpr, term, term_stride):
-    """Load the rows of a head, with the term of guidance added."""
+    """Load the rows of a head and add the guidance term."""
     x = tl.load(pointer + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
     if TERM:
         t = tl.load(term + rows[:, None] * term_stride + columns[None, :], mask=mask, other=0.0)
@@ -37,7 +37,7 @@ def _load_tile(pointer, rows, columns, stride, mask, TERM: tl.constexpr, term, t
 
 @triton.jit
 def _attention_weights(q, k, query, key, sentence_q, sentence_k, mask_q, mask_k, scale, CAUSAL: tl.constexpr):
-    """softmax(q k^T), each token seeing its own sentence; rows outside the group see the first key."""
+    """Return softmax(q k^T) within each sentence; rows outside the group get zero weights."""
     score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     sentence_of_q = tl.load(sentence_q + query, mask=mask_q, other=-1)
     sentence_of_k = tl.load(sentence_k + key, mask=mask_k, other=-2)
@@ -75,7 +75,7 @@ def _attention_forward_kernel(
     TILE: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """z = softmax(q k^T) v of one group and one head."""
+    """Compute z = softmax(q k^T) v of one group and one head."""
     group, head = tl.program_id(0), tl.program_id(1)
     first_q, end_q = tl.load(groups + 4 * group), tl.load(groups + 4 * group + 1)
     first_k, end_k = tl.load(groups + 4 * group + 2), tl.load(groups + 4 * group + 3)
@@ -130,7 +130,7 @@ def _attention_backward_kernel(
     TILE: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """The gradients of one group and one head; a term that all three share gets the sum of theirs."""
+    """Compute the gradients of one group and one head; a term shared by q, k and v gets the sum of their gradients."""
     group, head = tl.program_id(0), tl.program_id(1)
     first_q, end_q = tl.load(groups + 4 * group), tl.load(groups + 4 * group + 1)
     first_k, end_k = tl.load(groups + 4 * group + 2), tl.load(groups + 4 * group + 3)
@@ -160,8 +160,8 @@ def _attention_backward_kernel(
     tl.store(dq_ptr + query[:, None] * stride_dq + columns[None, :], dq.to(dtype), mask=tile_mask_q)
     tl.store(dk_ptr + key[:, None] * stride_dk + columns[None, :], dk.to(dtype), mask=tile_mask_k)
     tl.store(dv_ptr + key[:, None] * stride_dv + columns[None, :], dv.to(dtype), mask=tile_mask_k)
-    # sums over the rows, as products; the weights of a query add up to one, so what all values get is what all results
-    # got, and a bias of the keys changes nothing
+    # Sum over the rows by products. The weights of a query sum to one, so the gradient of the value bias is the sum of
+    # the gradients of the outputs, and the key bias has no gradient.
     ones, row = tl.full((16, TILE), 1.0, dtype=dtype), tl.arange(0, 16)[:, None]
     first_row = (row == 0) & column_mask[None, :]
     tl.store(sums[None, :] + row * 0, tl.dot(ones, dq.to(dtype), input_precision="ieee"), mask=first_row)
@@ -172,9 +172,9 @@ def _attention_backward_kernel(
 
 
 class PackedSelfAttention(torch.autograd.Function):
-    """Attention of each sentence to itself, from query, key and value side by side; a term is added to all three.
+    """Attention of each sentence to itself, from concatenated query, key and value; the term is added to all three.
 
-    Their biases are part of them already: they come for their gradients.
+    The biases are already part of qkv; they are arguments only to receive gradients.
     """
 
     @staticmethod
@@ -188,7 +188,7 @@ class PackedSelfAttention(torch.autograd.Function):
         mask: PackedMask,
         num_heads: int,
     ) -> Tensor:
-        """Keep the inputs."""
+        """Save the inputs."""
         z_ND = qkv_NC.new_empty((len(qkv_NC), qkv_NC.shape[1] // 3))
         _run_forward(_Inputs(qkv_NC.chunk(3, dim=1), (term_ND, term_ND)), z_ND, mask, num_heads)
         ctx.save_for_backward(qkv_NC, term_ND)
@@ -197,7 +197,7 @@ class PackedSelfAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
-        """The term gets the sum of the three gradients."""
+        """The gradient of the term is the sum of the three gradients."""
         qkv_NC, term_ND = ctx.saved_tensors
         dqkv_NC = torch.empty_like(qkv_NC)
         dterm_ND = None if term_ND is None else torch.empty_like(term_ND)
@@ -207,9 +207,10 @@ class PackedSelfAttention(torch.autograd.Function):
 
 
 class PackedCrossAttention(torch.autograd.Function):
-    """Attention of each sentence to its source, from query and from key and value side by side.
+    """Attention of each sentence to its source, from the query and the concatenated key and value.
 
-    Their biases are part of them already: they come for their gradients. That of key and value may have a place.
+    The biases are already part of q and kv; they are arguments only to receive gradients. `allocate_gradient` provides
+    the buffer for the gradient of kv.
     """
 
     @staticmethod
@@ -226,7 +227,7 @@ class PackedCrossAttention(torch.autograd.Function):
         num_heads: int,
         allocate_gradient: Callable[[Tensor], Tensor] = torch.empty_like,
     ) -> Tensor:
-        """Keep the inputs."""
+        """Save the inputs."""
         z_ND = torch.empty_like(q_ND)
         _run_forward(_Inputs((q_ND, *kv_MC.chunk(2, dim=1)), (term_ND, term_MD)), z_ND, mask, num_heads)
         ctx.save_for_backward(q_ND, kv_MC, term_ND, term_MD)
@@ -235,7 +236,7 @@ class PackedCrossAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
-        """What is added to key and value gets both gradients."""
+        """The gradient of the term of key and value is the sum of their gradients."""
         q_ND, kv_MC, term_ND, term_MD = ctx.saved_tensors
         dq_ND, dkv_MC = torch.empty_like(q_ND), ctx.allocate_gradient(kv_MC)
         dk_MD, dv_MD = dkv_MC.chunk(2, dim=1)
@@ -247,21 +248,21 @@ class PackedCrossAttention(torch.autograd.Function):
 
 
 class _Inputs(NamedTuple):
-    """Query, key and value, and the terms of the query and of the other two."""
+    """Query, key and value, and two terms: of the query, and of key and value."""
 
     qkv: tuple[Tensor, ...]
     terms: tuple[Tensor | None, Tensor | None]
 
     def tensors(self) -> list[Tensor]:
-        """As a kernel takes them; it does not look at a term that is not there."""
+        """Return the kernel arguments; a missing term is replaced by a tensor that the kernel does not read."""
         return [*self.qkv, *(self.qkv[0] if term is None else term for term in self.terms)]
 
     def strides(self) -> list[int]:
-        """From a row to the next."""
+        """Return the row strides."""
         return [x.stride(0) for x in self.tensors()]
 
     def constants(self, mask: PackedMask, num_heads: int) -> dict[str, Any]:
-        """What a kernel is compiled for."""
+        """Return the constants of a kernel."""
         width = self.qkv[0].shape[1] // num_heads
         return {
             "scale": width**-0.5,
@@ -291,7 +292,7 @@ def _run_backward(
     mask: PackedMask,
     num_heads: int,
 ) -> Tensor:
-    """Fill in the gradients; return those of the biases of query and value."""
+    """Write the gradients of the inputs; return those of the biases of query and value."""
     outputs = [grad_ND.contiguous(), *gradients, grad_ND if dterm_ND is None else dterm_ND]
     strides = [*inputs.strides(), *(x.stride(0) for x in outputs)]
     constants = inputs.constants(mask, num_heads) | {"SHARED_TERM": dterm_ND is not None}
@@ -309,7 +310,7 @@ def _run_backward(
 
 @contextmanager
 def _streams(device: torch.device) -> Iterator[list[AbstractContextManager[object]]]:
-    """Two streams for kernels that do not need one another: the few large tiles would leave most of a GPU idle."""
+    """Run independent kernels on two streams: the few large tiles alone would leave most of a GPU idle."""
     if device.type != "cuda":
         yield [nullcontext(), nullcontext()]
         return
@@ -325,9 +326,9 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _tiles(mask: PackedMask) -> Iterator[tuple[Tensor, dict[str, int]]]:
-    """The groups, with the size of their tile and what suits it."""
+    """Yield the groups with the tile size and launch options that suit them."""
     short_G4, long_G4 = mask.groups
-    if len(long_G4):  # first: each takes longest
+    if len(long_G4):  # first, because each takes longest
         yield long_G4, {"TILE": LONG_TILE, "num_warps": 8}
     if len(short_G4):
         yield short_G4, {"TILE": SHORT_TILE, "num_warps": 4, "num_stages": 3, "maxnreg": 128}

@@ -1,6 +1,6 @@
-"""The last step of a sum over many tokens: that of the partial sums of programs.
+"""The second stage of a sum over many tokens: the sum of the programs' partial sums.
 
-A general reduction takes twice as long for arrays that are this narrow and this long.
+A general reduction takes twice as long for arrays this long and narrow.
 
 Shape letters: P parts, C columns.
 """
@@ -17,7 +17,7 @@ TILE = {"ROWS": 512, "COLUMNS": 16, "num_warps": 8}
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _column_sum_kernel(parts_ptr, out_ptr, num_rows, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Some of the columns, from top to bottom."""
+    """Sum a few columns."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     column_mask, total = columns < WIDTH, tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for first in range(0, num_rows, ROWS):
@@ -28,7 +28,7 @@ def _column_sum_kernel(parts_ptr, out_ptr, num_rows, WIDTH: tl.constexpr, ROWS: 
 
 
 def reduce_partial_sums(parts: Tensor) -> Tensor:
-    """The sum over the first dimension of an array of float32."""
+    """Sum a float32 tensor over its first dimension."""
     parts_PC = parts.flatten(1)
     width = parts_PC.shape[1]
     out_C = torch.empty(width, dtype=torch.float32, device=parts.device)

@@ -1,10 +1,9 @@
-"""Attention of beams in slots: over their own past, and over the source of the slot's sentence.
+"""Attention on a static KV cache: of beams to their own earlier positions, and to the source of their slot's sentence.
 
-Keys and values of the past are where they were written: those of a position in the row of the beam that read it, which
-may since have been another. So a search moves numbers of beams instead of keys and values.
+Keys and values stay where they were written, in the row of the beam that decoded the position. A beam search therefore
+moves beam indices (`ancestor_BKT`) instead of keys and values.
 
-Shape letters: B slots, K beams, N = B·K rows, D model width, C = 3D, H heads, T positions that there is room for, S
-sentences.
+Shape letters: B slots, K beams, N = B·K rows, D model width, C = 3D, H heads, T positions per slot, S sentences.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def _self_attention_kernel(
     K: tl.constexpr, T: tl.constexpr, D: tl.constexpr, H: tl.constexpr, TERM: tl.constexpr,
     WIDTH: tl.constexpr, HEADS: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of a beam: write its new key and value down, and attend to them and those before."""
+    """A few heads of one beam: store its new key and value, and attend to them and all earlier ones."""
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(order_ptr + row // K)
     num_decoded = tl.load(num_decoded_ptr + slot).to(tl.int32)
@@ -68,9 +67,9 @@ def append_and_self_attend(
     qkv_NC: Tensor, term_ND: Tensor | None, key_and_value: tuple[Tensor, Tensor], ancestor_BKT: Tensor,
     num_decoded_B: Tensor, slot_order_B: Tensor, num_heads: int,
 ) -> Tensor:  # fmt: skip
-    """Add new keys and values to the past of each beam, and attend to all of it.
+    """Append the new keys and values of each beam to the cache, and attend to all of its positions.
 
-    Rows are in some order of the slots; a term may come to query, key and value.
+    Rows follow `slot_order_B`. The term is added to query, key and value.
     """
     num_rows, width, (_, beam_size, num_positions) = len(qkv_NC), qkv_NC.shape[1] // 3, ancestor_BKT.shape
     z_ND, head_width = qkv_NC.new_empty((num_rows, width)), width // num_heads
@@ -88,7 +87,7 @@ def _cross_attention_kernel(
     K: tl.constexpr, D: tl.constexpr, H: tl.constexpr, TERM: tl.constexpr,
     BEAMS: tl.constexpr, WIDTH: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
-    """Some beams of a slot, one head."""
+    """A few beams of one slot, one head."""
     slot_row = tl.program_id(0).to(tl.int64)
     sentence = tl.load(sentence_ptr + tl.load(order_ptr + slot_row))
     first, length = tl.load(start_ptr + sentence).to(tl.int64), tl.load(length_ptr + sentence).to(tl.int32)
@@ -123,9 +122,9 @@ def cross_attend_sources(
     q_ND: Tensor, term_ND: Tensor | None, key_and_value: tuple[Tensor, Tensor], sentence_B: Tensor, start_S: Tensor,
     length_S: Tensor, slot_order_B: Tensor, num_heads: int,
 ) -> Tensor:  # fmt: skip
-    """Attend to the keys and values of each slot's sentence, which follow one another from its start.
+    """Attend to the keys and values of each slot's sentence, which are contiguous from its start.
 
-    Rows are in some order of the slots; a term may come to the query.
+    Rows follow `slot_order_B`. The term is added to the query.
     """
     num_slots, (num_rows, width) = len(sentence_B), q_ND.shape
     z_ND, head_width, beam_size = torch.empty_like(q_ND), width // num_heads, num_rows // num_slots

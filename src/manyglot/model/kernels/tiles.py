@@ -1,6 +1,6 @@
-"""The tiles of the attention kernels: their sizes, and how packed sentences are grouped to fill them.
+"""The tiles of the attention kernels: their sizes, and the grouping of packed sentences into tiles.
 
-A tile is a square of queries and keys that one kernel program holds at once. A group is a run of whole sentences that
+A tile is the square of queries and keys that one kernel program processes. A group is a run of whole sentences that
 fits into a tile on both sides. This module does not need Triton.
 
 Shape letters: B sentences, G groups.
@@ -17,7 +17,7 @@ from manyglot.batches.token_store import IntArray
 SHORT_TILE, LONG_TILE = 64, 128
 """Tokens along each side of a tile. A sentence longer than the long tile does not fit the kernels."""
 SHORT_GROUPS_MULTIPLE, LONG_GROUPS_MULTIPLE = 512, 128
-"""Padded group tables have multiples of these many rows. An empty group costs next to nothing."""
+"""The rows of padded group tables are multiples of these. An empty group costs next to nothing."""
 
 Table = TypeVar("Table")
 
@@ -67,7 +67,7 @@ def group_into_tiles(query_length_B: IntArray, key_length_B: IntArray) -> TileGr
     return TileGroups(groups_G4[~is_long_G], groups_G4[is_long_G])
 
 
-def pad_groups(groups: TileGroups[IntArray]) -> TileGroups[IntArray]:
+def append_empty_groups(groups: TileGroups[IntArray]) -> TileGroups[IntArray]:
     """Append empty groups up to the multiples.
 
     Neither table stays empty, or its kernel would be missing from a CUDA graph that another batch replays.

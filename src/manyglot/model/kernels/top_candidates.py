@@ -1,11 +1,11 @@
-"""The best continuations of beams, in one pass over the scores of a large vocabulary.
+"""The best candidates of a beam search step, selected in one pass over the logits of a large vocabulary.
 
-The columns of a row are dealt to lanes, and the largest score of each lane is found while the exponentials are added
-up. The best C scores are in the best C lanes: a lane that holds one of them has a maximum at least as large. So what is
-left is to look into C lanes of all the beams of a sentence.
+The columns of a row are distributed over lanes, and the maximum of each lane is computed along with the sum of the
+exponentials. The best C scores are in the C lanes with the largest maxima. So only C lanes per sentence, over all its
+beams, need to be searched.
 
-Shape letters: B sentences, K beams, N = B·K rows, V vocabulary, W columns (V filled up), A lanes, C candidates, D model
-width, R columns of a lane.
+Shape letters: B sentences, K beams, N = B·K rows, V vocabulary, W columns (V padded), A lanes of all beams, C
+candidates, D model width, R columns per lane, E values per row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 LANES = 1024
 COLUMNS_PER_READ = 4
-"""Columns of a lane that are read together."""
+"""Columns that a lane reads at a time."""
 NUM_WARPS = 4
 
 
@@ -26,7 +26,7 @@ def _update_lanes(
     row_ptr, start, running_max, lane_max, exp_sum, allowed_first, allowed_end, forbidden_token,
     V: tl.constexpr, EDGE: tl.constexpr, LANES: tl.constexpr, COLUMNS_PER_READ: tl.constexpr,
 ):  # fmt: skip
-    """Some columns more; only those at the edges of the vocabulary are asked whether they may be written."""
+    """Update the lanes with further columns; only blocks at the vocabulary's edges check which tokens are allowed."""
     LOG2E: tl.constexpr = 1.4426950408889634
     columns = start + tl.arange(0, LANES)[None, :] + LANES * tl.arange(0, COLUMNS_PER_READ)[:, None]
     if EDGE:
@@ -49,9 +49,10 @@ def _lane_maxima_kernel(
     logits_ptr, beam_score_ptr, lanes_ptr, logsumexp_ptr, allowed_first, allowed_end, forbidden_token,
     V: tl.constexpr, W: tl.constexpr, END: tl.constexpr, LANES: tl.constexpr, COLUMNS_PER_READ: tl.constexpr,
 ):  # fmt: skip
-    """One row: the largest log-probability of each lane among the words that may be written, and log sum exp of all.
+    """Process one row: the largest score of an allowed token in each lane, and the logsumexp of all tokens.
 
-    To the log-probabilities that of the beam is added. Between the first columns and the end, all may be written.
+    A score is the log-probability of the token plus the score of its beam. All tokens between the first block and END
+    are allowed.
     """
     LOG2E: tl.constexpr = 1.4426950408889634
     STEP: tl.constexpr = LANES * COLUMNS_PER_READ
@@ -117,7 +118,7 @@ def _lane_columns_kernel(
     K: tl.constexpr, W: tl.constexpr, C: tl.constexpr, R: tl.constexpr,
     LANES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One of the chosen lanes of a sentence: its log-probabilities."""
+    """Write the scores of one selected lane of a sentence."""
     sentence, candidate = tl.program_id(0).to(tl.int64), tl.program_id(1)
     lane_index = tl.load(lane_index_ptr + sentence * C + candidate)
     row, lane = sentence * K + lane_index // LANES, lane_index % LANES
@@ -137,9 +138,10 @@ def top_candidates(
     allowed_tokens: range,
     forbidden_token: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The beams and words of each sentence whose log-probabilities are largest together, and log sum exp of each row.
+    """Return the beams and the tokens of the best candidates of each sentence, and the logsumexp of each row.
 
-    Among the words of a range but one; all words have a part in the sum, and columns beyond the vocabulary have none.
+    A candidate's score is its beam's score plus the token's log-probability. Candidates are the tokens in
+    `allowed_tokens` except `forbidden_token`. The logsumexp covers the whole vocabulary, but no padding.
     """
     (num_sentences, beam_size), (num_rows, columns) = beam_score_BK.shape, logits_NW.shape
     device, columns_per_lane = logits_NW.device, triton.cdiv(vocabulary, LANES)
@@ -167,10 +169,10 @@ def top_candidates(
 
 @triton.jit
 def _top_indices_kernel(values_ptr, indices_ptr, E: tl.constexpr, C: tl.constexpr, COLUMNS: tl.constexpr):
-    """One row: find the largest, take it away, and so on."""
+    """Process one row: find the largest value, remove it, and repeat."""
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, COLUMNS)
     values = tl.load(values_ptr + row * E + column, mask=column < E, other=0.0)
-    values = tl.where(column < E, tl.maximum(values, -3e38), float("-inf"))  # what is taken is below all others
+    values = tl.where(column < E, tl.maximum(values, -3e38), float("-inf"))  # removed values are below all others
     for rank in range(C):
         candidate = tl.argmax(values, axis=0)
         tl.store(indices_ptr + row * C + rank, candidate.to(tl.int64))
@@ -178,7 +180,7 @@ def _top_indices_kernel(values_ptr, indices_ptr, E: tl.constexpr, C: tl.constexp
 
 
 def top_indices(values_BE: Tensor, num_candidates: int) -> Tensor:
-    """The places of the largest values of each row, largest first; the library's is made for many more than a few."""
+    """Return the indices of the largest values of each row, largest first; faster than `topk` for few candidates."""
     columns = triton.next_power_of_2(values_BE.shape[1])
     index_BC = torch.empty((len(values_BE), num_candidates), dtype=torch.long, device=values_BE.device)
     _top_indices_kernel[(len(values_BE),)](
@@ -197,7 +199,7 @@ def _candidate_log_probs_kernel(
     hidden_ptr, weight_ptr, beam_ptr, token_ptr, logsumexp_ptr, out_ptr,
     K: tl.constexpr, C: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """One candidate of a sentence."""
+    """Score one candidate of a sentence."""
     candidate = tl.program_id(0).to(tl.int64)
     row = candidate // C * K + tl.load(beam_ptr + candidate)
     index = tl.arange(0, WIDTH)
@@ -209,7 +211,7 @@ def _candidate_log_probs_kernel(
 def candidate_log_probs(
     hidden_BKD: Tensor, weight_VD: Tensor, beam_BC: Tensor, token_BC: Tensor, logsumexp_N: Tensor
 ) -> Tensor:
-    """The log-probabilities of some words after some beams of each sentence."""
+    """Return the log-probabilities of the candidates, computed from float32 products."""
     score_BC, (_, beam_size, width) = torch.empty_like(beam_BC, dtype=torch.float32), hidden_BKD.shape
     _candidate_log_probs_kernel[(beam_BC.numel(),)](
         hidden_BKD.contiguous(), weight_VD, beam_BC.contiguous(), token_BC.contiguous(), logsumexp_N, score_BC,

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON line for each measurement."""
+"""The training log, `log.jsonl`: one JSON line for each interval of training and for each validation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from manyglot.training.validation import format_validation_note
 
 
 class TrainingLog:
-    """One JSON line for each measurement; lines after the step a run resumes from are forgotten.
+    """Writes the log of a run and forwards its lines to the trackers.
 
-    `seconds` counts from the beginning of the run, without the time between its processes.
+    Opening the log of a resumed run deletes the lines after the resumed step. `seconds` is the training time since the
+    start of the run; it excludes the time between an interruption and the resumption.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class TrainingLog:
         unfinished.replace(path)
 
     def log_training(self, state: RunState, totals: LossTotals, learning_rate: float) -> None:
-        """Write the mean loss since the last line, and keep it for the progress bar."""
+        """Write the mean losses per target token since the last line, and show them on the progress bar."""
         num_tokens, speed = sum(totals.target_tokens_by_language), self.throughput.measure_and_restart(totals)
         mfu = f", MFU {speed['mfu']:.0%}" if "mfu" in speed else ""
         alignment = (
@@ -71,21 +72,21 @@ class TrainingLog:
         )
 
     def log_validation(self, state: RunState, scores: Mapping[str, Any]) -> None:
-        """Write what was measured, and keep it for the progress bar."""
+        """Write the scores of a validation, and show them on the progress bar."""
         self.validation_note = format_validation_note(scores, state.best_steps)
         self.write_line({"step": state.step, **scores})
 
     @property
     def progress_note(self) -> str:
-        """The latest figures for the progress bar: a line for training, and one for validation."""
+        """The text beside the progress bar: a line for training and one for validation."""
         return "\n".join(filter(None, (self.training_note, self.validation_note)))
 
     def pause_throughput(self) -> AbstractContextManager[None]:
-        """Leave out of the speed what is not training."""
+        """Exclude the time spent in the block from the throughput."""
         return self.throughput.pause()
 
     def write_line(self, line: Mapping[str, Any]) -> None:
-        """Append a line, with the time, and show it to the trackers."""
+        """Append a line with the elapsed seconds and forward it to the trackers."""
         if not self.enabled:
             return
         line = {**line, "seconds": round(time.monotonic() - self.start_time, 2)}
@@ -96,7 +97,7 @@ class TrainingLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log, none if there is no log; a last line that a kill cut short is left out."""
+    """Read the log of a run; empty if there is no log. A truncated last line, left by a killed process, is skipped."""
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
     return [_read_line(line, path, number) for number, line in enumerate(lines, start=1) if line.endswith("\n")]
 
@@ -106,5 +107,5 @@ def _read_line(text: str, path: Path, number: int) -> dict[str, Any]:
         line: dict[str, Any] = json.loads(text)
         int(line["step"])
     except (ValueError, KeyError, TypeError):
-        raise FolderError(f"{path}, line {number} is damaged. Delete it to go on without it.") from None
+        raise FolderError(f"{path}, line {number} is damaged. Delete the line to continue.") from None
     return line

@@ -16,9 +16,9 @@ from manyglot.distributed import DistributedContext
 from manyglot.model.training_cost import training_flops
 from manyglot.training import throughput as throughput_module
 from manyglot.training.checkpoint import RunState
-from manyglot.training.log import TrainingLog, read_log
 from manyglot.training.loss import LossTotals
 from manyglot.training.throughput import ThroughputMeter
+from manyglot.training.training_log import TrainingLog, read_log
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.workflows.train import initialize_model
 from tests.conftest import tiny_model
@@ -31,7 +31,7 @@ SUMS = LossTotals(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, in a list to set it."""
+    """A fake clock: set the time by assigning to the only element of the list."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
@@ -43,7 +43,7 @@ def new_log(folder: Path, state: RunState, world_size: int = 1) -> TrainingLog:
     return TrainingLog(folder / "log.jsonl", state, Languages(["de", "en"]), throughput)
 
 
-def test_the_time_goes_on_where_a_run_was(tmp_path: Path, clock: list[float]) -> None:
+def test_the_elapsed_time_resumes(tmp_path: Path, clock: list[float]) -> None:
     log = new_log(tmp_path, RunState())
     clock[0] += 10
     log.write_line({"step": 1})
@@ -56,7 +56,7 @@ def test_the_time_goes_on_where_a_run_was(tmp_path: Path, clock: list[float]) ->
     assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "seconds": 10}, {"step": 2, "seconds": 15}]
 
 
-def test_the_speed_leaves_out_pauses_and_what_an_earlier_process_did(tmp_path: Path, clock: list[float]) -> None:
+def test_throughput_excludes_pauses_and_earlier_processes(tmp_path: Path, clock: list[float]) -> None:
     log = new_log(tmp_path, RunState(step=3, unlogged_losses=LossTotals(5.0, [5.0, 0.0], [6, 0], 7)))
     clock[0] += 2
     with log.pause_throughput():
@@ -67,7 +67,7 @@ def test_the_speed_leaves_out_pauses_and_what_an_earlier_process_did(tmp_path: P
     assert log.progress_note == "loss 2.000, 6 tokens/s, lr 0.0005"
 
 
-def test_the_mfu_is_told_where_the_chip_is_known(
+def test_the_mfu_is_logged_if_the_peak_speed_is_known(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model()
@@ -80,15 +80,15 @@ def test_the_mfu_is_told_where_the_chip_is_known(
     assert "tokens/s, MFU 25%, lr" in log.progress_note
 
 
-def test_source_tokens_are_those_of_the_batch(trained: Experiment) -> None:
+def test_source_tokens_are_counted_before_loading(trained: Experiment) -> None:
     dataset = PreparedDataset(trained.data)
     tags = initialize_model(trained, dataset).tags_by_language()
-    loader = BatchLoader(dataset.store(Split.TRAIN), dataset.train_directions, trained.batches, tags, 1)
+    loader = BatchLoader(dataset.token_store(Split.TRAIN), dataset.train_directions, trained.batches, tags, 1)
     for planned, _ in islice(loader.iter_planned_batches(DataPosition()), 3):
         assert planned.num_source_tokens() == int((planned.load().source_BS != PAD).sum())
 
 
-def test_every_line_of_a_run_has_its_time(trained: Experiment) -> None:
+def test_every_log_line_has_its_elapsed_time(trained: Experiment) -> None:
     seconds = [line["seconds"] for line in read_log(trained.run / "log.jsonl")]
     assert seconds == sorted(seconds)
     assert seconds[0] > 0

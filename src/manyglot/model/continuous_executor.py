@@ -1,9 +1,9 @@
 """The static key-value cache of continuous batching, and the decoder that runs on it.
 
-The cache has a fixed number of slots, each with room for the beams of one sentence. Sentences come and go, slots are at
-different positions, and no key or value ever moves: a beam records which beam of its slot decoded each earlier
-position (its ancestors), and a slot records where the source of its sentence starts. So no shape ever changes, and a
-CUDA graph can replay a decoding step.
+The cache has a fixed number of slots, each with space for the beams of one sentence. Sentences enter and leave slots,
+slots are at different positions, and no key or value ever moves: a beam records which beam of its slot decoded each
+earlier position (its ancestors), and a slot records where the source of its sentence starts. So no shape ever changes,
+and a CUDA graph can replay a decoding step.
 
 Shape letters: B slots, K beams, N = B·K rows, T positions per slot, D model width, C = 3D, H heads of width W, M tokens
 of all sources, S sentences.
@@ -18,29 +18,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from manyglot.model.attention import add_term
 from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.kernels import has_triton
 from manyglot.model.layers import DecoderLayer
-from manyglot.model.padded_executor import add_term
 from manyglot.model.transformer import Transformer
 
 
 @dataclass
 class Slots:
-    """The sentence in each slot, and how far its decoding is."""
+    """The sentence in each slot and the progress of its decoding."""
 
     sentence_B: Tensor
     num_decoded_B: Tensor
-    """Decoded positions of each slot."""
+    """The number of decoded positions of each slot."""
     ancestor_BKT: Tensor
     """For each beam and position, the beam of the slot that decoded it."""
     slot_order_B: Tensor
-    """The order in which a step processes the slots."""
+    """The order in which a decoding step processes the slots."""
 
     @classmethod
     def allocate(cls, num_slots: int, beam_size: int, num_positions: int, device: torch.device) -> Slots:
-        """Slots at position 0 of sentence 0."""
+        """Allocate slots at position 0 of sentence 0."""
         zeros_B = torch.zeros(num_slots, dtype=torch.long, device=device)
         ancestor_BKT = torch.zeros(num_slots, beam_size, num_positions, dtype=torch.int16, device=device)
         return cls(zeros_B, zeros_B.clone(), ancestor_BKT, torch.arange(num_slots, device=device))
@@ -53,7 +53,7 @@ class Slots:
 
 @dataclass
 class SourceSpans:
-    """Where each sentence's tokens are among the tokens of all sources."""
+    """The span of each sentence in the concatenated tokens of all sources."""
 
     start_S: Tensor
     length_S: Tensor
@@ -71,13 +71,13 @@ class StaticSelfKV:
     value_BKTD: Tensor
 
     def project_qkv(self, x_ND: Tensor) -> Tensor:
-        """Query, key and value side by side."""
+        """Return query, key and value, concatenated."""
         return F.linear(x_ND, self.weight_CD, self.bias_C)
 
-    def attend(self, qkv_NC: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
-        """Write the keys and values of a new position and attend to all; rows are in the slots' order.
+    def append_and_attend(self, qkv_NC: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
+        """Write the keys and values of a new position and attend to all positions; rows follow `slot_order_B`.
 
-        The term of guidance is added to query, key and value.
+        The guidance term is added to query, key and value.
         """
         slots, key_and_value = self.slots, (self.key_BKTD, self.value_BKTD)
         if qkv_NC.is_cuda and has_triton():
@@ -101,7 +101,7 @@ class StaticSelfKV:
 
 @dataclass
 class StaticCrossKV:
-    """The keys and values of one cross-attention, for all sources one after the other."""
+    """The keys and values of one cross-attention, for the concatenated sources."""
 
     slots: Slots
     sources: SourceSpans
@@ -109,7 +109,7 @@ class StaticCrossKV:
     value_MD: Tensor
 
     def attend(self, q_ND: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
-        """Attend to the source of each slot's sentence; the term of guidance is added to the query."""
+        """Attend to the source of each slot's sentence; the guidance term is added to the query."""
         slots, sources, key_and_value = self.slots, self.sources, (self.key_MD, self.value_MD)
         if q_ND.is_cuda and has_triton():
             from manyglot.model.kernels.static_kv_attention import cross_attend_sources
@@ -126,7 +126,7 @@ class StaticCrossKV:
 
 
 def _attend(q_BKD: Tensor, k_BKTD: Tensor, v_BKTD: Tensor, mask_BKT: Tensor, num_heads: int) -> Tensor:
-    """softmax(q k^T / sqrt(W)) v, where each beam, or each slot, has its own keys and values."""
+    """Return softmax(q k^T / sqrt(W)) v, where each beam, or each slot, has its own keys and values."""
     q_BKHW, k_BKTHW, v_BKTHW = (x.view(*x.shape[:-1], num_heads, -1) for x in (q_BKD, k_BKTD, v_BKTD))
     score_BKTH = (q_BKHW[:, :, None] * k_BKTHW).sum(dim=-1) * q_BKHW.shape[-1] ** -0.5
     weight_BKTH = score_BKTH.masked_fill(~mask_BKT[..., None], -torch.inf).softmax(dim=2)
@@ -144,7 +144,7 @@ class StaticKVCache:
 
     @classmethod
     def allocate(cls, model: Transformer, slots: Slots, sources: SourceSpans, num_source_tokens: int) -> StaticKVCache:
-        """An empty cache for these slots."""
+        """Allocate an empty cache for these slots."""
         weight, width = model.embedding.weight, model.settings.width
         shape_BKT, self_attention, cross_attention = slots.ancestor_BKT.shape, [], []
         for layer in _decoder_layers(model):
@@ -157,7 +157,7 @@ class StaticKVCache:
         return cls(slots, self_attention, cross_attention)
 
     def write_sources(self, model: Transformer, memory: EncoderMemory, start: int) -> int:
-        """Write the keys and values of encoded sources without padding, from token `start`; return where they end."""
+        """Write the keys and values of encoded sources without padding, from token `start`; return the end token."""
         assert memory.mask_B11S is not None
         token_n = memory.mask_B11S.flatten().nonzero()[:, 0]
         end = start + len(token_n)
@@ -169,7 +169,7 @@ class StaticKVCache:
         return end
 
     def num_decoded_per_row(self) -> Tensor:
-        """The number of decoded positions of each row."""
+        """Return the number of decoded positions of each row."""
         return self.slots.num_decoded_B[self.slots.slot_order_B].repeat_interleave(self.slots.beam_size)
 
 
@@ -192,7 +192,7 @@ class StaticCacheDecoder(Executor):
         """Attend to the earlier positions of the beam."""
         cache = self.cache.self_attention[attention.point.layer]
         qkv_NC = cache.project_qkv(x_N1D.flatten(0, 1))
-        return cache.attend(qkv_NC, _flatten_rows(term_N1D), attention.num_heads)[:, None]
+        return cache.append_and_attend(qkv_NC, _flatten_rows(term_N1D), attention.num_heads)[:, None]
 
     def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the source of the slot's sentence."""

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, get_args
 import pytest
 from pydantic import Field
 
+from manyglot.config.base_settings import Settings, list_documented_fields, parse_settings
 from manyglot.config.experiment import Experiment, read_experiment
-from manyglot.config.settings import Settings, list_documented_fields, parse_settings
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import METHODS

@@ -1,6 +1,6 @@
-"""Step-by-step decoding with a key-value cache, first sentence by sentence, then beam by beam.
+"""Step-by-step decoding with a key-value cache, first per sentence, then per beam.
 
-Shape letters: B sentences, N rows (sentences, or beams once the cache is forked), T query positions, S key positions,
+Shape letters: B sentences, N rows (sentences, later beams), T query positions, S key positions,
 D model width, H heads, K width of a head.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from manyglot.model.attention import attend, join_heads, project_keys_and_values, project_queries
 from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
 from manyglot.model.guidance.base import TargetLanguages
-from manyglot.model.padded_executor import PaddedLayout, add_term, join_heads, keys_and_values, split_heads
+from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.transformer import Transformer
 
 CAPACITY_STEP = 16
-"""The cache grows by this many positions at a time; growing by one would copy all the others in every step."""
+"""The cache grows by this many positions at a time; growing by one would copy the whole cache in every step."""
 
 
 def encode_sources(
@@ -26,12 +26,12 @@ def encode_sources(
 ) -> EncoderMemory:
     """Encode padded source sentences.
 
-    If the encoder does not depend on the target language, a source can be encoded once for several targets;
-    `sentence_B` then names the source sentence of each target.
+    If the encoder does not depend on the target language, a source can be encoded once for several target languages;
+    `sentence_B` is then the source sentence of each target.
     """
     layout = PaddedLayout(source_BS)
     encoded_BSD, mask_B11S = (
-        model.encode(source_BS, layout.encoder(model.guidance, target_languages)),
+        model.encode(source_BS, layout.encoder_executor(model.guidance, target_languages)),
         layout.source_mask,
     )
     if sentence_B is not None:
@@ -49,7 +49,7 @@ class KVCache:
         self._key_and_value: tuple[Tensor, Tensor] | None = None
 
     def append(self, key_NHSK: Tensor, value_NHSK: Tensor) -> tuple[Tensor, Tensor]:
-        """Add new positions and return all of them."""
+        """Append new positions and return the keys and values of all positions."""
         start, self.length = self.length, self.length + key_NHSK.shape[2]
         if self._key_and_value is None:
             self._key_and_value = key_NHSK, value_NHSK
@@ -64,13 +64,13 @@ class KVCache:
         return self.get()
 
     def get(self) -> tuple[Tensor, Tensor]:
-        """The keys and values of all positions."""
+        """Return the keys and values of all positions."""
         assert self._key_and_value is not None, "the cache is empty"
         key_NHSK, value_NHSK = (x_NHSK[:, :, : self.length] for x_NHSK in self._key_and_value)
         return key_NHSK, value_NHSK
 
-    def select(self, rows_N: Tensor) -> None:
-        """Keep some rows, in the given order; a row may be repeated."""
+    def reorder(self, rows_N: Tensor) -> None:
+        """Keep the given rows, in this order; a row may be repeated."""
         if self._key_and_value is not None:
             self._key_and_value = (
                 self._key_and_value[0].index_select(0, rows_N),
@@ -100,24 +100,27 @@ class CachedDecoder(Executor):
         self.has_beams = False
 
     def expand_to_beams(self, rows_N: Tensor) -> None:
-        """Give each beam a past of its own; `rows_N` names the sentence of each beam."""
+        """Give each beam its own cache; `rows_N` is the sentence of each beam."""
         self.has_beams = True
-        self.select(rows_N)
+        self.select_beams(rows_N)
 
-    def select(self, rows_N: Tensor, sentences_B: Tensor | None = None) -> None:
-        """Keep some beams, and some of the sentences if not all of them go on; beams share their sentence's memory."""
+    def select_beams(self, rows_N: Tensor, sentences_B: Tensor | None = None) -> None:
+        """Keep the given beams and, if some sentences are finished, only the given sentences.
+
+        The beams of a sentence share its memory.
+        """
         for cache in self.self_attention:
-            cache.select(rows_N)
+            cache.reorder(rows_N)
         if sentences_B is not None:
             for cache in self.cross_attention:
-                cache.select(sentences_B)
+                cache.reorder(sentences_B)
             self.target_languages, self.memory = (
                 self.target_languages.select(sentences_B),
                 self.memory.select(sentences_B),
             )
 
     def position_embeddings(self, ids_BT: Tensor, table: Callable[[int], Tensor]) -> Tensor:
-        """Positions after those decoded before; all beams are at the same one."""
+        """Continue after the cached positions; all beams are at the same position."""
         start = self.self_attention[0].length
         end = start + (1 if self.has_beams else ids_BT.shape[1])
         return table(end)[start:end]
@@ -130,34 +133,33 @@ class CachedDecoder(Executor):
         return self._attend_self(attention, x_BTD, term_BTD)
 
     def _attend_self(self, attention: AttentionWeights, x_NTD: Tensor, term_NTD: Tensor | None) -> Tensor:
-        q_NHTK = split_heads(add_term(attention.query(x_NTD), term_NTD), attention.num_heads)
+        q_NHTK = project_queries(attention, x_NTD, term_NTD)
         cache = self.self_attention[attention.point.layer]
-        k_NHSK, v_NHSK = cache.append(*keys_and_values(attention, x_NTD, term_NTD))
-        if q_NHTK.shape[2] == 1:  # a single new position sees all the cached ones
-            return join_heads(_attend(q_NHTK, k_NHSK, v_NHSK, None))
+        k_NHSK, v_NHSK = cache.append(*project_keys_and_values(attention, x_NTD, term_NTD))
+        if q_NHTK.shape[2] == 1:  # a single new position attends to all cached ones
+            return _attend_few(q_NHTK, k_NHSK, v_NHSK, None)
         assert q_NHTK.shape[2] == k_NHSK.shape[2], "several positions at once need an empty cache"
-        return join_heads(F.scaled_dot_product_attention(q_NHTK, k_NHSK, v_NHSK, is_causal=True))
+        return attend(q_NHTK, k_NHSK, v_NHSK, is_causal=True)
 
     def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Attend to the source; its keys and values are computed in the first step and cached."""
-        q_BHTK = split_heads(add_term(attention.query(x_BTD), term_BTD), attention.num_heads)
+        q_BHTK = project_queries(attention, x_BTD, term_BTD)
         cache = self.cross_attention[attention.point.layer]
         if not cache.length:
-            cache.append(*keys_and_values(attention, self.memory.states_BSD, self.memory.term_BSD))
-        return join_heads(_attend(q_BHTK, *cache.get(), self.memory.mask_B11S))
+            cache.append(*project_keys_and_values(attention, self.memory.states_BSD, self.memory.term_BSD))
+        return _attend_few(q_BHTK, *cache.get(), self.memory.mask_B11S)
 
 
 def _as_rows(x_BTD: Tensor) -> Tensor:
-    """Every token as a row of its own."""
+    """Turn every token into a row of its own."""
     return x_BTD.reshape(-1, 1, x_BTD.shape[-1])
 
 
-def _attend(q_NHTK: Tensor, k_NHSK: Tensor, v_NHSK: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q k^T / sqrt(K)) v; for few queries on a CPU the plain products are faster than the library's kernel."""
+def _attend_few(q_NHTK: Tensor, k_NHSK: Tensor, v_NHSK: Tensor, mask: Tensor | None) -> Tensor:
+    """`attend` for few queries: on a CPU, plain products are then faster than PyTorch's kernel."""
     if not q_NHTK.is_cpu:
-        return F.scaled_dot_product_attention(q_NHTK, k_NHSK, v_NHSK, attn_mask=mask)
+        return attend(q_NHTK, k_NHSK, v_NHSK, mask=mask)
     score_NHTS = (q_NHTK * q_NHTK.shape[-1] ** -0.5) @ k_NHSK.mT
     if mask is not None:
         score_NHTS = score_NHTS.masked_fill(~mask, -torch.inf)
-    z_NHTK: Tensor = score_NHTS.softmax(dim=-1) @ v_NHSK
-    return z_NHTK
+    return join_heads(score_NHTS.softmax(dim=-1) @ v_NHSK)

@@ -9,10 +9,10 @@ import pytest
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.comparability import restrict_to_common_sentences
-from manyglot.evaluation.comparison import MeanStd, System, compare_systems, load_systems, win_rate
 from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
 from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.evaluation.results import Evaluation, count_output_languages
+from manyglot.evaluation.system_comparison import MeanStd, System, compare_systems, load_systems, win_rate
 from manyglot.langid.ngram_profile import NgramProfileIdentifier
 
 ROWS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manyglot.probing.language_distances import (
+from manyglot.probing.language_distance_analysis import (
     average_linkage,
     classical_mds,
     cosine_distances,
@@ -19,7 +19,7 @@ from manyglot.probing.language_distances import (
 )
 from manyglot.probing.language_representations import LanguageRepresentation
 from manyglot.probing.uriel import UrielDatabase
-from manyglot.reports.language_map_plot import label_points, plot_language_map
+from manyglot.reports.language_similarity_plots import label_points, plot_language_map
 from tests.probing.synthetic_families import make_families, vectors
 from tests.probing.synthetic_uriel import write_uriel
 

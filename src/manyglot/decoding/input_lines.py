@@ -1,6 +1,6 @@
 """Splits input bytes into lines and marks the unusable ones, so that one bad line does not stop the others.
 
-Memory is bounded even if a line never ends: bytes arrive in chunks, and only the location of an overlong line is stored.
+Memory is bounded even if a line never ends: bytes arrive in chunks, and only the location of an overlong line is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def iter_stream_chunks(stream: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def split_lines(chunks: Iterable[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[InputLine]:
+def split_at_newlines(chunks: Iterable[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[InputLine]:
     """Yield the lines in chunks of bytes. Only newlines end a line; Unicode separators are part of the text."""
     for number, line in enumerate(_split_at_newlines(chunks, max_bytes), start=1):
         location = f"line {number} of {name}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manyglot.probing.knn import Floats
-from manyglot.probing.language_distances import (
+from manyglot.probing.language_distance_analysis import (
     ClusterMerge,
     MantelResult,
     average_linkage,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from manyglot.corpus.languages import english_language_name
 from manyglot.errors import ManyglotError
 from manyglot.probing.knn import Floats, cosine_similarities
-from manyglot.probing.language_distances import (
+from manyglot.probing.language_distance_analysis import (
     average_linkage,
     classical_mds,
     language_families,

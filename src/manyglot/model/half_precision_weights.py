@@ -1,4 +1,4 @@
-"""Weights in half precision: cast together, and laid out so that weights used together are adjacent."""
+"""Half-precision copies of the weights: cast together, and stored so that weights used together are adjacent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HalfPrecisionWeights:
             end += size
 
     def stacked(self, *weights: Tensor) -> Tensor:
-        """The rows of these weights below one another, without a copy; their layers must be adjacent."""
+        """Return these weights concatenated along the rows, without a copy; their layers must be adjacent."""
         starts = [self.start[weight.data_ptr()] for weight in weights]
         ends = [start + weight.numel() for start, weight in zip(starts, weights, strict=True)]
         assert starts[1:] == ends[:-1], "the layers of these weights are not adjacent"

@@ -7,7 +7,7 @@ import pytest
 
 from manyglot.probing.knn import cosine_similarities
 from manyglot.probing.uriel import URIEL_FOLDER_VARIABLE
-from manyglot.reports.language_map_data import language_map_data, pairwise_similarities
+from manyglot.reports.html_language_map import language_map_data, pairwise_similarities
 from tests.probing.synthetic_families import make_families, vectors
 from tests.probing.synthetic_uriel import write_uriel
 
