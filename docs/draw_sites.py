@@ -67,7 +67,7 @@ def _sublayer(x: int, bottom: int, site: Site, name: str) -> list[str]:
     """Draw a sub-layer from below: input hook, residual branch, function, addition and norm, output hook."""
     middle, box, norm = x + BOX_WIDTH / 2, bottom - 84, bottom - 122
     is_attention = "attention" in name
-    inside = "projection_term, output_term" if is_attention else ""
+    inside = "qkv_term, output_term" if is_attention else ""
     return [
         f'<path d="M{middle},{bottom - 8} V{box + 40}" marker-end="url(#tip)"/>',
         _number(middle, bottom - 14, NUMBER_BY_SITE[site]),

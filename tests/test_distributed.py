@@ -28,7 +28,7 @@ TRAINING = {
     "max_grad_norm": 0.1,
     "checkpoint_every": 2,
     "validate_every": 1,
-    "best_metric": "dev_chrf",  # which stays 0 in so short a training
+    "best_metric": "dev_chrf",  # stays 0 in such a short run
     "patience": 5,
     "log_every": 1,
 }
@@ -40,15 +40,16 @@ from manyglot.training import best_steps
 from manyglot.training.fsdp import local_shard
 
 best_steps.UNTRAINED_SCORE = -1
-initialize_model, gather_full_model = workflow.initialize_model, workflow.gather_full_model
+initialize_model, gather_model_on_main = workflow.initialize_model, workflow.gather_model_on_main
 
-def counted(model, distributed):
-    own, all = (sum(part(p).numel() for p in model.parameters()) for part in (local_shard, lambda p: p))
-    assert own < 0.6 * all if distributed.world_size > 1 and "training.fsdp=true" in sys.argv else own == all
-    return gather_full_model(model, distributed)
+def check_shards_and_gather(model, distributed):
+    num_local, num_total = (sum(part(p).numel() for p in model.parameters()) for part in (local_shard, lambda p: p))
+    is_sharded = distributed.world_size > 1 and "training.fsdp=true" in sys.argv
+    assert num_local < 0.6 * num_total if is_sharded else num_local == num_total
+    return gather_model_on_main(model, distributed)
 
 workflow.initialize_model = lambda *arguments: initialize_model(*arguments).double()
-workflow.gather_full_model = counted
+workflow.gather_model_on_main = check_shards_and_gather
 main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--set", setting))])
 """
 

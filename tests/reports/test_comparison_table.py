@@ -10,7 +10,7 @@ from manyglot.cli import main
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.system_comparison import System, compare_systems
 from manyglot.reports.comparison_table import format_comparison, parse_table_format
-from tests.evaluation.test_comparison import BAD, GOOD
+from tests.evaluation.test_system_comparison import BAD, GOOD
 
 SYSTEMS = [System("Token_tgt", [BAD]), System("LAA & more", [GOOD])]
 TABLE = compare_systems(SYSTEMS, "Token_tgt")

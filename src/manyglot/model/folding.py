@@ -8,7 +8,7 @@ folding code of its own. Finally the folded model is compared with the guided on
 |---|---|
 | pre_sublayer, post_sublayer | post-norm: the preceding norm, for diagonal A; pre-norm: the preceding bias, for A = 1 |
 | pre_sublayer at memory | keys and values of every cross-attention, any A |
-| projection_term, memory_term, output_term | query, key, value and output projections, any A |
+| qkv_term, memory_term, output_term | query, key, value and output projections, any A |
 | norm_terms | gain and bias of the norm |
 
 Language tags and random languages cannot be folded, and neither can a hook that the table does not cover. With

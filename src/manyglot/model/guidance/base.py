@@ -183,7 +183,7 @@ class Guidance(nn.Module):
     | hook | input |
     |---|---|
     | pre_sublayer | the input of a sub-layer, before the residual branches off; at `memory`, the encoder's output |
-    | projection_term, memory_term, output_term | the inputs and the joined heads of an attention |
+    | qkv_term, memory_term, output_term | the inputs and the joined heads of an attention |
     | norm_terms | nothing; it returns terms for the gain and bias of a sub-layer's layer norm |
     | post_sublayer | the output of a sub-layer, after the residual (and after the norm in a post-norm model) |
 
