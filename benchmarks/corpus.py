@@ -3,8 +3,8 @@
     python benchmarks/corpus.py encode --text data/mix60/text    # tokenization, compared with SentencePiece's encoder
     python benchmarks/corpus.py load --folder /tmp/opus          # a store of OPUS-100's size: open, plan, seek, load
 
-The first `load` writes a store of random tokens if the folder has none: 55 million sentence pairs, 100 languages,
-realistic lengths, 6 GB. Run it again to measure reading alone.
+If the folder has no store, `load` only writes one of random tokens: 55 million sentence pairs, 100 languages, realistic
+lengths, 6 GB. Run it again to measure reading.
 """
 
 from __future__ import annotations

@@ -3,14 +3,16 @@
     python benchmarks/decoding.py --data data/mix60-prepared --sentences 10000              # one GPU
     python benchmarks/decoding.py --data data/mix60-prepared --device cpu --sentences 64    # two cores
 
-The models have the paper's base size and are untrained, because speed does not depend on the weights. All systems
-therefore write outputs of the maximum length: the source length plus ten. Only the tokens of the best output count.
+The models have the paper's base size. They are untrained, because the speed of a decoding step does not depend on the
+weights. All systems write outputs of the maximum length: the source length plus ten. Only the tokens of the best output
+count.
 
 Systems:
-- `laa+lee`, `token_src`: many target languages at once
+- `laa+lee`: language-aware attention (LAA) and language embedding embodiment (LEE), many target languages at once
+- `token_src`: a token before the source, many target languages at once
 - `folded`: LAA and LEE folded into plain weights, one target language
 - `greedy`: beam size 1
-- `ctranslate2:float32`, `ctranslate2:int8`: the same model exported for one target language
+- `ctranslate2:float32`, `ctranslate2:int8`: LAA and LEE exported to CTranslate2 for one target language
 - `hf`: M2M100 of transformers in the same size, on sentences sorted by length in batches of `--hf-sentences`
 
 The suffix `:bf16` selects bfloat16, which `manyglot translate` uses on a GPU and on CPUs with bfloat16 instructions.
@@ -277,9 +279,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--hf-sentences", type=int, default=32, help="batch size of hf")
-    parser.add_argument("--single-repeats", type=int, default=3, help="repetitions of the single sentence")
+    parser.add_argument("--single-repeats", type=int, default=3, help="number of times to translate one sentence alone")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="repetitions of all sentences; systems alternate on a CPU"
+        "--rounds", type=int, default=3, help="number of times to translate all sentences; systems alternate on a CPU"
     )
     parser.add_argument(
         "--systems", nargs="+", help=f"default: on a CPU {' '.join(CPU_SYSTEMS)}; on a GPU {' '.join(GPU_SYSTEMS)}"

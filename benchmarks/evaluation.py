@@ -1,10 +1,10 @@
-"""Measures the time of scoring and language identification, without translation.
+"""Measure the time of scoring and language identification, without translation.
 
     python benchmarks/evaluation.py FOLDER --directions 3306 --sentences 1000
 
 FOLDER holds line-aligned text, test.de, test.en …, with an empty line where a language has no text. The outputs of a
-direction are its references with words dropped, repeated, reordered or reversed; a fifth of them are in English.
-`--check` compares the scores of some directions with sacreBLEU's.
+direction are its references with errors: words are dropped, repeated, reordered or reversed. A fifth of the outputs are
+English references with such errors. `--check` compares the scores of some directions with sacreBLEU's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agreement between a model and its CTranslate2 exports, and their speed on a CPU.
+"""Measure how far a model and its CTranslate2 exports agree, and their speed on a CPU.
 
     python benchmarks/export.py demo-laa/run/model --data demo-laa/data --quantization int8
 

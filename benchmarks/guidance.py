@@ -1,13 +1,14 @@
 """Measure what guidance costs in training: a step on the same batch without guidance and with each method.
 
-    python benchmarks/guidance.py                    # LAA at dec.self with both products: 65,536 tokens, compiled
+    python benchmarks/guidance.py                    # LAA at dec.self, both matrix products, compiled
     python benchmarks/guidance.py --other-methods    # all other methods
     python benchmarks/guidance.py --systems "laa, grouped"    # one system
     python benchmarks/guidance.py --device cpu --tokens 2048 --vocabulary 8000 --no-compile
 
-A step is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The systems take turns in
-rounds of a few steps; the median round is reported. Memory is the peak of a step minus the memory in use before the
-model was created.
+LAA (language-aware attention) can compute its matrix products in two ways, `grouped` and `gathered`. By default a step
+has 65,536 target tokens. It is the forward pass, the label-smoothed loss, the backward pass and the optimizer. The
+systems take turns in rounds of a few steps; the median round is reported. Memory is the peak of a step minus the memory
+in use before the model was created.
 """
 
 from __future__ import annotations
@@ -160,9 +161,9 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=64_000)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument(
-        "--other-methods", action="store_true", help="measure the other methods instead of LAA's products"
+        "--other-methods", action="store_true", help="measure the other methods instead of LAA's two matrix products"
     )
-    parser.add_argument("--systems", nargs="+", help="measure only these systems, besides none")
+    parser.add_argument("--systems", nargs="+", help="measure only these systems, and none (without guidance)")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,10 +1,10 @@
-"""Measures the accuracy and speed of each language identifier on text of known language.
+"""Measure the accuracy and speed of each language identifier on text of known language.
 
     python benchmarks/identifiers.py FOLDER --sentences 500
 
 FOLDER holds one file per language: test.de, test.en …. The result is a Markdown table with the percentage of sentences
 identified correctly in each language (restricted to the languages of the folder / unrestricted), and the speed on one
-core. These accuracies are the ceiling of LangAcc. Identifiers that are not installed are reported and skipped.
+core. They limit what LangAcc (language accuracy) can show. Identifiers that are not installed are reported and skipped.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ def main() -> None:
     """Run all identifiers on all languages and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--sentences", type=int, default=500, help="Maximum number per language.")
+    parser.add_argument("--sentences", type=int, default=500, help="Maximum number of sentences per language.")
     parser.add_argument("--averages", action="store_true", help="Print only the rows below the languages.")
     parser.add_argument(
-        "--separate-variants", action="store_true", help="As evaluation.merge_language_variants: false."
+        "--separate-variants",
+        action="store_true",
+        help="Separate language variants, as evaluation.merge_language_variants=false does.",
     )
     arguments = parser.parse_args()
     torch.set_num_threads(1)

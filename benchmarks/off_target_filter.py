@@ -1,9 +1,9 @@
-"""Benefit and cost of the off-target filter on zero-shot sentences.
+"""Measure the benefit and cost of the off-target filter on zero-shot test sentences.
 
     python benchmarks/off_target_filter.py demo-run/run/model --data demo-run/data
 
-Profiles of the training text measure language accuracy, even if the filter uses py3langid. BLEU is the mean over the
-target languages.
+Language accuracy is always measured with profiles of the training text, even if the filter uses py3langid. BLEU is the
+mean over the target languages.
 """
 
 from __future__ import annotations

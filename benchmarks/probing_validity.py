@@ -7,7 +7,7 @@ Prints two results for the languages of TED-59 and OPUS-100:
 - The false positive rate of the Mantel test: how often random vectors correlate with URIEL distances at p <= 0.05. It
   should be 5%.
 - The loss in accuracy from selecting k on the other languages instead of using the best k, for three selection rules.
-  Family and geography vectors are mixed with increasing noise, so that the best k on average is known.
+  Increasing noise is added to family and geography vectors, so that the k that is best on average is known.
 
 Needs the data of lang2vec (manyglot[typology]).
 
@@ -50,7 +50,7 @@ def main() -> None:
     """Print both results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--num-samples", type=int, default=2000, help="samples for the Mantel test; 1/60 of them for each noise"
+        "--num-samples", type=int, default=2000, help="samples for the Mantel test; each noise level uses 1/60 as many"
     )
     parser.add_argument("--uriel-folder", type=Path, help="the `data` folder of lang2vec")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Training throughput: whole steps on real text, from the loader to the optimizer, compared with other systems.
+"""Measure training throughput: whole steps on real text, from the loader to the optimizer, compared with other systems.
 
     python benchmarks/training.py --data data/mix60-prepared                 # one GPU: 65,536 target tokens a step
     python benchmarks/training.py --data data/mix60-prepared --device cpu --tokens 4096 --steps 5
@@ -9,7 +9,7 @@ Tokens are predicted target tokens, without padding and without source tokens. S
   runs them
 - `plain`: token_src without the Triton kernels
 - `hf`: the M2M100 of transformers in the same size, if it is installed; not compiled. Its batches are bucketed by
-  length, so that they have almost no padding, and small enough for its logits.
+  length, so that they have almost no padding, and are small enough for its logits to fit into memory.
 
 MFU (model FLOPs utilization) divides the FLOPs of the model's matrix products by the speed of a large matrix product,
 which is measured here.
@@ -17,7 +17,7 @@ which is measured here.
 Systems that run as `manyglot train` does are warmed up one after the other. Then they are timed alternately, one round
 of steps each, in alternating order, so that thermal or power limits affect all of them equally. The other systems run
 alone. GPU events measure the time, so the CPU does not wait at the end of a round. Rounds that captured a CUDA graph
-are ignored if there are others, because a long training run eventually has none.
+are ignored if other rounds exist, because a long training run eventually captures no new graphs.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.devices import autocast, find_device
 from manyglot.distributed import DistributedContext
-from manyglot.model import operations
+from manyglot.model import kernels
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.settings import ModelSettings
 from manyglot.model.training_cost import training_flops
 from manyglot.model.transformer import Transformer
-from manyglot.training import step
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.loss_meter import LossMeter
 from manyglot.training.step import CudaGraphStep, make_training_step
@@ -152,11 +151,11 @@ class HuggingFaceSystem:
 @contextmanager
 def without_kernels(disabled: bool) -> Iterator[None]:
     """Disable the Triton kernels during the block."""
-    original = operations.has_triton
+    original = kernels.has_triton
     if disabled:
-        operations.has_triton = step.has_triton = lambda: False  # type: ignore[assignment, attr-defined]
+        kernels.has_triton = lambda: False  # type: ignore[assignment]
     yield
-    operations.has_triton = step.has_triton = original
+    kernels.has_triton = original
 
 
 class TimedRound(NamedTuple):
@@ -374,8 +373,10 @@ def main() -> None:
         "--bucket-by", choices=["longer", "both", "none"], help="default: none on a GPU, otherwise longer"
     )
     parser.add_argument("--systems", nargs="+", default=["token_src", "laa", "plain", "hf"])
-    parser.add_argument("--hf-tokens", type=int, default=32_768, help="target tokens per step of hf, if fewer")
-    parser.add_argument("--warmup", type=int, default=30, help="steps without a new CUDA graph before timing starts")
+    parser.add_argument("--hf-tokens", type=int, default=32_768, help="maximum target tokens per step of hf")
+    parser.add_argument(
+        "--warmup", type=int, default=30, help="consecutive steps without a new CUDA graph before timing starts"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps per round")
     parser.add_argument("--json", type=Path, help="write the results to this file")

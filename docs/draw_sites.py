@@ -64,7 +64,7 @@ def _stack(title: str, x: int, sublayers: dict[Site, str], below: str) -> list[s
 
 
 def _sublayer(x: int, bottom: int, site: Site, name: str) -> list[str]:
-    """Draw a sub-layer from below: input hook, residual branch, function, addition and norm, output hook."""
+    """Draw a sub-layer from bottom to top: input hook, residual branch, function, addition and norm, output hook."""
     middle, box, norm = x + BOX_WIDTH / 2, bottom - 84, bottom - 122
     is_attention = "attention" in name
     inside = "qkv_term, output_term" if is_attention else ""

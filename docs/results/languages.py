@@ -38,12 +38,12 @@ FAMILIES = {
     "Turkic": ("#56b4e9", "az kk tr"),
     "Austronesian": ("#8c564b", "id ms tl"),
 }
-"""Colour and languages of each family. Indo-European is split into its branches, as it has half of the languages."""
+"""Colour and languages of each family. Indo-European is split into branches, because it has half of the languages."""
 OTHER_COLOUR = "#8d949b"
 
 
 def language_maps() -> list[dict[str, Any]]:
-    """Return the map data of the representations that are stored."""
+    """Return the map data of the plotted representations for which results are stored."""
     data = []
     for (system, method), name in PLOTTED.items():
         path = STORED_RESULTS / f"{system}.similarities.json"
@@ -55,7 +55,7 @@ def language_maps() -> list[dict[str, Any]]:
 
 
 def plot_maps(output: Path) -> None:
-    """Plot the stored representations side by side."""
+    """Plot the maps of all stored representations side by side and save them to `output`."""
     plotted = language_maps()
     colours = {name: colour for name, (colour, _) in FAMILIES.items()}
     family = {code: name for name, (_, codes) in FAMILIES.items() for code in codes.split()}

@@ -1,6 +1,6 @@
 """Write the tables of the mix60 comparison into mix60.md and the README, from the stored results.
 
-python docs/results/mix60.py RUNS/token_src …    # store the results of these folders first (stored_results.py)
+python docs/results/mix60.py RUNS/token_src …    # store the results of these folders first
 python docs/results/mix60.py                     # only rewrite the tables
 """
 
@@ -80,7 +80,7 @@ def _score_rows(systems: Sequence[StoredSystem], test_set: str) -> Rows:
 
 
 def _readme_rows(systems: Sequence[StoredSystem]) -> Rows:
-    """BLEU of the paper's systems and the best of ours on the mix60 test split."""
+    """BLEU of the paper's systems and of our best system on the mix60 test split."""
     yield ["guidance", "from English", "into English", "zero-shot", "zero-shot LangAcc"]
     for system in systems:
         if system.name in (*SYSTEMS, BEST_OF_OURS):
@@ -205,7 +205,9 @@ def _replace_tables(path: Path, table_by_name: Mapping[str, str]) -> str:
             flags=re.S,
         )
         if num_replaced != 1:
-            raise SystemExit(f"{path.name} must have exactly one place for the table {name}; it has {num_replaced}.")
+            raise SystemExit(
+                f"{path.name} must contain <!-- {name} --> … <!-- end --> exactly once, not {num_replaced} times."
+            )
     return text
 
 

@@ -3,9 +3,9 @@
     python docs/results/pictures.py -o docs/results/mix60 --baseline Adapter_dec    # the stored results of mix60
     python docs/results/pictures.py -o PICTURES Token_src=SCORES/token_src/mix60 LEE=SCORES/lee/mix60 …
 
-Runs are given as for `manyglot report`, the reference first. Chromium opens the report, one figure at a time. The heat
-maps show the run with the best zero-shot BLEU. Differences are from the run that --baseline names, or else from the
-reference, or from the second best run if the reference is the best.
+Name the runs as for `manyglot report`, the reference first. Chromium opens the report, one figure at a time. The heat
+maps show the run with the best zero-shot BLEU. The map of differences compares it with the run that --baseline names.
+Without --baseline, it compares it with the reference, or with the second-best run if the reference is the best.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 from manyglot.reports.html_report import write_html_report
-from manyglot.workflows.evaluate import report
+from manyglot.workflows.report import report
 
 WIDTH, MAX_HEIGHT, MARGIN = 1080, 6000, 16
 """Size of the browser window in pixels; screenshots are cropped to the figure plus a margin."""
@@ -72,7 +72,7 @@ class Figure(NamedTuple):
 FIGURES = {
     "averages": Figure(
         "averages", "Averages", {}, "tr > :nth-child(10), tr > :nth-child(n + 12)"
-    ),  # hides the share of empty outputs, which is not stored, and all win rates but the one against the reference
+    ),  # hides the share of empty outputs, which is not stored, and all win rates except those against the reference
     "bleu": Figure("heatmap", "{best}: BLEU", {"run": "best", "order": "data"}),
     "difference": Figure(
         "heatmap", "{best} minus {baseline}: BLEU", {"run": "best", "difference from": "baseline", "order": "data"}
@@ -94,7 +94,7 @@ def main(runs: list[str], output: Path, baseline: str) -> None:
     """Write the report and take a screenshot of each figure."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        raise SystemExit("Chromium is not installed; it takes the screenshots.")
+        raise SystemExit("Install Chromium to take the screenshots; it was not found.")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
@@ -106,10 +106,10 @@ def main(runs: list[str], output: Path, baseline: str) -> None:
             write_html_report(page, report_runs())
         text = page.read_text("utf-8")
         if baseline and json.dumps(baseline) not in text:
-            raise SystemExit(f"--baseline: there is no run {baseline}.")
+            raise SystemExit(f"--baseline: no run is named {baseline}.")
         for name, figure in FIGURES.items():
             if f"<section id={figure.section}>" not in text:
-                print(f"{name}: not in the report", file=sys.stderr)
+                print(f"{name}: skipped, because the report does not contain this figure", file=sys.stderr)
                 continue
             page.write_text(page_with_one_figure(text, figure, baseline), encoding="utf-8")
             path = output / f"{name}.png"
@@ -161,6 +161,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Take screenshots of the figures of a report.")
     parser.add_argument("runs", nargs="*", metavar="NAME=FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--baseline", default="", metavar="NAME", help="run that differences are computed from")
+    parser.add_argument("--baseline", default="", metavar="NAME", help="run to compute differences from")
     arguments = parser.parse_args()
     main(arguments.runs, arguments.output, arguments.baseline)

@@ -1,4 +1,4 @@
-"""The stored results of the systems that were compared on mix60, in small files.
+"""Store and load the results of the systems compared on mix60, in small files.
 
 Input: one folder per system, with `mix60/` and `ntrex/` (outputs of `manyglot evaluate --zero-shot --output`),
 `probe.json` (output of `manyglot probe --json`) and the run's `log.jsonl`. For a system that decodes at random,
@@ -9,8 +9,8 @@ Stored for each system:
 
 - `mix60/SYSTEM.csv`: one row per direction and test set;
 - `mix60/SYSTEM.json`: settings, training statistics and probe results;
-- `mix60/SYSTEM.similarities.json`: the similarity of each two languages, from `mix60/about.json` of the folder, or
-  computed from `model/` where `about.json` has none.
+- `mix60/SYSTEM.similarities.json`: the similarity of every pair of languages, from `mix60/about.json` in the folder,
+  or computed from `model/` if `about.json` has none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SCORE_COLUMNS = (
     "length_ratio",
 )
 DEV_METRICS = ("dev_bleu", "zero_shot_language_accuracy")
-TEST_SETS = {"mix60": "its own test split", "ntrex": "NTREX"}
+TEST_SETS = {"mix60": "mix60", "ntrex": "NTREX"}
 
 
 class Direction(NamedTuple):
@@ -114,7 +114,7 @@ class StoredSystem:
 
 
 def store_results(folder: Path) -> None:
-    """Store the results in a system's folder."""
+    """Store the results found in the folder of a system."""
     rows, about = [], json.loads((folder / "mix60" / "about.json").read_text("utf-8"))
     output_language_counts: Mapping[str, Any] = {}
     for test_set in TEST_SETS:
@@ -159,7 +159,7 @@ def store_results(folder: Path) -> None:
 
 
 def report_runs() -> list[ReportRun]:
-    """Return the systems, evaluated on the mix60 test split, as runs of an HTML report; the reference is the first."""
+    """Return the systems, evaluated on the mix60 test split, as runs of an HTML report, the reference first."""
     first_seeds = [system for system in stored_systems() if "." not in system.name]
     sentences = next(filter(None, (system.metadata.get("sentences") for system in first_seeds)), {})
     return [_report_run(system, sentences) for system in first_seeds]
@@ -215,7 +215,7 @@ def final_losses(log: Path) -> dict[str, dict[str, float]]:
 
 
 def bleu_by_decoding_seed(folder: Path) -> list[dict[str, float]]:
-    """Return mean BLEU on NTREX by group of directions for each decoding seed; empty unless there are several."""
+    """Return mean BLEU on NTREX by group of directions for each decoding seed, or [] if there is only one seed."""
     paths = [folder / "ntrex", *sorted(folder.glob("ntrex.[0-9]*"))]
     means = []
     for path in paths if len(paths) > 1 else []:
@@ -258,6 +258,6 @@ def stored_systems() -> list[StoredSystem]:
 
 
 def display_name(system: StoredSystem) -> str:
-    """Return the system's name in the paper, or ours."""
+    """Return the system's name in the paper, or our name for it."""
     name, _, seed = system.name.partition(".s")
     return ALL_SYSTEMS.get(name, name) + (f", seed {seed}" if seed else "")

@@ -12,7 +12,7 @@ from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native_engine import NativeEngine
 from manyglot.errors import ManyglotError
-from manyglot.model.folding import fold_guidance
+from manyglot.model.folding import try_fold_guidance
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.transformer import Transformer
 from tests.conftest import tiny_model
@@ -68,11 +68,12 @@ def test_many_sentences_into_one_language_use_a_folded_model(monkeypatch: pytest
     monkeypatch.setattr(native_engine, "MIN_SENTENCES_TO_FOLD", 4)
     made: list[int] = []
 
-    def folded(model: Transformer, language: int) -> Transformer:
+    def record_and_fold(model: Transformer, language: int) -> Transformer | None:
         made.append(language)
-        return fold_guidance(model, language)
+        return try_fold_guidance(model, language)
 
-    plain, faster = engine({"method": "laa"}), engine({"method": "laa"}, fold_guidance=folded)
+    monkeypatch.setattr(native_engine, "try_fold_guidance", record_and_fold)
+    plain, faster = engine({"method": "laa"}), engine({"method": "laa"}, fold_guidance=True)
     for languages in ([1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [0, 1, 2, 0]):
         assert ids(search(faster, SOURCES, languages)) == ids(search(plain, SOURCES, languages))
     search(faster, SOURCES[:3], [0] * 3)
@@ -81,8 +82,8 @@ def test_many_sentences_into_one_language_use_a_folded_model(monkeypatch: pytest
 
 def test_guidance_that_cannot_be_folded_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_engine, "MIN_SENTENCES_TO_FOLD", 2)
-    one = engine({"method": "laa"}, fold_guidance=lambda model, language: None)
-    assert ids(search(one, SOURCES, [1] * 4)) == ids(search(engine({"method": "laa"}), SOURCES, [1] * 4))
+    one = engine({"method": "adapter"}, fold_guidance=True)
+    assert ids(search(one, SOURCES, [1] * 4)) == ids(search(engine({"method": "adapter"}), SOURCES, [1] * 4))
 
 
 def test_half_precision_converts_a_copy_of_the_model() -> None:

@@ -17,6 +17,7 @@ from manyglot.evaluation.dev_evaluators import (
     make_dev_evaluators,
     sample_rows_evenly,
 )
+from manyglot.evaluation.metrics import BleuChrfScorer
 from manyglot.langid.ngram_profile import NgramProfileIdentifier
 
 CODES = ("de", "en", "fr")
@@ -147,11 +148,11 @@ def test_unidentifiable_languages_do_not_stop_training(
 def test_languages_without_a_bleu_tokenizer_are_skipped(
     dataset: PreparedDataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def check(codes: list[str]) -> None:
+    def check(scorer: BleuChrfScorer, codes: list[str]) -> None:
         if "qab" in codes:
             raise ManyglotError("The BLEU tokenizer x is not installed.")
 
-    monkeypatch.setattr(dev_evaluators, "check_tokenizers_installed", check)
+    monkeypatch.setattr(BleuChrfScorer, "check_tokenizers_installed", check)
     directions = directions_by_metric(dataset, dataset.train_directions, "profile")
     assert {direction.target for direction in directions["dev_bleu"]} == {"qaa", "qac"}
     assert "Validation skips translations into qab. The BLEU tokenizer" in capsys.readouterr().err

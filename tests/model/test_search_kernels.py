@@ -116,7 +116,7 @@ def without_kernels(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def called(*arguments: Any) -> Tensor:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("manyglot.model.continuous_executor.has_triton", lambda: False)
+            patch.setattr("manyglot.model.kernels.has_triton", lambda: False)
             return function(*arguments)
 
     return called

@@ -57,9 +57,9 @@ def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.Captur
     assert supervised["language_accuracy"] > 97
     assert zero_shot["num_directions"] == 12
     assert zero_shot["reference_language_accuracy"] > 97
-    missed = [e for e in evaluation.examples if e.identified != e.target]
+    missed = [e for e in evaluation.examples if e.identified_language != e.target]
     assert all(e.output != e.reference for e in missed)
     if name in DRIFTING:
-        assert sum(e.zero_shot and e.identified == "qaa" for e in missed) > 0.9 * len(missed), "drift to qaa"
+        assert sum(e.zero_shot and e.identified_language == "qaa" for e in missed) > 0.9 * len(missed), "drift to qaa"
     else:
         assert zero_shot["language_accuracy"] > 30

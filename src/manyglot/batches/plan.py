@@ -38,19 +38,19 @@ class BatchSettings(Settings):
     """How sentence pairs are sampled and put into batches."""
 
     max_tokens: int = Field(4096, ge=1)
-    """Batch size in tokens. Without bucketing, a batch has about this many tokens on each side. With bucketing it is
-    the number of sentences times the length of the longest, padding included."""
+    """Batch size in tokens. Without bucketing, a batch has about this many tokens on each side. With bucketing, it
+    limits the number of pairs times the length of the longest sentence, padding included."""
     temperature: float | None = Field(5.0, gt=0)
     """Sample directions in proportion to size^(1/temperature). null takes every pair exactly once per epoch."""
     bucket_by: Literal["longer", "both", "none"] = "none"
-    """Length bucketing. none: batches mix all lengths, which trains best and costs nothing because training does not
-    pad. longer: sentences whose longer side has a similar length, for less padding in other code. both: both sides, for
-    still less padding, but batches differ much from one another."""
+    """Length bucketing: which sentence pairs share a batch. none: pairs of all lengths, which trains best and costs
+    nothing because training does not pad. longer: pairs whose longer sides have similar lengths, for code that pads.
+    both: pairs in which both sides have similar lengths. This pads least, but batches differ much from one another."""
     direction_weights: dict[str, float] = Field(default_factory=dict)
     """Sampling weight per direction instead of the temperature, such as {en>de: 3}. Other directions have weight 1. An
     epoch has as many pairs as the corpus."""
     target_weights: dict[str, float] = Field(default_factory=dict)
-    """Sampling weight per target language; {en: 0.25} samples English targets a quarter as often, for example to keep
+    """Sampling weight per target language. {en: 0.25} samples English targets a quarter as often, for example to keep
     the model from memorizing them in a multi-way corpus. The length of an epoch does not change."""
 
     @field_validator("direction_weights", "target_weights")

@@ -41,7 +41,8 @@ class BilingualSettings(BaseCorpusSettings):
     """Your own text or OPUS-100: a folder with two files per split and language pair."""
 
     kind: Literal["bilingual"] = "bilingual"
-    """Which corpus: a folder of files named train.de-en.de, train.de-en.en, dev.de-en.de, … or named as in OPUS-100."""
+    """The kind of corpus: a folder of files named train.de-en.de, train.de-en.en, dev.de-en.de, … or named as in
+    OPUS-100."""
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()

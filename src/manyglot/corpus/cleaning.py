@@ -27,9 +27,10 @@ class CleaningSettings(Settings):
     max_subwords: int = Field(100, ge=1)
     """Drop sentences with more subwords than this."""
     min_script_ratio: float | None = Field(None, gt=0, le=1)
-    """Drop sentences with a smaller share of letters in the script of their language, such as 0.5."""
+    """Drop sentences with less than this share of their letters, such as 0.5, in the script of their language."""
     filter_by_language: bool = False
-    """Drop sentences of 30 or more characters that py3langid identifies as another language (10,000 per second)."""
+    """Drop sentences of 30 or more characters that py3langid identifies as another language. It checks 10,000 per
+    second."""
     max_length_ratio: float | None = Field(None, ge=1)
     """Drop pairs in which one side has more than this many times the subwords of the other, such as 3."""
     deduplicate_pairs: bool = False

@@ -16,7 +16,7 @@ class MultiwaySettings(BaseCorpusSettings):
     """Your own text: a folder with one file per split and language, optionally compressed (gz, xz, zst)."""
 
     kind: Literal["multiway"] = "multiway"
-    """Which corpus: a folder of line-aligned files named train.de, dev.de, test.de, …"""
+    """The kind of corpus: a folder of line-aligned files named train.de, dev.de, test.de, …"""
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()

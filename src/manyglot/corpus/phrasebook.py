@@ -51,7 +51,7 @@ class PhrasebookSettings(BaseCorpusSettings):
     """The built-in phrasebook of dates, amounts, places and lists."""
 
     kind: Literal["phrasebook"] = "phrasebook"
-    """Which corpus: the built-in phrasebook."""
+    """The kind of corpus: the built-in phrasebook."""
     languages: tuple[str, ...]
     """Codes of CLDR languages, for example [en, de, sw]."""
     train_rows: int = Field(6000, ge=1)

@@ -27,7 +27,7 @@ class SyntheticSettings(BaseCorpusSettings):
     """Synthetic languages with known grammars, for tests and tutorials."""
 
     kind: Literal["synthetic"] = "synthetic"
-    """Which corpus: synthetic languages."""
+    """The kind of corpus: synthetic languages."""
     num_languages: int = Field(6, ge=2, le=520)
     """Number of languages. Their codes are the private-use codes qaa, qab, …"""
     num_families: int = Field(2, ge=1)

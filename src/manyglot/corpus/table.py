@@ -28,7 +28,7 @@ class TableSettings(BaseCorpusSettings):
     """Tables with one column per language: TSV, JSONL or Parquet, such as the TED talks."""
 
     kind: Literal["table"] = "table"
-    """Which corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
+    """The kind of corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()

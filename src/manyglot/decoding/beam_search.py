@@ -40,11 +40,11 @@ class DecodingSettings(Settings):
     beam_size: int = Field(5, ge=1, le=1000)
     """Number of hypotheses per sentence. 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
-    """Scores are divided by the output length to this power. 0 favours short outputs."""
+    """Scores are divided by the output length to this power. 0 favors short outputs."""
     max_length: int = Field(200, ge=1, le=100_000)
     """Maximum number of subwords in an output."""
     max_length_factor: float = Field(4.0, gt=0, le=1000)
-    """Limits an output to this factor times the number of source tokens, plus ten. Longer outputs are degenerate."""
+    """Limits an output to this many times the number of source tokens, plus ten. Longer outputs are degenerate."""
     max_batch_tokens: int = Field(4096, ge=1, le=2**24)
     """Batch size: the number of sentences times the longest source, not counting beams. Continuous batching on a GPU
     ignores it and uses the available memory."""
@@ -61,8 +61,8 @@ class DecodingSettings(Settings):
     seed: int = Field(1, ge=0, lt=2**31)
     """Random seed for sampled tokens and for the languages that guidance samples (random_laa)."""
     pivot: str | None = None
-    """Translate into this language first, and from it into the target. Sources should be in other languages. Evaluation
-    pivots only in zero-shot directions, validation never."""
+    """Translate into this language first, and from it into the target. Sources should not be in the pivot language.
+    Evaluation pivots only in zero-shot directions, and validation never pivots."""
 
     def with_beam_size(self, beam_size: int) -> DecodingSettings:
         """Return a copy with another beam size, and a batch size that keeps the number of hypotheses about equal."""

@@ -14,12 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from manyglot.decoding.beam_search import Candidates
-from manyglot.model.kernels import has_triton
+from manyglot.model import kernels
+from manyglot.model.kernels.tiles import VOCABULARY_MULTIPLE
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD, UNK
-
-VOCABULARY_MULTIPLE = 64
-"""The vocabulary is padded to a multiple of this, because matrix products are much faster on whole tiles."""
 
 
 class CandidateSelector:
@@ -67,7 +65,7 @@ class CandidateSelector:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the beams and tokens of the best candidates by unrefined scores, and each row's log-normaliser."""
         score_NW = torch.mm(hidden_BKD.flatten(0, 1), self.weight_WD.T, out=self._score_NW)
-        if score_NW.is_cuda and has_triton():
+        if kernels.runs_kernels(score_NW.device):
             from manyglot.model.kernels.top_candidates import top_candidates
 
             return top_candidates(score_NW, score_BK, num_candidates, self.vocabulary_size, self.allowed_tokens, UNK)
@@ -84,7 +82,7 @@ class CandidateSelector:
     def _full_precision_log_probs(
         self, hidden_BKD: Tensor, beam_BC: Tensor, token_BC: Tensor, log_normalizer_N: Tensor
     ) -> Tensor:
-        if hidden_BKD.is_cuda and has_triton():
+        if kernels.runs_kernels(hidden_BKD.device):
             from manyglot.model.kernels.top_candidates import candidate_log_probs
 
             return candidate_log_probs(hidden_BKD, self.full_precision_VD, beam_BC, token_BC, log_normalizer_N)

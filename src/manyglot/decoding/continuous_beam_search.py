@@ -97,7 +97,7 @@ class ContinuousBeamSearch:
         rows = np.arange(len(batch.target_language_ids)) if batch.source_rows is None else np.asarray(batch.source_rows)
         length_S = (batch.source_RS != PAD).sum(dim=1).cpu().numpy()[rows]
         queue = self._make_queue(length_S, batch)
-        memories = self._encode_sources(batch.source_RS, rows, length_S, queue)
+        memories = self._iter_encoded_sources(batch.source_RS, rows, length_S, queue)
         try:
             history = self._get_or_make_batch(queue).decode_all(queue, memories)
         except RuntimeError:
@@ -175,7 +175,7 @@ class ContinuousBeamSearch:
         self.cached_batches[required.num_slots] = batch
         return batch
 
-    def _encode_sources(
+    def _iter_encoded_sources(
         self, source_RS: Tensor, source_row_S: np.ndarray, length_S: np.ndarray, queue: SentenceQueue
     ) -> Iterator[EncoderMemory]:
         """Encode the sources in slices and yield their memories in the order of the queue."""

@@ -13,7 +13,6 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, did_you_mean
 from manyglot.langid.identifier import make_off_target_detector
 from manyglot.langid.loading import load_identifier
-from manyglot.model.folding import try_fold_guidance
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 _NO_SAMPLING = "exports do not support sampling. Use the model folder."
@@ -55,7 +54,7 @@ def load(
         exported = ExportedEngine.load(folder, device)
         translator: Translator = ExportTranslator(exported, exported.vocabulary, exported.targets)
     else:
-        translator = Translator.load(folder, device, try_fold_guidance)
+        translator = Translator.load(folder, device, fold_guidance=True)
     if not correct_off_target:
         return translator
     return translator.with_off_target_filter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,8 @@ from manyglot.decoding.sampling_search import SamplingSearch
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.devices import Precision, cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
 from manyglot.errors import ManyglotError
-from manyglot.model.kernels import has_triton
+from manyglot.model import kernels
+from manyglot.model.folding import try_fold_guidance
 from manyglot.model.transformer import Transformer
 from manyglot.progress import ProgressReporter
 
@@ -31,8 +32,6 @@ MIN_SENTENCES_TO_FOLD = 500
 """Minimum number of sentences into one language for which folding the guidance pays off."""
 MIN_WIDTH_FOR_CPU_BFLOAT16 = 512
 """Minimum model width at which bfloat16 is faster on a CPU with bfloat16 instructions."""
-FoldGuidance = Callable[[Transformer, int], Transformer | None]
-"""Returns an equivalent, faster model for one target language, or None if the guidance cannot be folded."""
 
 
 class _ModelVariant(NamedTuple):
@@ -44,7 +43,11 @@ class _ModelVariant(NamedTuple):
 
 
 class NativeEngine:
-    """Searches for translations with a model on one device."""
+    """Searches for translations with a model on one device.
+
+    With `fold_guidance`, many sentences into one language use a model with that language's guidance folded, if its
+    guidance folds at all.
+    """
 
     def __init__(
         self,
@@ -52,15 +55,12 @@ class NativeEngine:
         languages: Languages,
         settings: DecodingSettings,
         device: torch.device,
-        fold_guidance: FoldGuidance | None = None,
+        *,
+        fold_guidance: bool = False,
     ) -> None:
-        self.model, self.languages, self.default_settings, self.device = (
-            model.to(device).eval(),
-            languages,
-            settings,
-            device,
-        )
-        self.fold_guidance, self._uses_continuous_batching = fold_guidance, device.type == "cuda" and has_triton()
+        self.model, self.languages, self.default_settings = model.to(device).eval(), languages, settings
+        self.device, self.fold_guidance = device, fold_guidance
+        self._uses_continuous_batching = kernels.runs_kernels(device)
         self.preferred_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else DEFAULT_BLOCK_SIZE
         self._variants: dict[_ModelVariant, Transformer] = {}
         self._cached_batches: dict[tuple[_ModelVariant, int], dict[int, ContinuousBatch]] = {}
@@ -72,7 +72,7 @@ class NativeEngine:
         """
         _check_prefixes(request)
         search, random_lang_B = self._make_search(request), self._random_languages(request)
-        setting_to_lower = "max_length" if self._uses_continuous_batching else "max_batch_tokens"
+        setting_to_lower = "max_length" if isinstance(search, ContinuousBeamSearch) else "max_batch_tokens"
         advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or stop other programs that use this memory"
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
         for rows in search.make_batches(request.sources):
@@ -88,8 +88,7 @@ class NativeEngine:
     def _make_search(self, request: SearchRequest) -> BeamSearch | ContinuousBeamSearch:
         """Return the search for a request, with the fastest suitable variant of the model."""
         settings, languages = request.settings, request.target_language_ids
-        can_fold = self.fold_guidance is not None
-        pays_to_fold = can_fold and len(languages) >= MIN_SENTENCES_TO_FOLD and len(set(languages)) == 1
+        pays_to_fold = self.fold_guidance and len(languages) >= MIN_SENTENCES_TO_FOLD and len(set(languages)) == 1
         variant = _ModelVariant(self._uses_bfloat16(settings.precision), languages[0] if pays_to_fold else None)
         model, tags = self._get_variant(variant), self.model.tags_by_language()
         full_precision_VD = self.model.embedding.weight.detach() if variant.is_bfloat16 else None
@@ -137,8 +136,8 @@ class NativeEngine:
         """Return a variant of the model. Of the folded variants, only the last one is cached."""
         if variant not in self._variants:
             model = self.model
-            if self.fold_guidance is not None and variant.folded_language is not None:
-                model = self.fold_guidance(self.model, variant.folded_language) or self.model
+            if variant.folded_language is not None:
+                model = try_fold_guidance(self.model, variant.folded_language) or self.model
             unfolded = {key: value for key, value in self._variants.items() if key.folded_language is None}
             self._variants = unfolded | {
                 variant: copy.deepcopy(model).to(torch.bfloat16) if variant.is_bfloat16 else model

@@ -17,7 +17,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.engine import Engine, SearchRequest
-from manyglot.decoding.native_engine import FoldGuidance, NativeEngine
+from manyglot.decoding.native_engine import NativeEngine
 from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.translation import Translation
 from manyglot.devices import find_device
@@ -54,16 +54,16 @@ class Translator:
         trained: TrainedModel,
         settings: DecodingSettings,
         device: torch.device,
-        fold_guidance: FoldGuidance | None = None,
+        fold_guidance: bool = False,
     ) -> Translator:
         """Make a translator with the native engine. `fold_guidance` speeds up many sentences into one language."""
-        engine = NativeEngine(trained.model, trained.vocabulary.languages, settings, device, fold_guidance)
+        engine = NativeEngine(
+            trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
+        )
         return cls(engine, trained.vocabulary)
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: FoldGuidance | None = None
-    ) -> Translator:
+    def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
         """Load a translator from a model folder, with the native engine."""
         trained = load_model(Path(folder))
         return cls.from_trained_model(trained, saved_decoding_settings(trained), find_device(device), fold_guidance)

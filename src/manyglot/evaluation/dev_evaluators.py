@@ -16,7 +16,7 @@ from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluation_set import source_texts, translate_directions
-from manyglot.evaluation.metrics import BleuChrfScorer, check_tokenizers_installed, score_translations
+from manyglot.evaluation.metrics import BleuChrfScorer, score_translations
 from manyglot.evaluation.results import format_directions
 from manyglot.langid.identifier import LanguageIdentifier, describe_identifier, language_accuracy, predict_labels
 from manyglot.langid.loading import IdentifierName, load_identifier
@@ -32,8 +32,6 @@ MIN_SENTENCES_PER_ZERO_SHOT_DIRECTION = 10
 
 RowsByDirection = Mapping[Direction, Sequence[Row]]
 TranslatorFactory = Callable[[Transformer], Translator]
-SampleId = Mapping[str, int | str]
-"""Identifies a sample: counts and the identifier's signature. Checkpoints store it; see `training/best_steps.py`."""
 ValidationScores = tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]
 """Means over directions by metric name, and the scores of each direction."""
 
@@ -49,8 +47,8 @@ class ValidationSettings(Settings):
     disables them."""
     num_zero_shot_sentences: int = Field(200, ge=0)
     """Sentences to translate in zero-shot directions (zero_shot_language_accuracy, and zero_shot_chrf where the dev
-    text has references). Every direction gets at least ten; if there are too many directions, some are sampled. 0
-    disables them."""
+    text has references). Every direction gets at least ten sentences. If there are too many directions, only a sample
+    of them is translated. 0 disables these metrics."""
 
 
 class SupervisedDevEvaluator:
@@ -172,7 +170,7 @@ def _rows_with_references(rows: Sequence[Row], directions: Iterable[Direction]) 
     rows_by_direction = {d: both for d, both in rows_by_direction.items() if both}
     for code in sorted({direction.target for direction in rows_by_direction}):
         try:
-            check_tokenizers_installed([code])
+            BleuChrfScorer().check_tokenizers_installed([code])
         except ManyglotError as error:
             print_status(f"Validation skips translations into {code}. {error}")
             rows_by_direction = {d: both for d, both in rows_by_direction.items() if d.target != code}
@@ -222,7 +220,7 @@ def sample_rows_evenly(
 
 def _sample_id(
     sampled: RowsByDirection, available: RowsByDirection, identifier: LanguageIdentifier | None = None
-) -> SampleId:
+) -> Mapping[str, int | str]:
     """Return what a score on the sample depends on besides the model."""
     counts = {
         "num_sentences": sum(map(len, sampled.values())),
@@ -233,7 +231,7 @@ def _sample_id(
     return counts if identifier is None else {**counts, "identifier": identifier.signature}
 
 
-def _describe_counts(sample_id: SampleId) -> str:
+def _describe_counts(sample_id: Mapping[str, int | str]) -> str:
     """Format the counts of a sample: N of M sentences in N of M directions."""
     return (
         f"{sample_id['num_sentences']:,} of {sample_id['num_available_sentences']:,} sentences in "

@@ -39,15 +39,16 @@ class EvaluationSettings(Settings):
     (auto with ko-mecab for Korean), 13a (for all languages, as in the paper for OPUS-100), or flores101 or flores200
     (spBLEU)."""
     detokenize: bool = False
-    """Detokenize outputs and references with sacremoses before scoring; for tokenized corpora such as TED-59."""
+    """Detokenize outputs and references with sacremoses before scoring. Use it for tokenized corpora such as TED-59."""
     language_identifier: IdentifierName = "py3langid"
-    """Language identifier of LangAcc: py3langid, langid (as in the paper for TED-59), langdetect (as in the paper for
-    OPUS-100; slow), pycld2, or profile, which learns character n-grams from the training text (for languages that no
-    package knows, and for very short text)."""
+    """Language identifier for LangAcc (language accuracy): py3langid, langid (as in the paper for TED-59), langdetect
+    (slow; as in the paper for OPUS-100), pycld2 or profile. A profile learns character n-grams from the training text.
+    It suits very short text and languages that no package knows."""
     restrict_to_data_languages: bool = True
-    """Let the identifier choose only among the languages of the data; false allows all it knows, as in the paper."""
+    """Let the identifier choose only among the languages of the data. false allows all languages it knows, as in the
+    paper."""
     merge_language_variants: bool = True
-    """Treat Bosnian, Croatian and Serbian as one language for LangAcc, and likewise both forms of Norwegian; false
+    """Treat Bosnian, Croatian and Serbian as one language for LangAcc, and likewise both forms of Norwegian. false
     separates them, as in the paper. Regions and scripts, as in zh-cn and pt-br, are always ignored."""
 
     @property

@@ -110,11 +110,6 @@ def score_translations(
     return scorer.score_counts(reference_ngrams.count_matches(outputs, range(len(outputs))), language)
 
 
-def check_tokenizers_installed(languages: Iterable[str]) -> None:
-    """Raise an error if the default tokenizer of a language is not installed."""
-    BleuChrfScorer().check_tokenizers_installed(languages)
-
-
 def corpus_bleu(count_sums: Sequence[int]) -> float:
     """Compute corpus BLEU from the column sums of `NgramCounts.bleu_counts_NS`."""
     correct, total = list(count_sums[2 : 2 + BLEU_ORDER]), list(count_sums[2 + BLEU_ORDER :])

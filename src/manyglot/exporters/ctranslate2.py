@@ -28,6 +28,7 @@ from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.model_folder import TrainedModel
+from manyglot.model.positions import sinusoidal_positions
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
@@ -118,8 +119,11 @@ def _make_spec(model: Transformer, names: list[str]) -> Any:
         activation=specs.Activation.RELU,
         layernorm_embedding=True,
     )
-    embedding_VD = _to_numpy(model.embedding.weight)
-    positions_PD = _to_numpy(model.position_table(NUM_POSITIONS)[:NUM_POSITIONS])
+    weight_VD = model.embedding.weight
+    embedding_VD = _to_numpy(weight_VD)
+    positions_PD = _to_numpy(
+        sinusoidal_positions(NUM_POSITIONS, settings.width, weight_VD.device, weight_VD.dtype)[:NUM_POSITIONS]
+    )
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = spec.decoder.projection.weight = embedding_VD
     for stack in (spec.encoder, spec.decoder):
         stack.position_encodings.encodings = positions_PD

@@ -1,4 +1,4 @@
-"""Multi-head attention, with the guidance hooks `qkv_term` and `output_term` inside.
+"""Multi-head attention. Here the guidance hook `qkv_term` acts; executors call `output_term` in `project_output`.
 
 The functions at the end are attention as the paper writes it. Executors choose what the positions attend to, and some
 compute the same in another way. `guidance/laa.py` has the terms of language-aware attention (Eqs. 3-7).
@@ -82,3 +82,8 @@ def join_heads(z_BHTK: Tensor) -> Tensor:
 def add_term(x: Tensor, term: Tensor | None) -> Tensor:
     """Add a guidance term, if there is one."""
     return x if term is None else x + term
+
+
+def drop_positions(x_N1D: Tensor | None) -> Tensor | None:
+    """Remove the dimension of a single position; indexing would cost a copy in the backward pass."""
+    return None if x_N1D is None else x_N1D.flatten(0, 1)

@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot.model.attention import add_term
+from manyglot.model import kernels
+from manyglot.model.attention import add_term, drop_positions
 from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
-from manyglot.model.kernels import has_triton
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.transformer import Transformer
 
@@ -80,7 +80,7 @@ class StaticSelfKV:
         The guidance term is added to query, key and value.
         """
         slots, key_and_value = self.slots, (self.key_BKTD, self.value_BKTD)
-        if qkv_NC.is_cuda and has_triton():
+        if kernels.runs_kernels(qkv_NC.device):
             from manyglot.model.kernels.static_kv_attention import append_and_self_attend
 
             return append_and_self_attend(
@@ -111,7 +111,7 @@ class StaticCrossKV:
     def attend(self, q_ND: Tensor, term_ND: Tensor | None, num_heads: int) -> Tensor:
         """Attend to the source of each slot's sentence; the guidance term is added to the query."""
         slots, sources, key_and_value = self.slots, self.sources, (self.key_MD, self.value_MD)
-        if q_ND.is_cuda and has_triton():
+        if kernels.runs_kernels(q_ND.device):
             from manyglot.model.kernels.static_kv_attention import cross_attend_sources
 
             spans = slots.sentence_B, sources.start_S, sources.length_S, slots.slot_order_B
@@ -192,13 +192,11 @@ class StaticCacheDecoder(Executor):
         """Attend to the earlier positions of the beam."""
         cache = self.cache.self_attention[attention.point.layer]
         qkv_NC = cache.project_qkv(x_N1D.flatten(0, 1))
-        return cache.append_and_attend(qkv_NC, _flatten_rows(term_N1D), attention.num_heads)[:, None]
+        return cache.append_and_attend(qkv_NC, drop_positions(term_N1D), attention.num_heads)[:, None]
 
     def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the source of the slot's sentence."""
         cache = self.cache.cross_attention[attention.point.layer]
-        return cache.attend(attention.query(x_N1D.flatten(0, 1)), _flatten_rows(term_N1D), attention.num_heads)[:, None]
-
-
-def _flatten_rows(x_N1D: Tensor | None) -> Tensor | None:
-    return None if x_N1D is None else x_N1D.flatten(0, 1)
+        return cache.attend(attention.query(x_N1D.flatten(0, 1)), drop_positions(term_N1D), attention.num_heads)[
+            :, None
+        ]

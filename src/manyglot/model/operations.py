@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.model.kernels import HALF_PRECISION_DTYPES, has_triton
+from manyglot.model import kernels
 from manyglot.model.sublayer import GuidedNorm, SublayerOutput
 
 
@@ -14,7 +14,7 @@ def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:
     """Whether inference kernels apply: no gradients, on a GPU, with x and the weights in half precision."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    return x.is_cuda and x.dtype in HALF_PRECISION_DTYPES and weight.dtype == x.dtype and has_triton()
+    return kernels.can_use_kernels(x) and weight.dtype == x.dtype
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:

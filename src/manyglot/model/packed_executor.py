@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model import kernels
-from manyglot.model.attention import add_term, attend, split_heads
+from manyglot.model.attention import add_term, attend, drop_positions, split_heads
 from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor, InputEmbedding
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.guidance.language_matmul import try_fused_language_linear
@@ -174,7 +174,7 @@ class PackedExecutor(Executor):
 
     def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Compute query, key and value in one product, then attend within each sentence."""
-        x_ND, term_ND = x_N1D.flatten(0, 1), _flatten_rows(term_N1D)
+        x_ND, term_ND = x_N1D.flatten(0, 1), drop_positions(term_N1D)
         weights, biases = _weights_and_biases([attention.query, attention.key, attention.value])
         if kernels.can_use_kernels(x_ND) and self.mask.fits_tile:
             from manyglot.model.kernels.linear import MixedPrecisionLinear
@@ -193,7 +193,7 @@ class PackedExecutor(Executor):
         """Compute key and value in one product, or in one for all layers, then attend to the source."""
         assert self.cross is not None, "an encoder has no cross-attention"
         memory, mask, all_projected = self.cross
-        x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), _flatten_rows(term_N1D), _flatten_rows(memory.term_BSD)
+        x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), drop_positions(term_N1D), drop_positions(memory.term_BSD)
         memory_MD, query = memory.states_BSD.flatten(0, 1), attention.query
         weights, biases = _weights_and_biases([attention.key, attention.value])
         if kernels.can_use_kernels(x_ND) and mask.fits_tile:
@@ -255,7 +255,7 @@ class PackedExecutor(Executor):
             return SublayerInput.from_states(self.cast_to_states_dtype(y_N1D, residual_N1D))
         from manyglot.model.kernels.add_norm import AddNorm
 
-        summands = residual_N1D.flatten(0, 1), output.y.flatten(0, 1), output.bias, _flatten_rows(output.term)
+        summands = residual_N1D.flatten(0, 1), output.y.flatten(0, 1), output.bias, drop_positions(output.term)
         constants = norm.shared.eps, self.context.dropout_mask(dropout), groups
         uses = _apply(AddNorm, *summands, *norm.gain_and_bias(), *constants)
         return SublayerInput(*(x_ND.view_as(residual_N1D) for x_ND in uses))
@@ -271,11 +271,6 @@ def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
 
 def _weights_and_biases(projections: Sequence[nn.Linear]) -> tuple[list[Tensor], list[Tensor]]:
     return [p.weight for p in projections], [p.bias for p in projections]
-
-
-def _flatten_rows(x_N1D: Tensor | None) -> Tensor | None:
-    """Remove the position dimension; indexing would cost a copy in the backward pass."""
-    return None if x_N1D is None else x_N1D.flatten(0, 1)
 
 
 def _cast_term(term: Tensor | None, x: Tensor) -> Tensor | None:

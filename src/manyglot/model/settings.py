@@ -17,7 +17,7 @@ class ModelSettings(Settings):
     ffn_width: int = Field(2048, ge=1, le=262144)
     """Width inside the feed-forward sub-layers."""
     num_heads: int = Field(8, ge=1, le=1024)
-    """Attention heads; they share the width."""
+    """Number of attention heads, among which the width is divided."""
     num_encoder_layers: int = Field(6, ge=1, le=1000)
     """Depth of the encoder."""
     num_decoder_layers: int = Field(6, ge=1, le=1000)
@@ -25,7 +25,8 @@ class ModelSettings(Settings):
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout on the embeddings and on the output of each sub-layer."""
     norm: Literal["post", "pre"] = "post"
-    """Layer norm after the residual connection (the paper) or before the sub-layer (easier to train when deep)."""
+    """Position of the layer norm. post: after the residual connection, as in the paper. pre: before the sub-layer,
+    which makes deep models easier to train."""
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> ModelSettings:

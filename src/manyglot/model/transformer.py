@@ -4,15 +4,15 @@ Encoder, decoder and output layer share one embedding table. Positions are sinus
 and layers are post-norm (the paper) or pre-norm. Read this file with `layers.py` and `attention.py` beside the paper;
 `executor.py` explains how the same definition trains without padding and decodes with caches.
 
-Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary, L languages, P rows of
-the position table. In a packed batch every token is a row of its own, with T = 1.
+Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary, L languages. In a
+packed batch every token is a row of its own, with T = 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -25,6 +25,7 @@ from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensi
 from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.layers import DecoderLayer, EncoderLayer
 from manyglot.model.padded_executor import PaddedLayout
+from manyglot.model.positions import sinusoidal_positions
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer import SublayerInput
 from manyglot.vocabulary.subword_model import PAD
@@ -48,7 +49,6 @@ class Transformer(nn.Module):
         self.settings, self.methods, self.num_languages = settings, tuple(guidance), num_languages
         self.dimensions = ModelDimensions(
             width=settings.width,
-            num_heads=settings.num_heads,
             num_encoder_layers=settings.num_encoder_layers,
             num_decoder_layers=settings.num_decoder_layers,
             num_languages=num_languages,
@@ -144,17 +144,10 @@ class Transformer(nn.Module):
         assert len(kinds) == 1, "all languages must have the same number of tags"
         return tags
 
-    def position_table(self, length: int) -> Tensor:
-        """Return a table of sinusoidal position embeddings with at least `length` rows."""
-        weight, cached = self.embedding.weight, _sinusoidal_positions
-        compute = (
-            cached.__wrapped__ if torch.compiler.is_compiling() else cached
-        )  # a compiled graph cannot use the cache
-        table_PD: Tensor = compute(_round_up(length), self.settings.width, weight.device, weight.dtype)
-        return table_PD
-
     def _input_embedding(self, norm: nn.LayerNorm) -> InputEmbedding:
-        return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, self.position_table)
+        weight = self.embedding.weight
+        position_table = partial(sinusoidal_positions, width=weight.shape[1], device=weight.device, dtype=weight.dtype)
+        return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, position_table)
 
     def without_weights(self) -> Transformer:
         """Return a model of the same shape on the meta device."""
@@ -176,19 +169,3 @@ class Transformer(nn.Module):
         parts |= {f"guidance.{name}": method for name, method in self.guidance.named_methods()}
         counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
         return {name: count for name, count in counts.items() if count}
-
-
-def _round_up(length: int) -> int:
-    """Round up to a power of two, so that few different tables are computed."""
-    return max(256, 1 << (length - 1).bit_length())
-
-
-@lru_cache(maxsize=16)
-def _sinusoidal_positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Compute sinusoidal positions: sines in the first half of the columns, cosines in the second."""
-    with torch.inference_mode(False):  # so that training can reuse the cached table
-        half = width // 2
-        steps = torch.arange(half, dtype=torch.float64, device=device)
-        frequency = torch.exp(steps * -(math.log(10_000) / max(half - 1, 1)))
-        angle = torch.arange(length, dtype=torch.float64, device=device)[:, None] * frequency
-        return torch.cat([angle.sin(), angle.cos()], dim=1).to(dtype)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from manyglot.batches.batch import Batch
 from manyglot.devices import Precision, autocast, report_out_of_memory, uses_bfloat16
-from manyglot.model.kernels import has_triton
+from manyglot.model import kernels
 from manyglot.model.packed_executor import PackedLayout
 from manyglot.model.packing import PackedBatch, PackedShape, pack_batch, split_by_tile_fit
 from manyglot.model.transformer import Transformer
@@ -211,7 +211,5 @@ def make_training_step(
     alignment: ContrastiveAlignmentSettings | None = None,
 ) -> TrainingStep:
     """Make a CUDA-graph step if the GPU kernels apply and the model is not sharded, otherwise an eager step."""
-    use_cuda_graphs = (
-        device.type == "cuda" and has_triton() and uses_bfloat16(device, precision) and not is_sharded(model)
-    )
+    use_cuda_graphs = kernels.runs_kernels(device) and uses_bfloat16(device, precision) and not is_sharded(model)
     return (CudaGraphStep if use_cuda_graphs else EagerStep)(model, label_smoothing, device, precision, alignment)

@@ -56,7 +56,8 @@ class TrainingSettings(Settings):
     """How the model is trained. The defaults are those of the paper."""
 
     max_steps: Annotated[int, ChangeableOnResume(condition=_max_steps_may_change)] = Field(100_000, ge=1)
-    """Stop after this many updates. With the lr_schedule cosine or linear, which reaches zero there, it is fixed."""
+    """Stop after this many updates. With lr_schedule cosine or linear, the learning rate reaches zero at this step, so
+    a resumed run cannot change it."""
     gradient_accumulation: int = Field(1, ge=1)
     """Batches per update. The effective batch size is this many times batches.max_tokens."""
     learning_rate: float = Field(5e-4, gt=0)
@@ -80,7 +81,7 @@ class TrainingSettings(Settings):
     precision: Precision = "auto"
     """bfloat16 or float32. auto selects bfloat16 on a GPU and float32 on a CPU."""
     device: Annotated[str, CHANGEABLE_ON_RESUME] = "auto"
-    """auto, cpu, cuda or cuda:1."""
+    """Where to train: auto (a GPU if there is one, otherwise the CPU), cpu, cuda, or one GPU such as cuda:1."""
     fsdp: Annotated[bool, CHANGEABLE_ON_RESUME] = False
     """Shard weights, gradients and Adam moments over the processes (FSDP), for models too large for one GPU."""
     validate_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(5000, ge=1)

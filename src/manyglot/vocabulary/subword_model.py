@@ -25,7 +25,7 @@ class VocabularySettings(Settings):
     size: int = Field(64_000, ge=64)
     """Number of subwords, including special symbols but not language tags."""
     character_coverage: float = Field(1.0, gt=0, le=1)
-    """Share of the characters in the text that the subwords cover; the rest becomes <unk>."""
+    """Share of the characters in the text that the subwords cover. The other characters become <unk>."""
     split_digits: bool = False
     """Make every digit a separate subword, so that the model can copy numbers digit by digit."""
     byte_fallback: bool = False

@@ -10,9 +10,7 @@ from manyglot.model.guidance.base import MethodSettings, ModelDimensions
 from tests.conftest import random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
-BASE = ModelDimensions(
-    width=64, num_heads=8, num_encoder_layers=6, num_decoder_layers=6, num_languages=5, first_tag_id=100
-)
+BASE = ModelDimensions(width=64, num_encoder_layers=6, num_decoder_layers=6, num_languages=5, first_tag_id=100)
 
 
 def initial_parameters(**values: object) -> dict[str, torch.Tensor]:

@@ -34,7 +34,7 @@ class AdapterSettings(SitedSettings):
     sites: tuple[Site, ...] = (Site.DEC_FFN,)
     """The sub-layers whose output is adapted: usually enc.ffn, dec.ffn or both."""
     residual: bool = True
-    """true: x + x W, with W initialised to 0; false: x W, with a random W."""
+    """true: x + x W, with W initialized to 0. false: x W, with a random W."""
 
 
 class LanguageLinear(GuidanceMethod):

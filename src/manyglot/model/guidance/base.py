@@ -119,7 +119,6 @@ class ModelDimensions:
     """The dimensions of the model from which a method creates its parameters."""
 
     width: int
-    num_heads: int
     num_encoder_layers: int
     num_decoder_layers: int
     num_languages: int

@@ -44,8 +44,8 @@ class LAASettings(SitedSettings):
     sites: tuple[Site, ...] = (Site.DEC_SELF,)
     """The attentions that use the matrices: enc.self, dec.self, dec.cross."""
     init_gain: float = Field(1.0, ge=0, le=10)
-    """Gain of the Xavier initialisation of the matrices. With 0 all languages start out the same, and the matrices
-    diverge during training."""
+    """Gain of the Xavier initialization of the matrices. With 0, all matrices start at zero and become different during
+    training."""
 
 
 class LAA(GuidanceMethod):

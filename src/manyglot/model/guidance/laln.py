@@ -18,13 +18,13 @@ from manyglot.model.guidance.base import GuidanceMethod, HookPoint, ModelDimensi
 
 
 class LALNSettings(SitedSettings):
-    """Language-aware layer normalisation (LALN): gain and bias of the layer norms depend on the target language."""
+    """Language-aware layer normalization (LALN): gain and bias of the layer norms depend on the target language."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
     method: Literal["laln"] = "laln"
     """The name of the method."""
     sites: tuple[Site, ...] = possible_sites
-    """The sub-layers whose norms depend on the language; all of them in the original."""
+    """The sub-layers whose norms depend on the target language. Zhang et al. 2020 use all of them."""
 
 
 class LALN(GuidanceMethod):

@@ -20,7 +20,7 @@ class LALTSettings(MethodSettings):
     method: Literal["lalt"] = "lalt"
     """The name of the method."""
     residual: bool = False
-    """true: H + H W, with W initialised to 0; false: H W with a random W, as in the original."""
+    """true: H + H W, with W initialized to 0. false: H W with a random W, as in Zhang et al. 2020."""
 
 
 class LALT(LanguageLinear):

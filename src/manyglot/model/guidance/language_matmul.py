@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot.model.kernels import has_triton
+from manyglot.model import kernels
 
 GRADIENT_CHUNK_TOKENS = 2048
 """Maximum number of tokens over which one partial gradient of a matrix is summed."""
@@ -289,7 +289,7 @@ class _GroupedMatmul(torch.autograd.Function):
 
 def _grouped_matmul_forward(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) -> Tensor:
     """Use our Triton kernel if it is available; for many tokens it is faster than PyTorch's."""
-    if x_ND.is_cuda and has_triton():
+    if kernels.runs_kernels(x_ND.device):
         from manyglot.model.kernels.grouped_matmul import triton_grouped_matmul
 
         return triton_grouped_matmul(x_ND, matrix_LDE, group_end_L)
@@ -298,7 +298,7 @@ def _grouped_matmul_forward(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tenso
 
 
 def _add_to_each_matrix(matrix_LED: Tensor, weight_ED: Tensor) -> Tensor:
-    if matrix_LED.is_cuda and has_triton():
+    if kernels.runs_kernels(matrix_LED.device):
         from manyglot.model.kernels.grouped_matmul import add_to_each_matrix
 
         return add_to_each_matrix(matrix_LED, weight_ED)

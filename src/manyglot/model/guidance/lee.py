@@ -33,14 +33,14 @@ the numbers run from top to bottom in each stack."""
 
 
 class LEESettings(SitedSettings):
-    """Language embedding embodiment (LEE): adds the embedding of the target language at switching points."""
+    """Language embedding embodiment (LEE): adds the embedding of the target language to the states at its sites."""
 
     possible_sites: ClassVar = tuple(Site)
     method: Literal["lee"] = "lee"
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_CROSS, Site.DEC_SELF)
-    """The switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory; or their numbers in the paper,
-    1 to 6, in this order."""
+    """The sites, which the paper calls switching points: enc.ffn, enc.self, dec.ffn, dec.cross, dec.self, memory, or
+    their numbers in the paper, 1 to 6 in this order."""
 
     @classmethod
     def parse_site(cls, name: Any) -> Any:

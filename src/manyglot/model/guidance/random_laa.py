@@ -17,7 +17,7 @@ from manyglot.model.guidance.language_matmul import LanguageGroups
 
 
 class RandomLAASettings(LAASettings):
-    """LAA with randomly selected matrices (LAA^R), a control for the parameters that LAA adds."""
+    """LAA with randomly selected matrices (LAA^R), a control experiment for the parameters that LAA adds."""
 
     method: Literal["random_laa"] = "random_laa"  # type: ignore[assignment]
     """The name of the method."""

@@ -21,10 +21,10 @@ class LanguageTokenSettings(MethodSettings):
     method: Literal["token"] = "token"
     """The name of the method."""
     side: Literal["source", "target"] = "source"
-    """The sentence that carries the tag."""
+    """The sentence that begins with the tag."""
     mode: Literal["faithful", "clean"] = "faithful"
-    """For tags on the target side. faithful (the paper): the model predicts the tag, which counts in the loss and in
-    the score of a translation; clean: it counts in neither."""
+    """For tags on the target side. faithful, as in the paper: the model predicts the tag, which counts in the loss and
+    in the score of a translation. clean: the model does not predict the tag, which counts in neither."""
 
     @model_validator(mode="after")
     def _clean_needs_target(self) -> LanguageTokenSettings:

@@ -17,13 +17,18 @@ def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
+def runs_kernels(device: torch.device) -> bool:
+    """Whether the device can run Triton kernels."""
+    return device.type == "cuda" and has_triton()
+
+
 def kernel_dtype(x: Tensor) -> torch.dtype | None:
     """Return the autocast data type in which kernels compute on x's device; None if kernels cannot be used."""
-    if not (x.is_cuda and has_triton() and torch.is_autocast_enabled("cuda")):
+    if not (runs_kernels(x.device) and torch.is_autocast_enabled("cuda")):
         return None
     return torch.get_autocast_dtype("cuda")
 
 
 def can_use_kernels(x: Tensor) -> bool:
     """Whether kernels accept x: it is on a GPU and in half precision, and Triton is installed."""
-    return x.is_cuda and x.dtype in HALF_PRECISION_DTYPES and has_triton()
+    return runs_kernels(x.device) and x.dtype in HALF_PRECISION_DTYPES

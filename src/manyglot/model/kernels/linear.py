@@ -46,10 +46,7 @@ def _relu_backward(grad_ND: Tensor, weight_DE: Tensor, value_NE: Tensor) -> tupl
     sums = torch.empty((down, width), dtype=torch.float32, device=grad_ND.device)
     blocks = (rows, depth), (depth, columns), (rows, columns), (rows, columns)
     tensors = grad_ND, weight_DE, value_NE, out_NE
-    described = [
-        TensorDescriptor.from_tensor(x, list(joined_gradients))
-        for x, joined_gradients in zip(tensors, blocks, strict=True)
-    ]
+    described = [TensorDescriptor.from_tensor(x, list(block)) for x, block in zip(tensors, blocks, strict=True)]
     _relu_backward_kernel[(down * triton.cdiv(width, columns),)](*described, sums, D=width_in, E=width, **TILE)
     return out_NE, reduce_partial_sums(sums)
 

@@ -16,12 +16,11 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.model.kernels.linear import matmul_to_float32
+from manyglot.model.kernels.tiles import VOCABULARY_MULTIPLE
 
 MAX_LOGITS_CHUNK_TOKENS = 40_960
 """Maximum number of tokens in a chunk."""
 BLOCK = 16_384
-VOCABULARY_MULTIPLE = 64
-"""The vocabulary is padded to a multiple of this; otherwise the matrix products are several times slower."""
 
 
 @triton.jit

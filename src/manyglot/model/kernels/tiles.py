@@ -18,6 +18,8 @@ SHORT_TILE, LONG_TILE = 64, 128
 """Tokens along each side of a tile. A sentence longer than the long tile does not fit the kernels."""
 SHORT_GROUPS_MULTIPLE, LONG_GROUPS_MULTIPLE = 512, 128
 """The rows of padded group tables are multiples of these. An empty group costs next to nothing."""
+VOCABULARY_MULTIPLE = 64
+"""The output layer is padded to a multiple of this; otherwise its matrix products are several times slower."""
 
 Table = TypeVar("Table")
 
