@@ -22,7 +22,7 @@ import numpy as np
 import sentencepiece
 
 from manyglot.batches.loader import BatchLoader, DataPosition
-from manyglot.batches.pair_index import write_pair_index
+from manyglot.batches.pair_index import clean_and_write_pair_index
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
@@ -133,8 +133,15 @@ def _write_random_store(folder: Path, languages: Languages, num_pairs: int) -> N
             yield TokenizedSentences(rows, length, rng.integers(3, NUM_SUBWORDS, int(length.sum()), dtype=np.uint16))
 
     num_tokens = sum(int(length.sum(dtype=np.int64)) for length in lengths.values())
-    write_token_store(folder, (token_chunks(code) for code in languages), (2 * int(ends[-1]), num_tokens), NUM_SUBWORDS)
-    write_pair_index(TokenStore(folder, languages), enumerate_directions(languages, "en"))
+    chunks_by_language, num_sentences = (token_chunks(code) for code in languages), 2 * int(ends[-1])
+    write_token_store(
+        folder,
+        chunks_by_language,
+        num_sentences=num_sentences,
+        num_tokens=num_tokens,
+        vocabulary_size=NUM_SUBWORDS,
+    )
+    clean_and_write_pair_index(TokenStore(folder, languages), enumerate_directions(languages, "en"))
 
 
 def _resident_mib() -> float:

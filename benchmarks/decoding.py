@@ -102,7 +102,7 @@ def native_system(
     model = make_model(GUIDANCE.get(system, GUIDANCE["laa+lee"]), dataset, options)
     if system == "folded":
         model = fold_guidance(model, 0)
-    settings = settings.with_beam_size(1) if system == "greedy" else settings
+    settings = settings.with_beam_size_and_scaled_batch(1) if system == "greedy" else settings
     settings = settings.model_copy(update={"precision": "bfloat16" if precision else "float32"})
     engine = NativeEngine(model, vocabulary.languages, settings, find_device(options.device))
 
@@ -118,20 +118,20 @@ def exported_system(
     name: str, dataset: PreparedDataset, options: argparse.Namespace, settings: DecodingSettings
 ) -> TranslateAndCount:
     """Return a function that translates with an export to CTranslate2."""
-    from manyglot.decoding.ctranslate2.engine import ExportedEngine
-    from manyglot.exporters.ctranslate2 import export
+    from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
+    from manyglot.exporters.ctranslate2 import export_to_ctranslate2
     from manyglot.model.model_folder import TrainedModel
 
     vocabulary, quantization = dataset.vocabulary, name.partition(":")[2]
     model = make_model(GUIDANCE["laa+lee"], dataset, options)
     with tempfile.TemporaryDirectory() as folder:
-        export(
+        export_to_ctranslate2(
             TrainedModel(model, vocabulary, (), {}),
             Path(folder) / "model",
             [vocabulary.languages.codes[0]],
             None if quantization == "float32" else quantization,
         )
-        engine = ExportedEngine.load(Path(folder) / "model", options.device)
+        engine = CTranslate2Engine.load(Path(folder) / "model", options.device)
 
     def translate(sources: list[list[int]], languages: list[int]) -> int:
         results = engine.search(SearchRequest(sources, [0] * len(sources), settings, num_hypotheses=1))

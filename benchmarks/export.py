@@ -23,12 +23,12 @@ from manyglot.batches.batch import collate_sources
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.ctranslate2.engine import ExportedEngine
+from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.translator import Translator, saved_decoding_settings
 from manyglot.evaluation.metrics import score_translations
-from manyglot.exporters.ctranslate2 import export
+from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
 
@@ -86,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     trained = load_model(options.model)
-    settings = saved_decoding_settings(trained).with_beam_size(options.beam_size)
+    settings = saved_decoding_settings(trained).with_beam_size_and_scaled_batch(options.beam_size)
     translator = Translator.from_trained_model(trained, settings, torch.device("cpu"))
     codes = options.targets or list(translator.languages)
     rng, rows = random.Random(1), PreparedDataset(options.data).rows(Split.TEST)
@@ -103,8 +103,8 @@ def main() -> None:
     for quantization in (None, options.quantization):
         name = f"ctranslate2 {quantization or 'float32'}"
         with tempfile.TemporaryDirectory() as folder:
-            export(trained, Path(folder) / "model", codes, quantization)
-            engine = ExportedEngine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
+            export_to_ctranslate2(trained, Path(folder) / "model", codes, quantization)
+            engine = CTranslate2Engine.load(Path(folder) / "model", inter_threads=1, intra_threads=options.threads)
             results[name] = run_timed(name, lambda engine=engine: engine.search(request))
             print_agreement(name, ours, results[name])
     for name, hypotheses in results.items():

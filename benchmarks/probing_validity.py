@@ -31,10 +31,10 @@ from manyglot.probing.knn import (
     VotingRule,
     cosine_similarities,
     count_correct_predictions,
-    rank_neighbours,
+    rank_neighbors,
 )
 from manyglot.probing.language_distance_analysis import cosine_distances, mantel_test, uriel_distances
-from manyglot.probing.typology_probe import select_k_per_language
+from manyglot.probing.typology_probe import select_k_index_per_language
 from manyglot.probing.uriel import FEATURE_GROUPS, UrielDatabase, load_uriel
 from probing import OPUS_100
 
@@ -84,18 +84,18 @@ def accuracy_losses(uriel: UrielDatabase, isos: Sequence[str], group: str, num_s
     for length in NOISE_LENGTHS:
         noise_NLD = np.random.default_rng(3).standard_normal((num_samples, *family_geography_LD.shape))
         noise_NLD = noise_NLD / np.sqrt(width)
-        ranking_NLM = rank_neighbours(
+        ranking_NLM = rank_neighbors(
             np.stack([cosine_similarities(family_geography_LD + length * noise_LD) for noise_LD in noise_NLD])
         )
         counts = [
             count_correct_predictions(ranking_NLM, feature_set, DEFAULT_K_VALUES, VotingRule.MAJORITY)
-            for feature_set in uriel.feature_sets(isos, group)
+            for feature_set in uriel.feature_set_per_source(isos, group)
         ]
         best = np.mean([count.accuracy_by_k() for count in counts], axis=0).mean(axis=0).max()
         for name, k_index_NL in (
             ("best k of the others", _largest_k_within(counts, 0)),
             ("one standard error below", _largest_k_within(counts, 1)),
-            ("our rule", select_k_per_language(counts)),
+            ("our rule", select_k_index_per_language(counts)),
         ):
             losses[name].append(float(best - np.mean([count.accuracy_with_own_k(k_index_NL) for count in counts])))
     return losses
@@ -103,7 +103,7 @@ def accuracy_losses(uriel: UrielDatabase, isos: Sequence[str], group: str, num_s
 
 def _largest_k_within(counts: Sequence[CorrectCounts], num_errors: float) -> Indices:
     """Return the index of the largest k within `num_errors` standard errors, over languages, of the best k."""
-    share_NHLK: Floats = np.nanmean([count.accuracy_shares_without() for count in counts], axis=0)
+    share_NHLK: Floats = np.nanmean([count.accuracy_contributions_with_held_out_language() for count in counts], axis=0)
     best_NH1 = np.argmax(share_NHLK.sum(axis=2).round(6), axis=2)[:, :, None]
     deficit_NHLK = np.take_along_axis(share_NHLK, best_NH1[:, :, :, None], axis=3) - share_NHLK
     error_NHK = np.sqrt(deficit_NHLK.shape[2]) * deficit_NHLK.std(axis=2)

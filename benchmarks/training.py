@@ -51,8 +51,8 @@ from manyglot.model.training_cost import training_flops
 from manyglot.model.transformer import Transformer
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.loss_meter import LossMeter
-from manyglot.training.step import CudaGraphStep, make_training_step
-from manyglot.training.trainer import TrainingSettings, accumulate_gradients, step_optimizer
+from manyglot.training.step import CudaGraphStep, make_forward_backward_step
+from manyglot.training.trainer import TrainingSettings, accumulate_and_all_reduce_gradients, clip_and_step_optimizer
 from manyglot.vocabulary.subword_model import PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
@@ -109,16 +109,18 @@ class ManyglotSystem:
         self.model.train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), weight_decay=1e-4, fused=True)
         alignment = ContrastiveAlignmentSettings() if name.endswith("_aligned") else None
-        self.training_step = make_training_step(self.model, 0.1, device, options.precision, alignment)
+        self.training_step = make_forward_backward_step(self.model, 0.1, device, options.precision, alignment)
         self.step, self.loss_meter, self.distributed = 0, LossMeter(Path()), DistributedContext(device)
 
     def update(self, batch: PlannedBatch) -> None:
         """Train one step."""
         self.step += 1
-        loss_vector = accumulate_gradients(self.model, self.training_step, [batch], (0, self.step), self.distributed)
+        loss_vector = accumulate_and_all_reduce_gradients(
+            self.model, self.training_step, [batch], self.distributed, seed=0, step=self.step
+        )
         self.loss_meter.add_update(self.step, [batch], loss_vector)
         keep = self.training_step.keeps_gradient_buffers
-        step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradient_buffers=keep)
+        clip_and_step_optimizer(self.model, self.optimizer, self.settings, self.step, keep_gradient_buffers=keep)
 
 
 class HuggingFaceSystem:
@@ -132,16 +134,19 @@ class HuggingFaceSystem:
 
     def update(self, planned: PlannedBatch) -> None:
         """Train one step."""
-        batch = planned.load().to(self.device)
+        batch = planned.load()
+        source_BS, input_BT, label_BT = (
+            ids.to(self.device) for ids in (batch.source_BS, batch.input_BT, batch.label_BT)
+        )
         with autocast(self.device, self.precision):
             logits = self.model(
-                input_ids=batch.source_BS,
-                attention_mask=batch.source_BS != PAD,
-                decoder_input_ids=batch.input_BT,
+                input_ids=source_BS,
+                attention_mask=source_BS != PAD,
+                decoder_input_ids=input_BT,
                 use_cache=False,
             ).logits
             loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1), batch.label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD
+                logits.flatten(0, 1), label_BT.flatten(), label_smoothing=0.1, ignore_index=PAD
             )
         loss.backward()
         self.optimizer.step()

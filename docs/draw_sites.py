@@ -96,7 +96,7 @@ def _memory(left: int, right: int) -> list[str]:
         _number(x, start - 34, NUMBER_BY_SITE[Site.MEMORY]),
         _text(x + 18, start - 29, "pre_sublayer", "hook"),
         _text(x - 22, start - 29, Site.MEMORY, "site", "end"),
-        _text(x + 16, height - 10, "memory_term", "hook"),
+        _text(x + 16, height - 10, "memory_kv_term", "hook"),
         _text(x + 16, height + 20, "keys and values of all layers", "small"),
     ]
 

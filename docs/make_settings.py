@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from manyglot.config.base_settings import DocumentedField, Settings, list_documented_fields
+from manyglot.config.base_settings import DocumentedField, Settings, iter_documented_fields
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.model.guidance import METHODS
@@ -15,8 +15,8 @@ PAGE = Path(__file__).with_name("settings.md")
 CHANGEABLE_ON_RESUME = "may change on resume"
 INTRODUCTION = """# Settings
 
-One YAML file describes an experiment. Settings that you leave out have the defaults below, which are the paper's.
-Unknown keys are rejected.
+One YAML file describes an experiment. Settings that you leave out have the defaults below. Unknown keys are
+rejected.
 
 - `extends: other.yaml` builds on another file: nested settings are merged, lists are replaced.
 - `--set training.max_steps=500` overrides a setting on the command line; the value is YAML.
@@ -33,7 +33,7 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     parts = {name: f.annotation for name, f in Experiment.model_fields.items() if _is_settings(f.annotation)}
-    fields = {field.name: field for field in list_documented_fields(Experiment)}
+    fields = {field.name: field for field in iter_documented_fields(Experiment)}
     own = [field for name, field in fields.items() if name not in {*parts, "corpus", "guidance"}]
     yield _table("The experiment", "", own)
     for settings_type in get_args(get_args(CorpusSettings)[0]):
@@ -58,7 +58,7 @@ def _section(title: str, settings_type: type[Settings], resumable: bool = False)
     text = (settings_type.__doc__ or "").strip() + (
         f" All of these settings {CHANGEABLE_ON_RESUME}." if resumable else ""
     )
-    return _table(title, text, list_documented_fields(settings_type))
+    return _table(title, text, iter_documented_fields(settings_type))
 
 
 def _table(title: str, text: str, fields: Iterable[DocumentedField]) -> str:

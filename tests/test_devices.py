@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from manyglot.devices import peak_flops_per_second
+from manyglot.devices import bfloat16_peak_flops
 
 GPU = torch.device("cuda", 0)
 
@@ -29,9 +29,9 @@ GPU = torch.device("cuda", 0)
 )
 def test_peak_speed_is_looked_up_by_gpu_name(name: str, peak: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
-    assert peak_flops_per_second(GPU, "auto") == peak
-    assert peak_flops_per_second(GPU, "float32") is None
+    assert bfloat16_peak_flops(GPU, "auto") == peak
+    assert bfloat16_peak_flops(GPU, "float32") is None
 
 
 def test_a_cpu_has_no_peak_speed() -> None:
-    assert peak_flops_per_second(torch.device("cpu"), "bfloat16") is None
+    assert bfloat16_peak_flops(torch.device("cpu"), "bfloat16") is None

@@ -38,8 +38,8 @@ FAMILIES = {
     "Turkic": ("#56b4e9", "az kk tr"),
     "Austronesian": ("#8c564b", "id ms tl"),
 }
-"""Colour and languages of each family. Indo-European is split into branches, because it has half of the languages."""
-OTHER_COLOUR = "#8d949b"
+"""Color and languages of each family. Indo-European is split into branches, because it has half of the languages."""
+OTHER_COLOR = "#8d949b"
 
 
 def language_maps() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def language_maps() -> list[dict[str, Any]]:
 def plot_maps(output: Path) -> None:
     """Plot the maps of all stored representations side by side and save them to `output`."""
     plotted = language_maps()
-    colours = {name: colour for name, (colour, _) in FAMILIES.items()}
+    colors = {name: color for name, (color, _) in FAMILIES.items()}
     family = {code: name for name, (_, codes) in FAMILIES.items() for code in codes.split()}
     with matplotlib.rc_context(MATPLOTLIB_STYLE | {"axes.grid": False}):
         figure = Figure(figsize=(max(2.9 * len(plotted), 8), 11), layout="constrained")
@@ -67,14 +67,14 @@ def plot_maps(output: Path) -> None:
             codes, point_L2 = [language["code"] for language in data["languages"]], np.array(data["points"])
             members = {name: [i for i, code in enumerate(codes) if family.get(code) == name] for name in FAMILIES}
             members["other"] = [i for i, code in enumerate(codes) if code not in family]
-            plot_points(above, point_L2, members, colours)
+            plot_points(above, point_L2, members, colors)
             above.set_title(
                 f"{data['run']}: {data['method']}\nMDS, {100 * data['explained_variance']:.0f}% of the variance",
                 fontsize=9,
             )
             plot_dendrogram(below, [ClusterMerge(*merge) for merge in data["merges"]], data["leaf_order"])
             for row, i in enumerate(data["leaf_order"]):
-                colour = colours.get(family.get(codes[i], ""), OTHER_COLOUR)
+                color = colors.get(family.get(codes[i], ""), OTHER_COLOR)
                 below.annotate(
                     codes[i],
                     (1, row),
@@ -83,7 +83,7 @@ def plot_maps(output: Path) -> None:
                     "offset points",
                     fontsize=7.5,
                     va="center",
-                    color=colour,
+                    color=color,
                 )
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
         for (above, _), data in zip(grid.T, plotted, strict=True):

@@ -75,7 +75,7 @@ def _score_rows(systems: Sequence[StoredSystem], test_set: str) -> Rows:
             row.append(f"{system.mean(test_set, group, 'bleu'):.2f}")
             if group == "Zero-shot":
                 row.append(f"{system.mean(test_set, group, 'language_accuracy'):.2f}")
-            row.append("*ref*" if system.name == REFERENCE else f"{system.win_rate(reference, test_set, group):.2f}")
+            row.append("*base*" if system.name == REFERENCE else f"{system.win_rate(reference, test_set, group):.2f}")
         yield row
 
 
@@ -149,7 +149,7 @@ def _loss_rows(systems: Sequence[StoredSystem]) -> Rows:
 
 
 def _probe_rows(systems: Sequence[StoredSystem]) -> Rows:
-    """Accuracy with 1, 3, 5, 7 and 9 neighbours, and the baselines without a model."""
+    """Accuracy with 1, 3, 5, 7 and 9 neighbors, and the baselines without a model."""
     groups = systems[-1].metadata["probe"]["results"][0]["group_results"]
     yield ["system", "representation", *(group["group"] for group in groups)]
     for system in systems:

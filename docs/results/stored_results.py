@@ -237,11 +237,11 @@ def similarities_by_method(folder: Path, about: Mapping[str, Any]) -> dict[str, 
     if "similarities" in about or not (folder / "model").exists():
         return {method: pairs for method, pairs in about.get("similarities", {}).items() if pairs}
     from manyglot.probing.language_representations import load_representations_of_models
-    from manyglot.reports.html_language_map import pairwise_similarities
+    from manyglot.reports.html_language_map import lower_triangle_similarities
 
     representations = load_representations_of_models([str(folder / "model")], None)
     assert all(list(r.codes) == about["languages"] for r in representations)
-    return {r.method: pairs for r in representations if (pairs := pairwise_similarities(r.values))}
+    return {r.method: pairs for r in representations if (pairs := lower_triangle_similarities(r.values))}
 
 
 def _format_number(value: float | None) -> str:

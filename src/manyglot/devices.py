@@ -105,7 +105,7 @@ PEAK_BFLOAT16_TFLOPS = {
 dense matrix products with float32 accumulation."""
 
 
-def peak_flops_per_second(device: torch.device, precision: Precision) -> float | None:
+def bfloat16_peak_flops(device: torch.device, precision: Precision) -> float | None:
     """Return the theoretical bfloat16 peak of a device; None if it is unknown or the precision is not bfloat16."""
     if device.type != "cuda" or not uses_bfloat16(device, precision):
         return None

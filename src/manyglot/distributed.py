@@ -42,7 +42,7 @@ class DistributedContext:
         """Whether this process writes the log and the checkpoints."""
         return self.rank == 0
 
-    def local_share(self, items: Sequence[T]) -> list[tuple[int, T]]:
+    def strided_share(self, items: Sequence[T]) -> list[tuple[int, T]]:
         """Return the items this process handles, with their indices: every `world_size`-th, starting at its rank."""
         return list(enumerate(items))[self.rank :: self.world_size]
 
@@ -79,7 +79,7 @@ class DistributedContext:
             dist.barrier(group=self.cpu_group)
 
 
-def num_processes() -> int:
+def launched_world_size() -> int:
     """Return the number of processes that torchrun started; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
@@ -87,7 +87,7 @@ def num_processes() -> int:
 @contextmanager
 def distributed_context(device_name: str) -> Iterator[DistributedContext]:
     """Join the processes that torchrun started, or run alone. Under torchrun, each process has its own GPU."""
-    world_size = num_processes()
+    world_size = launched_world_size()
     if world_size == 1:
         yield DistributedContext(find_device(device_name))
         return

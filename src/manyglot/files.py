@@ -58,7 +58,7 @@ def read_first_bytes(path: Path, num_bytes: int) -> bytes:
         raise FolderError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
-def file_checksum(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """Return the SHA-256 checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manyglot.batches.pair_index import PairIndex, write_pair_index
+from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.corpus.languages import Languages, enumerate_directions
 
@@ -23,14 +23,14 @@ def make_store(folder: Path, vocabulary: int = 100, **languages: Sentences) -> T
         parts.append(
             [TokenizedSentences(np.array(rows, dtype=np.int64), np.array([len(s) for s in sentences]), np.array(flat))]
         )
-    sizes = sum(len(p[0].rows) for p in parts), sum(len(p[0].tokens) for p in parts)
-    write_token_store(folder, parts, sizes, vocabulary)
+    num_sentences, num_tokens = sum(len(p[0].rows) for p in parts), sum(len(p[0].tokens) for p in parts)
+    write_token_store(folder, parts, num_sentences=num_sentences, num_tokens=num_tokens, vocabulary_size=vocabulary)
     return TokenStore(folder, Languages(languages))
 
 
 def make_index(folder: Path, central_language: str | None = None, **languages: Sentences) -> PairIndex:
     store = make_store(folder, **languages)
-    write_pair_index(store, enumerate_directions(store.languages, central_language))
+    clean_and_write_pair_index(store, enumerate_directions(store.languages, central_language))
     return PairIndex(store)
 
 

@@ -34,7 +34,7 @@ def test_permutations_look_random() -> None:
     assert min(orders.values()) > 60
 
 
-def test_neighbouring_positions_are_separated() -> None:
+def test_neighboring_positions_are_separated() -> None:
     order = permuted_position(np.arange(10_000), 10_000, 5)
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.05
 

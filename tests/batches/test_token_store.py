@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches.pair_index import PairIndex, length_cells
+from manyglot.batches.pair_index import PairIndex, length_cell_ids
 from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.errors import FolderError
@@ -41,7 +41,7 @@ def test_pairs_are_ordered_by_the_longer_then_the_shorter_side(tmp_path: Path) -
     german, english = ({row: [5] * int(n) for row, n in enumerate(rng.integers(1, 90, 300))} for _ in range(2))
     index = make_index(tmp_path, de=german, en=english)
     lengths, others = (index.store.lengths(side) for side in index.pairs_P2[:300].T)
-    cells = length_cells(lengths, others)
+    cells = length_cell_ids(lengths, others)
     assert (np.diff(cells) >= 0).all()
     longer = np.maximum(lengths, others)
     assert (np.maximum.accumulate(longer) <= np.ceil(longer * 1.05)).all(), "a cell is narrow"

@@ -87,7 +87,7 @@ def test_the_language_map_is_plotted(
         folder,
         "--map",
         picture,
-        "--colour-by",
+        "--color-by",
         "script",
     )
     assert "map by script" in picture.read_text("utf-8")
@@ -108,7 +108,7 @@ def test_method_selects_a_representation(
     assert "two has no representation 'lalt'. It has laa, token." in mistake(capsys, *command, "--method", "lalt")
 
 
-def test_missing_features_are_predicted_from_neighbours(
+def test_missing_features_are_predicted_from_neighbors(
     make: Maker, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = make("one", {"method": "token"})
@@ -119,8 +119,8 @@ def test_missing_features_are_predicted_from_neighbours(
     assert {each["feature"] for each in filled} == {"S_0", "P_1", "INV_2", "S_3", "P_4", "INV_5"}
     for each in filled:
         assert each["value"] == VALUES[2, int(each["feature"].split("_")[1])]
-        assert each["neighbour_values"][0]["language"] in CODES[:5]
-        assert 0.5 < each["neighbour_agreement"] <= 1
+        assert each["neighbor_values"][0]["language"] in CODES[:5]
+        assert 0.5 < each["neighbor_agreement"] <= 1
     out, _ = run(capsys, "probe", model, "--uriel-folder", folder, "--predict-missing", "Dutch", "--k-values", "1,3")
     assert out.count("| syntax |") == 10
 
@@ -150,7 +150,7 @@ def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys
     two = (model, make("two", {"method": "laa"}))
     assert "--predict-missing takes one model" in mistake(capsys, "probe", *two, "--predict-missing", "nl", *uriel)
     assert "--map takes one model" in mistake(capsys, "probe", *two, "--map", tmp_path / "map.png", *uriel)
-    assert "'size' is not a choice" in mistake(capsys, "probe", model, "--colour-by", "size", *uriel)
+    assert "'size' is not a choice" in mistake(capsys, "probe", model, "--color-by", "size", *uriel)
 
 
 def test_missing_uriel_data_names_what_to_install(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 import pytest
 from pydantic import Field
 
-from manyglot.config.base_settings import Settings, list_documented_fields, parse_settings
+from manyglot.config.base_settings import Settings, iter_documented_fields, parse_settings
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.errors import SettingsError
@@ -53,7 +53,7 @@ def test_every_setting_is_documented() -> None:
     kinds += [f.annotation for f in Experiment.model_fields.values() if isinstance(f.annotation, type)]
     for kind in kinds:
         if issubclass(kind, Settings):
-            for name, _, documentation, _ in list_documented_fields(kind):
+            for name, _, documentation, _ in iter_documented_fields(kind):
                 assert documentation, f"{kind.__name__}.{name} has no documentation"
 
 

@@ -68,10 +68,10 @@ def test_formats_follow_the_language() -> None:
     assert chinese.format_unit(3, "length-kilometer") == "3公里"
     assert german.format_list(["a", "b", "c", "d"], "or") == "a, b, c oder d"
     assert german.format_list(["a", "b"], "standard") == "a und b"
-    assert german.format_currency(1, "EUR") == "1 Euro"
-    assert [CldrFormatter("ro").format_currency(n, "EUR") for n in (1, 25)] == ["1 euro", "25 de euro"]
+    assert german.format_currency_with_name(1, "EUR") == "1 Euro"
+    assert [CldrFormatter("ro").format_currency_with_name(n, "EUR") for n in (1, 25)] == ["1 euro", "25 de euro"]
     assert CldrFormatter("en").format_list(["a", "b"], "or") == "a or b"
-    assert CldrFormatter("en").format_currency(2.5, "EUR") == "2.5 euros"
+    assert CldrFormatter("en").format_currency_with_name(2.5, "EUR") == "2.5 euros"
 
 
 def test_missing_patterns_raise() -> None:

@@ -17,7 +17,7 @@ def test_rows_are_reproducible_distinct_and_in_every_language() -> None:
 def test_sentences_follow_the_grammar() -> None:
     clause = Clause(NounPhrase(0, 1, True), 2, NounPhrase(3, None, False))
     for language in make_synthetic_languages(SyntheticSettings(num_languages=12)):
-        words, grammar = language.write_clause(clause).split(), language.grammar
+        words, grammar = language.realize_clause(clause).split(), language.grammar
         noun, adjective, verb = language.nouns[0], language.adjectives[1], language.verbs[2]
         plural = language.plural_affix + noun if grammar.plural_prefix else noun + language.plural_affix
         patient = language.nouns[3] + (language.object_affix if grammar.object_marked else "")

@@ -11,8 +11,14 @@ from manyglot.cli import main
 from manyglot.corpus.base import Split
 from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings
 from manyglot.corpus.readers import count_corpus_translations, make_zero_shot_sets, read_test_rows
-from manyglot.corpus.translation_counts import count_translations_per_sentence
-from manyglot.corpus.zero_shot_sets import AlignedSentence, LeakDetector, ZeroShotSets, leak_key, write_zero_shot_sets
+from manyglot.corpus.translation_counts import count_distinct_translations
+from manyglot.corpus.zero_shot_sets import (
+    AlignedSentence,
+    LeakDetector,
+    ZeroShotSets,
+    normalize_for_leak_check,
+    write_zero_shot_sets,
+)
 from manyglot.errors import ManyglotError
 from manyglot.reports.translation_counts import translation_counts_svg
 
@@ -65,8 +71,10 @@ def test_leaks_are_detected_per_side() -> None:
     detector = LeakDetector(tests, TRAIN)
     leaks = [detector.leaked_sides(("de", "fr"), sentence) for sentence in tests.aligned_sentences("de", "fr")]
     assert leaks == [(False, False, True), (False, False, True), (True, False, False)]
-    assert leak_key("Guten  Tag!") == leak_key("guten tag")
-    assert leak_key("?!") == "?!" != leak_key("…"), "text without letters is compared unchanged"
+    assert normalize_for_leak_check("Guten  Tag!") == normalize_for_leak_check("guten tag")
+    assert normalize_for_leak_check("?!") == "?!" != normalize_for_leak_check("…"), (
+        "text without letters is compared unchanged"
+    )
 
 
 def test_sets_become_part_of_the_corpus_they_are_written_into(tmp_path: Path) -> None:
@@ -119,7 +127,7 @@ def test_translations_are_counted_per_unique_sentence() -> None:
         {"en": "alone"},
         {"de": "allein", "fr": "seul"},
     ]
-    counts = count_translations_per_sentence(rows, "en")
+    counts = count_distinct_translations(rows, "en")
     assert (counts.num_sentences, counts.num_sentences_by_translations, counts.mean, counts.share_with_several) == (
         2,
         {1: 1, 3: 1},
@@ -127,13 +135,13 @@ def test_translations_are_counted_per_unique_sentence() -> None:
         0.5,
     )
     with pytest.raises(ManyglotError, match="no sentence in 'cs'"):
-        count_translations_per_sentence(rows, "cs")
+        count_distinct_translations(rows, "cs")
 
 
 def test_the_svg_has_a_histogram_per_corpus(tmp_path: Path) -> None:
     counts = count_corpus_translations(BilingualSettings(path=pairs_folder(tmp_path)))
     assert counts.num_sentences_by_translations == {1: 3}
-    svg = translation_counts_svg({"one <corpus>": counts, "another": count_translations_per_sentence(TEST, "en")})
+    svg = translation_counts_svg({"one <corpus>": counts, "another": count_distinct_translations(TEST, "en")})
     root = ElementTree.fromstring(svg)
     text = "".join(root.itertext())
     assert "one <corpus>" in text

@@ -224,17 +224,17 @@ def test_tags_padding_and_unknown_tokens_are_never_generated() -> None:
 
 def test_a_smaller_beam_size_allows_larger_batches() -> None:
     settings = DecodingSettings(beam_size=5, max_batch_tokens=100, length_penalty=0.5)
-    greedy = settings.with_beam_size(1)
+    greedy = settings.with_beam_size_and_scaled_batch(1)
     assert (greedy.beam_size, greedy.max_batch_tokens, greedy.length_penalty) == (1, 500, 0.5)
     assert (settings.max_batch_sentences, greedy.max_batch_sentences) == (256, 1280)
-    assert settings.with_beam_size(5) == settings
-    assert settings.with_beam_size(10).max_batch_tokens == 50
+    assert settings.with_beam_size_and_scaled_batch(5) == settings
+    assert settings.with_beam_size_and_scaled_batch(10).max_batch_tokens == 50
 
 
 def test_batches_respect_their_size_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyglot.decoding.beam_search.MAX_BATCH_HYPOTHESES", 15)
     sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
-    batches = list(BeamSearch(tiny_model(), DecodingSettings(beam_size=5, max_batch_tokens=10)).make_batches(sources))
+    batches = list(BeamSearch(tiny_model(), DecodingSettings(beam_size=5, max_batch_tokens=10)).index_batches(sources))
     assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]
     for batch in batches:
         assert len(batch) <= 3

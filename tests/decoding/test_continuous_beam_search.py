@@ -168,7 +168,7 @@ def test_batches_respect_the_encoder_limits(lengths: list[int], most_tokens: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(continuous_beam_search, "MAX_SOURCE_TOKENS", most_tokens)
         patch.setattr(continuous_beam_search, "MAX_SEARCH_SENTENCES", most)
-        batches = search.make_batches([[5] * length for length in lengths])
+        batches = search.index_batches([[5] * length for length in lengths])
     assert sorted(row for batch in batches for row in batch) == [row for row, length in enumerate(lengths) if length]
     for batch in batches:
         sizes = [lengths[row] for row in batch]

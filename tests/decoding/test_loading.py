@@ -10,10 +10,10 @@ import pytest
 
 import manyglot
 from manyglot.config.experiment import Experiment
-from manyglot.decoding.ctranslate2.engine import ExportedEngine
+from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.native_engine import NativeEngine
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
-from manyglot.exporters.ctranslate2 import export
+from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.model.model_folder import load_model
 
 TEXTS = ["kihumi faku zezu", "", "duka"]
@@ -23,14 +23,14 @@ TEXTS = ["kihumi faku zezu", "", "duka"]
 def exported(trained: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("ctranslate2")
     folder = tmp_path_factory.mktemp("exports") / "some"
-    export(load_model(trained.run / "model"), folder, ["qab", "qac"], None)
+    export_to_ctranslate2(load_model(trained.run / "model"), folder, ["qab", "qac"], None)
     return folder
 
 
 def test_load_chooses_the_engine_by_the_folder(trained: Experiment, exported: Path) -> None:
     native, other = manyglot.load(trained.run / "model"), manyglot.load(exported)
     assert isinstance(native.engine, NativeEngine)
-    assert isinstance(other.engine, ExportedEngine)
+    assert isinstance(other.engine, CTranslate2Engine)
     assert (list(native.languages), list(other.languages)) == (["qaa", "qab", "qac"], ["qab", "qac"])
     assert native.translate(TEXTS, to="qac") == other.translate(TEXTS, to="qac")
     assert native.translate_to_all(TEXTS, ["qab", "qac"]) == other.translate_to_all(TEXTS)
@@ -43,7 +43,7 @@ def test_load_chooses_the_engine_by_the_folder(trained: Experiment, exported: Pa
 
 def test_an_unsuitable_engine_is_rejected_with_advice(trained: Experiment, exported: Path) -> None:
     model = trained.run / "model"
-    assert isinstance(manyglot.load(exported, engine="ctranslate2").engine, ExportedEngine)
+    assert isinstance(manyglot.load(exported, engine="ctranslate2").engine, CTranslate2Engine)
     with pytest.raises(FolderError, match=rf"Export the model in it first: `manyglot export {model} -o FOLDER`"):
         manyglot.load(model, engine="ctranslate2")
     with pytest.raises(FolderError, match="is an export for CTranslate2"):
@@ -82,4 +82,4 @@ def test_a_folder_of_several_exports_is_rejected(exported: Path, tmp_path: Path)
     for name in ("one", "two"):
         shutil.copytree(exported, tmp_path / "exports" / name)
     with pytest.raises(FolderError, match=r"exports holds several exports for the same languages\. Give one"):
-        ExportedEngine.load(tmp_path / "exports")
+        CTranslate2Engine.load(tmp_path / "exports")

@@ -68,7 +68,7 @@ def test_scores_are_means_over_directions() -> None:
         "num_directions": 4,
         "num_available_directions": 4,
     }
-    assert evaluator.describe_sample() == "40 of 120 sentences in 4 of 4 directions"
+    assert evaluator.describe_dev_sample() == "40 of 120 sentences in 4 of 4 directions"
     assert directions[Direction("de", "en")]["bleu"] == pytest.approx(100)
     assert directions[Direction("en", "fr")]["bleu"] < 90
     assert scores["dev_bleu"] == pytest.approx(sum(values["bleu"] for values in directions.values()) / 4)

@@ -28,7 +28,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 class Translator:
     """Records its calls; can be interrupted after some of them."""
 
-    pivot: str | None = None
+    pivot_code: str | None = None
 
     def __init__(self, preferred_block_size: int = 1000, stop_after: int | None = None) -> None:
         self.engine, self.calls, self.stop_after = (
@@ -42,7 +42,7 @@ class Translator:
             raise KeyboardInterrupt
         self.calls.append((texts, to, sentence_offset))
         progress.advance(len(texts))
-        prefix = f"via {self.pivot} " if self.pivot else ""
+        prefix = f"via {self.pivot_code} " if self.pivot_code else ""
         return [f"{prefix}{code}({text})" for text, code in zip(texts, to, strict=True)]
 
     def with_settings(self, pivot: None) -> Translator:
@@ -55,7 +55,7 @@ class Process:
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.world_size = rank, size
 
-    def local_share(self, items: Any) -> list[tuple[int, Any]]:
+    def strided_share(self, items: Any) -> list[tuple[int, Any]]:
         return list(enumerate(items))[self.rank :: self.world_size]
 
     def barrier(self) -> None:
@@ -94,7 +94,7 @@ def test_only_zero_shot_directions_use_the_pivot() -> None:
     """Directions from the pivot never do, and trained directions need none."""
     trained = frozenset(enumerate_directions(Languages(CODES), "en")) | {Direction("de", "fr")}
     translator = Translator()
-    translator.pivot = "en"
+    translator.pivot_code = "en"
     zero_shot_set = EvaluationSet(
         EVALUATION_SET.rows_by_direction, frozenset(DIRECTIONS) - trained | {Direction("en", "sw")}
     )

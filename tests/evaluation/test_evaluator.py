@@ -37,7 +37,7 @@ class Oracle:
     settings = DecodingSettings(beam_size=3)
     engine = SimpleNamespace(preferred_block_size=1)
 
-    pivot = None
+    pivot_code = None
 
     def translate(self, texts: list[str], to: list[str], **_: object) -> list[str]:
         by_text = {text: row for row in ROWS for text in row.values()}

@@ -55,7 +55,7 @@ BAD, GOOD = evaluation(2), evaluation(5)
 
 
 def test_groups_win_rates_and_means_follow_the_paper() -> None:
-    table = compare_systems([System("bad", [BAD]), System("good", [GOOD])], reference="bad").scores_by_system
+    table = compare_systems([System("bad", [BAD]), System("good", [GOOD])], baseline="bad").scores_by_system
     assert {name: score.num_directions for name, score in table["good"].items()} == {
         "from_central_language": 2, "into_central_language": 2, "supervised": 4, "zero_shot": 2,
     }  # fmt: skip
@@ -68,13 +68,13 @@ def test_groups_win_rates_and_means_follow_the_paper() -> None:
 
 def test_equal_scores_win_nothing() -> None:
     assert win_rate([1, 2, 3, 4], [1, 2, 2, 5]) == 25
-    table = compare_systems([System("a", [BAD]), System("b", [BAD])], reference="a").scores_by_system
+    table = compare_systems([System("a", [BAD]), System("b", [BAD])], baseline="a").scores_by_system
     assert table["b"]["supervised"].win_rate == MeanStd(0.0)
 
 
 def test_several_seeds_have_mean_and_standard_deviation() -> None:
     seeds = System("seeds", [BAD, GOOD, GOOD])
-    score = compare_systems([System("bad", [BAD]), seeds], reference="bad").scores_by_system["seeds"]["supervised"]
+    score = compare_systems([System("bad", [BAD]), seeds], baseline="bad").scores_by_system["seeds"]["supervised"]
     values = [compare_systems([System("x", [run])]).scores_by_system["x"]["supervised"].bleu.mean for run in seeds.runs]
     assert score.bleu.mean == pytest.approx(sum(values) / 3)
     assert score.bleu.std == pytest.approx((sum((v - score.bleu.mean) ** 2 for v in values) / 2) ** 0.5)
@@ -98,7 +98,7 @@ def test_significance_by_direction_and_overall() -> None:
         ([System("good", [GOOD]), System("bad", [BAD])], None),
         ([System("good", [GOOD])], "good"),
     ):
-        with pytest.raises(ManyglotError, match="needs --reference and at least one other run"):
+        with pytest.raises(ManyglotError, match="needs --baseline and at least one other run"):
             compare_systems(systems, reference, num_bootstrap_samples=100)
     with pytest.raises(ManyglotError, match="10 samples are too few"):
         compare_systems([System("good", [GOOD]), System("bad", [BAD])], "good", num_bootstrap_samples=10)

@@ -19,12 +19,12 @@ from manyglot.batches.batch import collate_sources
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
-from manyglot.decoding.ctranslate2.engine import ExportedEngine
+from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
-from manyglot.exporters.ctranslate2 import export
+from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.model.folding import FoldingError
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.layers import DecoderLayer
@@ -81,9 +81,9 @@ def native(
     return search.search(SearchBatch(collate_sources(sources, languages, search.tags), languages))
 
 
-def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> ExportedEngine:
-    export(trained, folder, CODES, quantization)
-    return ExportedEngine.load(folder, inter_threads=1, intra_threads=1)
+def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> CTranslate2Engine:
+    export_to_ctranslate2(trained, folder, CODES, quantization)
+    return CTranslate2Engine.load(folder, inter_threads=1, intra_threads=1)
 
 
 def ends_at_once(trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings) -> bool:
@@ -99,7 +99,7 @@ def ends_at_once(trained: TrainedModel, source: list[int], language: int, settin
     return EOS in first.tolist()
 
 
-def check(trained: TrainedModel, engine: ExportedEngine, settings: DecodingSettings) -> int:
+def check(trained: TrainedModel, engine: CTranslate2Engine, settings: DecodingSettings) -> int:
     """Compare all hypotheses, but only the best one if a tag is forced or the maximum length is reached.
 
     CTranslate2 ranks the finished hypotheses without the tag. Return the number of sentences that ended by themselves.
@@ -156,41 +156,41 @@ def test_forbidden_tokens_are_never_generated(tmp_path: Path) -> None:
     assert words <= set(range(UNK + 1, len(VOCABULARY.subword_model)))
     settings = parse_settings(DecodingSettings, {"beam_size": 1})
     best = native(trained, sources, languages, settings)
-    greedy = ExportedEngine.load(tmp_path / "model").search(SearchRequest(sources, languages, settings))
+    greedy = CTranslate2Engine.load(tmp_path / "model").search(SearchRequest(sources, languages, settings))
     assert [each[0].ids for each in greedy] == [each[0].ids for each in best]
 
 
 def test_the_contents_of_an_export_folder(tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS["laa"])
     files = {"README.md", "config.json", "manyglot.json", "model.bin", "shared_vocabulary.json", "subwords.model"}
-    assert export(trained, tmp_path / "one", ["de"]) == [tmp_path / "one"]
+    assert export_to_ctranslate2(trained, tmp_path / "one", ["de"]) == [tmp_path / "one"]
     assert {path.name for path in (tmp_path / "one").iterdir()} == files
     manifest = json.loads((tmp_path / "one" / MANIFEST_NAME).read_text("utf-8"))
     assert manifest["languages"] == list(CODES)
     assert list(manifest["targets"]) == ["de"]
     assert manifest["decoding"]["beam_size"] == SETTINGS.beam_size
     assert (tmp_path / "one" / "subwords.model").read_bytes() == VOCABULARY.subword_model.serialized
-    folders = export(trained, tmp_path / "two", ["fr", "de", "fr"])
+    folders = export_to_ctranslate2(trained, tmp_path / "two", ["fr", "de", "fr"])
     assert folders == [tmp_path / "two" / "fr", tmp_path / "two" / "de"]
-    engine = ExportedEngine.load(tmp_path / "two")
+    engine = CTranslate2Engine.load(tmp_path / "two")
     assert engine.targets == ("de", "fr")
     assert engine.languages == VOCABULARY.languages
     with pytest.raises(LanguageError, match=r"not exported for 'en'\. Exported target languages: de, fr"):
         engine.search(SearchRequest([[5]], [1], SETTINGS))
     with pytest.raises(LanguageError, match="needs its own weights"):
-        export(trained, tmp_path / "all")
+        export_to_ctranslate2(trained, tmp_path / "all")
 
 
 def test_target_languages_may_have_any_name(tmp_path: Path) -> None:
-    folders = export(random_model(COMBINATIONS["laa"]), tmp_path, ["French", "deu", "fr"])
+    folders = export_to_ctranslate2(random_model(COMBINATIONS["laa"]), tmp_path, ["French", "deu", "fr"])
     assert folders == [tmp_path / "fr", tmp_path / "de"]
     with pytest.raises(LanguageError, match=r"Swahili \(sw\) is not among the model's languages"):
-        export(random_model(COMBINATIONS["laa"]), tmp_path / "other", ["Swahili"])
+        export_to_ctranslate2(random_model(COMBINATIONS["laa"]), tmp_path / "other", ["Swahili"])
 
 
 def test_tags_let_one_folder_serve_all_languages(tmp_path: Path) -> None:
-    assert export(random_model(COMBINATIONS["token"]), tmp_path / "all") == [tmp_path / "all"]
-    engine = ExportedEngine.load(tmp_path / "all")
+    assert export_to_ctranslate2(random_model(COMBINATIONS["token"]), tmp_path / "all") == [tmp_path / "all"]
+    engine = CTranslate2Engine.load(tmp_path / "all")
     assert engine.targets == CODES
     assert engine.search(SearchRequest([[], [5]], [0, 2], SETTINGS))[0] == [Hypothesis((), 0.0)]
 
@@ -210,12 +210,12 @@ def test_symbol_names_are_distinct(tmp_path: Path) -> None:
     brought = Vocabulary(SubwordModel(model.getvalue()), VOCABULARY.languages)
     trained = replace(random_model(COMBINATIONS["token"]), vocabulary=brought)
     assert len(brought) == len(VOCABULARY)
-    export(trained, tmp_path / "model")
+    export_to_ctranslate2(trained, tmp_path / "model")
     names = json.loads((tmp_path / "model" / "shared_vocabulary.json").read_text("utf-8"))
     assert len(set(names)) == len(names) == len(brought)
     assert names[PAD] == "<<pad>>"
     assert names[len(brought.subword_model) :] == ["<<2de>>", "<2en>", "<2fr>"]
-    check(trained, ExportedEngine.load(tmp_path / "model"), SETTINGS)
+    check(trained, CTranslate2Engine.load(tmp_path / "model"), SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt"])
@@ -223,7 +223,7 @@ def test_the_readme_works_without_manyglot(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = random_model(COMBINATIONS[name])
-    export(trained, tmp_path / "model", ["fr"])
+    export_to_ctranslate2(trained, tmp_path / "model", ["fr"])
     program = (tmp_path / "model" / "README.md").read_text("utf-8").split("```python\n")[1].split("```")[0]
     assert "manyglot." not in program.replace("manyglot.json", "")
     monkeypatch.chdir(tmp_path / "model")
@@ -237,7 +237,7 @@ def test_quantized_models_load_and_run(quantization: str, tmp_path: Path) -> Non
     engine = exported(trained, tmp_path / "small", quantization)
     sources, languages = sentences(6)
     assert all(engine.search(SearchRequest(sources, languages, SETTINGS)))
-    export(trained, tmp_path / "plain", ["de"])
+    export_to_ctranslate2(trained, tmp_path / "plain", ["de"])
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("small/de", "plain")]
     assert sizes[0] < sizes[1]
 
@@ -245,29 +245,29 @@ def test_quantized_models_load_and_run(quantization: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["adapter", "random_laa"])
 def test_guidance_that_cannot_be_folded_is_rejected_without_traces(name: str, tmp_path: Path) -> None:
     with pytest.raises(FoldingError, match=f"{name} cannot be folded"):
-        export(random_model(COMBINATIONS[name]), tmp_path / "model", ["de"])
+        export_to_ctranslate2(random_model(COMBINATIONS[name]), tmp_path / "model", ["de"])
     assert not list(tmp_path.iterdir())
 
 
 def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = random_model(COMBINATIONS["laa"])
     with pytest.raises(LanguageError, match="Unknown language 'xx'"):
-        export(trained, tmp_path / "model", ["xx"])
+        export_to_ctranslate2(trained, tmp_path / "model", ["xx"])
     with pytest.raises(SettingsError, match="Did you mean 'int8'"):
-        export(trained, tmp_path / "model", ["de"], "int88")
-    export(trained, tmp_path / "model", ["de"])
+        export_to_ctranslate2(trained, tmp_path / "model", ["de"], "int88")
+    export_to_ctranslate2(trained, tmp_path / "model", ["de"])
     with pytest.raises(ManyglotError, match="at most 4096 tokens"):
-        ExportedEngine.load(tmp_path / "model").search(SearchRequest([[5] * 4096], [0], SETTINGS))
+        CTranslate2Engine.load(tmp_path / "model").search(SearchRequest([[5] * 4096], [0], SETTINGS))
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[ctranslate2\]'"):
-        export(trained, tmp_path / "other", ["de"])
+        export_to_ctranslate2(trained, tmp_path / "other", ["de"])
     with pytest.raises(ManyglotError, match="Install ctranslate2"):
-        ExportedEngine.load(tmp_path / "model")
+        CTranslate2Engine.load(tmp_path / "model")
 
 
 def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
-    export(random_model(COMBINATIONS["laa"]), whole, ["de"])
+    export_to_ctranslate2(random_model(COMBINATIONS["laa"]), whole, ["de"])
     manifest = json.loads((whole / MANIFEST_NAME).read_text("utf-8"))
     damages = {
         "no readable manyglot.json": {MANIFEST_NAME: "{"},
@@ -286,17 +286,17 @@ def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         with pytest.raises(FolderError, match=message) as caught:
-            ExportedEngine.load(folder)
+            CTranslate2Engine.load(folder)
         assert "\n" not in str(caught.value)
     (whole / "subwords.model").unlink()
     with pytest.raises(FolderError, match="Cannot read"):
-        ExportedEngine.load(whole)
+        CTranslate2Engine.load(whole)
     with pytest.raises(FolderError, match="does not exist"):
-        ExportedEngine.load(tmp_path / "nowhere")
+        CTranslate2Engine.load(tmp_path / "nowhere")
 
 
 def test_weights_that_ctranslate2_cannot_load_are_rejected(tmp_path: Path) -> None:
-    export(random_model(COMBINATIONS["laa"]), tmp_path / "model", ["de"])
+    export_to_ctranslate2(random_model(COMBINATIONS["laa"]), tmp_path / "model", ["de"])
     damaged = (tmp_path / "model" / "model.bin").read_bytes()[:-1000]
     (tmp_path / "model" / "model.bin").write_bytes(damaged)
     path = tmp_path / "model" / MANIFEST_NAME
@@ -304,4 +304,4 @@ def test_weights_that_ctranslate2_cannot_load_are_rejected(tmp_path: Path) -> No
     manifest["files"]["model.bin"] = hashlib.sha256(damaged).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(FolderError, match="CTranslate2 cannot load"):
-        ExportedEngine.load(tmp_path / "model")
+        CTranslate2Engine.load(tmp_path / "model")

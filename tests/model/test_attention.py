@@ -12,8 +12,8 @@ from manyglot.model.attention import CrossAttention, MultiHeadAttention, SelfAtt
 from manyglot.model.executor import EncoderMemory, Executor
 from manyglot.model.guidance.base import CombinedGuidance, HookPoint, Site, TargetLanguages
 from manyglot.model.guidance.language_matmul import LanguageGroups
-from manyglot.model.padded_executor import PaddedDecoder, PaddedEncoder
-from manyglot.model.sublayer import SublayerInput
+from manyglot.model.padded_executor import PaddedDecoderExecutor, PaddedEncoderExecutor
+from manyglot.model.sublayer_types import SublayerInput
 from manyglot.vocabulary.subword_model import PAD
 
 NONE = CombinedGuidance({})
@@ -55,9 +55,9 @@ def test_outputs_and_gradients_match_the_naive_attention(kind: str) -> None:
     )
 
     inputs = [x_BTD, *attention.parameters()] + ([memory_BSD] if memory_BSD is not None else [])
-    executor: Executor = PaddedEncoder(NONE, target_languages, mask)
+    executor: Executor = PaddedEncoderExecutor(NONE, target_languages, mask)
     if kind != "encoder":
-        executor = PaddedDecoder(
+        executor = PaddedDecoderExecutor(
             NONE, target_languages, EncoderMemory(x_BTD if memory_BSD is None else memory_BSD, None, mask)
         )
     fast_BTD = attention(SublayerInput.from_states(x_BTD), executor).total()

@@ -21,17 +21,22 @@ from manyglot.model.guidance.base import NormTerms  # noqa: E402
 from manyglot.model.guidance.language_matmul import LanguageGroups  # noqa: E402
 from manyglot.model.half_precision_weights import HalfPrecisionWeights  # noqa: E402
 from manyglot.model.kernels.add_norm import AddNorm  # noqa: E402
-from manyglot.model.kernels.embedding import FusedEmbedding  # noqa: E402
+from manyglot.model.kernels.embedding import FusedEmbeddingNormDropout  # noqa: E402
 from manyglot.model.kernels.grouped_matmul import add_to_each_matrix, triton_grouped_matmul  # noqa: E402
-from manyglot.model.kernels.kernel_arguments import DropoutMask, PackedMask  # noqa: E402
-from manyglot.model.kernels.linear import FusedFeedForward, JoinedGradients, JoinedLinear, MixedPrecisionLinear  # noqa: E402
+from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters, PackedMask  # noqa: E402
+from manyglot.model.kernels.linear import (  # noqa: E402
+    ConcatenatedGradients,
+    ConcatenatedLinear,
+    FusedFeedForward,
+    MixedPrecisionLinear,
+)
 from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy  # noqa: E402
 from manyglot.model.kernels.packed_attention import PackedCrossAttention, PackedSelfAttention  # noqa: E402
 from manyglot.model.kernels.partial_sums import reduce_partial_sums  # noqa: E402
 from manyglot.model.packed_executor import packed_forward  # noqa: E402
 from manyglot.model.packing import pack_batch  # noqa: E402
-from manyglot.model.sublayer import GuidedNorm, SublayerOutput  # noqa: E402
-from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_targets  # noqa: E402
+from manyglot.model.sublayer_types import GuidedNorm, SublayerOutput  # noqa: E402
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_target_selection  # noqa: E402
 from manyglot.training.loss import summed_batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import LanguageTags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
@@ -42,8 +47,8 @@ DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
 HEADS = 2
 
 
-def dropout_mask(share: float, seed: int = 0, site: int = 1) -> DropoutMask:
-    return DropoutMask(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
+def dropout_mask(share: float, seed: int = 0, site: int = 1) -> DropoutMaskParameters:
+    return DropoutMaskParameters(share, torch.tensor([seed], dtype=torch.int32, device=DEVICE), site)
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -167,7 +172,7 @@ def test_gain_and_bias_tables_are_contiguous() -> None:
     """Kernels need contiguous tables, whatever the strides of a method's terms."""
     terms, target_languages = (
         NormTerms(torch.zeros(8, 3).T, torch.ones(8, 3).T),
-        tiny_model().target_languages(torch.tensor([0])),
+        tiny_model().prepare_target_languages(torch.tensor([0])),
     )
     assert all(table.is_contiguous() for table in GuidedNorm(nn.LayerNorm(8), terms, target_languages).gain_and_bias())
 
@@ -195,7 +200,7 @@ def test_embedding(dtype: torch.dtype, width: int) -> None:
     positions = torch.randn(9, width, device=DEVICE)
     ids = torch.tensor([3, 0, 3, 10, 3, 5, 1], dtype=torch.int32, device=DEVICE)
     position = torch.tensor([0, 1, 2, 3, 0, 1, 8], dtype=torch.int32, device=DEVICE)
-    mine = FusedEmbedding.apply(
+    mine = FusedEmbeddingNormDropout.apply(
         table, ids, positions, position, gain, shift, width**0.5, 0, 1e-5, dropout_mask(0.0), dtype
     )
     total = F.embedding(ids.long(), table, padding_idx=0) * width**0.5 + positions[position.long()]
@@ -208,7 +213,7 @@ def test_embedding_with_dropout() -> None:
     ids = torch.randint(1, 5, (200,), dtype=torch.int32, device=DEVICE)
     positions, position = torch.zeros(1, 64, device=DEVICE), torch.zeros_like(ids)
     whole, some = (
-        FusedEmbedding.apply(
+        FusedEmbeddingNormDropout.apply(
             table, ids, positions, position, ones, 0 * ones, 1.0, 0, 1e-5, dropout_mask(p), torch.float32
         )
         for p in (0, 0.25)
@@ -263,7 +268,7 @@ def test_linear(dtype: torch.dtype, biased: bool) -> None:
     x, weights, biases = random(77, 16, dtype=dtype), [a.weight for a in layers], [a.bias for a in layers]
     halves = HalfPrecisionWeights(layers, dtype)
     mine = MixedPrecisionLinear.apply(
-        x, halves.stacked(*weights), halves.stacked(*biases) if biased else None, *weights
+        x, halves.concatenated(*weights), halves.concatenated(*biases) if biased else None, *weights
     )
     bias = torch.cat(biases).detach().to(dtype).float() if biased else None
     agree(mine, F.linear(x.float(), torch.cat([rounded(w, dtype) for w in weights]), bias), [x, *weights])
@@ -274,8 +279,8 @@ def test_joined_linear_layers(in_place: bool) -> None:
     torch.manual_seed(0)
     layers = [nn.Linear(16, 24, device=DEVICE) for _ in range(4)]
     x, weights, biases = random(77, 16), [a.weight for a in layers], [a.bias for a in layers]
-    halves, block = HalfPrecisionWeights(layers, torch.float32), JoinedGradients(2)
-    mine = JoinedLinear.apply(x, halves.stacked(*weights), halves.stacked(*biases), block, *weights)
+    halves, block = HalfPrecisionWeights(layers, torch.float32), ConcatenatedGradients(2)
+    mine = ConcatenatedLinear.apply(x, halves.concatenated(*weights), halves.concatenated(*biases), block, *weights)
     if in_place:
         mine = [_InPlace.apply(y, partial(block.part_buffer, i)) for i, y in enumerate(mine)]
     theirs = [
@@ -374,7 +379,7 @@ def test_every_method_trains_with_kernels(name: str, norm: str, monkeypatch: pyt
     monkeypatch.setattr("manyglot.model.kernels.add_norm.PROGRAMS_PER_CHUNK", 2)
     model = tiny_model(COMBINATIONS[name], norm=norm).double()
     alignment = None if model.guidance.affects_encoder else ContrastiveAlignmentSettings(every_nth_pair=2)
-    aligned_targets = None if alignment is None else make_aligned_targets(model, alignment)
+    aligned_targets = None if alignment is None else make_aligned_target_selection(model, alignment)
     batch = pack_batch(random_batch(model, size=4), aligned_targets=aligned_targets)
 
     def loss_and_gradients() -> tuple[Tensor, tuple[Tensor | None, ...]]:
@@ -383,7 +388,7 @@ def test_every_method_trains_with_kernels(name: str, norm: str, monkeypatch: pyt
         return total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
 
     exact, expected = loss_and_gradients()
-    monkeypatch.setattr(kernels, "kernel_dtype", lambda _: torch.float32)
+    monkeypatch.setattr(kernels, "autocast_kernel_dtype", lambda _: torch.float32)
     monkeypatch.setattr(kernels, "can_use_kernels", lambda x: x.dtype == torch.float32)
     monkeypatch.setattr(packed_executor, "_attend_padded", refuse)
     if norm == "post":

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.unpadded import AlignedTargets
-from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE, GroupSpan, TileGroups
+from manyglot.batches.unpadded import AlignedTargetSelection
+from manyglot.model.kernels.attention_tiles import LONG_TILE, SHORT_TILE, GroupTableColumns, TileGroups
 from manyglot.model.packing import PackedSentences, pack_batch
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -70,7 +70,7 @@ def test_every_sentence_is_in_exactly_one_group(multiple: int, pairs: list[tuple
 def check_groups(groups: TileGroups[Tensor], query: PackedSentences, key: PackedSentences) -> None:
     seen: dict[str, list[int]] = {"query": [], "key": []}
     for groups_G4, tile in ((groups.short_G4, SHORT_TILE), (groups.long_G4, LONG_TILE)):
-        for span in (GroupSpan(*row) for row in groups_G4.tolist()):
+        for span in (GroupTableColumns(*row) for row in groups_G4.tolist()):
             assert max(span.end_query - span.first_query, span.end_key - span.first_key) <= tile
             seen["query"] += range(span.first_query, span.end_query)
             seen["key"] += range(span.first_key, span.end_key)
@@ -100,10 +100,10 @@ def test_all_tensors_share_one_buffer() -> None:
 def test_a_shape_is_within_a_larger_one() -> None:
     pairs = [(3, 4, 0), (2, 2, 1), (5, 3, 2)]
     small, large = (pack_batch(batch_of(each)).shape for each in (pairs[:2], pairs))
-    assert small.is_within(large, 1.0)
-    assert not large.is_within(small, 1.04)
-    assert large.is_within(small, 3.0)
+    assert small.fits_activation_memory_of(large, 1.0)
+    assert not large.fits_activation_memory_of(small, 1.04)
+    assert large.fits_activation_memory_of(small, 3.0)
     aligned = pack_batch(
-        batch_of(pairs[:2]), aligned_targets=AlignedTargets(every_nth_pair=1, num_skipped_tags=0)
+        batch_of(pairs[:2]), aligned_targets=AlignedTargetSelection(every_nth_pair=1, num_leading_tags=0)
     ).shape
-    assert not aligned.is_within(large, 2.0), "a shape without aligned targets has no memory for them"
+    assert not aligned.fits_activation_memory_of(large, 2.0), "a shape without aligned targets has no memory for them"

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from manyglot.model.padded_executor import PaddedEncoder
+from manyglot.model.padded_executor import PaddedEncoderExecutor
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer import SublayerInput, SublayerOutput
+from manyglot.model.sublayer_types import SublayerInput, SublayerOutput
 from manyglot.model.transformer import Transformer
 from tests.conftest import random_batch, tiny_model
 
@@ -42,7 +42,7 @@ def test_the_embedding_matches_the_paper() -> None:
         dtype=torch.float64,
     )
     expected = model.encoder_norm(4 * model.embedding(ids) + position)
-    executor = PaddedEncoder(model.guidance, model.target_languages(torch.tensor([0])), None)
+    executor = PaddedEncoderExecutor(model.guidance, model.prepare_target_languages(torch.tensor([0])), None)
     torch.testing.assert_close(executor.embed(ids, model._input_embedding(model.encoder_norm)), expected)
 
 
@@ -60,7 +60,7 @@ def test_post_and_pre_norm_match_their_definitions() -> None:
         sublayer = tiny_model(norm=norm).encoder[0].ffn_sublayer  # type: ignore[union-attr, index]
         model = tiny_model(norm=norm)
         x = torch.randn(1, 2, 16, dtype=torch.float64)
-        executor = PaddedEncoder(model.guidance, model.target_languages(torch.tensor([0])), None)
+        executor = PaddedEncoderExecutor(model.guidance, model.prepare_target_languages(torch.tensor([0])), None)
         got = sublayer(SublayerInput.from_states(x), lambda y, _: SublayerOutput(2 * y.states), executor)
         expected = sublayer.norm(3 * x) if norm == "post" else x + 2 * sublayer.norm(x)
         torch.testing.assert_close(got, SublayerInput.from_states(expected))

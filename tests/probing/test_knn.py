@@ -10,23 +10,23 @@ from manyglot.probing.knn import (
     VotingRule,
     cosine_similarities,
     count_correct_predictions,
-    rank_neighbours,
+    rank_neighbors,
 )
-from manyglot.probing.uriel import UNKNOWN_VALUE, FeatureSet
+from manyglot.probing.uriel import UNKNOWN_VALUE, BinaryFeatureSet
 
 
-def some_features(num_languages: int = 14, num_features: int = 9, seed: int = 1) -> FeatureSet:
+def some_features(num_languages: int = 14, num_features: int = 9, seed: int = 1) -> BinaryFeatureSet:
     rng = np.random.default_rng(seed)
     value_LF = rng.integers(0, 2, (num_languages, num_features)).astype(np.int8)
     value_LF[rng.random(value_LF.shape) < 0.4] = UNKNOWN_VALUE
     value_LF[:, 0] = UNKNOWN_VALUE
     value_LF[3, 0] = 1  # one language alone
     value_LF[[1, 2], 1], value_LF[3:, 1], value_LF[0, 1] = [1, 0], UNKNOWN_VALUE, UNKNOWN_VALUE
-    return FeatureSet("syntax", "WALS", tuple(map(str, range(num_features))), value_LF)
+    return BinaryFeatureSet("syntax", "WALS", tuple(map(str, range(num_features))), value_LF)
 
 
 def is_predicted(near: list[int], own: int, k: int, voting_rule: VotingRule) -> bool:
-    """Whether the neighbours predict the language's own value: the plain definition."""
+    """Whether the neighbors predict the language's own value: the plain definition."""
     near = near[:k]
     if voting_rule is VotingRule.PAPER:
         return near.count(own) > k / 2
@@ -37,7 +37,7 @@ def is_predicted(near: list[int], own: int, k: int, voting_rule: VotingRule) -> 
 
 def plain_num_correct(
     similarity_LL: NDArray[np.float64],
-    features: FeatureSet,
+    features: BinaryFeatureSet,
     k: int,
     voting_rule: VotingRule,
     held_out: int | None = None,
@@ -66,7 +66,7 @@ def test_counts_match_the_plain_definition_with_and_without_a_held_out_language(
     similarity_NLL = np.stack(
         [cosine_similarities(np.random.default_rng(i).standard_normal((14, 6))) for i in range(3)]
     )
-    counts = count_correct_predictions(rank_neighbours(similarity_NLL), features, DEFAULT_K_VALUES, voting_rule)
+    counts = count_correct_predictions(rank_neighbors(similarity_NLL), features, DEFAULT_K_VALUES, voting_rule)
     for i, similarity_LL in enumerate(similarity_NLL):
         for k_index, k in enumerate(DEFAULT_K_VALUES):
             expected_L = plain_num_correct(similarity_LL, features, k, voting_rule)
@@ -79,14 +79,14 @@ def test_a_feature_known_for_one_language_is_not_counted() -> None:
     features = some_features()
     known_LF = features.value_LF != UNKNOWN_VALUE
     counts = count_correct_predictions(
-        rank_neighbours(np.random.default_rng(1).random((1, 14, 14))), features, (1,), VotingRule.MAJORITY
+        rank_neighbors(np.random.default_rng(1).random((1, 14, 14))), features, (1,), VotingRule.MAJORITY
     )
     assert counts.num_predictions_L.sum() == known_LF[:, 1:].sum()
 
 
 def test_with_few_languages_the_papers_rule_fails_and_the_majority_rule_does_not() -> None:
-    features = FeatureSet("syntax", "WALS", ("S_0",), np.ones((5, 1), np.int8))
-    ranking_NLM = rank_neighbours(np.random.default_rng(1).random((1, 5, 5)))
+    features = BinaryFeatureSet("syntax", "WALS", ("S_0",), np.ones((5, 1), np.int8))
+    ranking_NLM = rank_neighbors(np.random.default_rng(1).random((1, 5, 5)))
     paper, majority = (
         count_correct_predictions(ranking_NLM, features, DEFAULT_K_VALUES, rule).accuracy_by_k()
         for rule in (VotingRule.PAPER, VotingRule.MAJORITY)
@@ -108,6 +108,6 @@ def test_similarity_is_the_cosine_of_vectors_and_the_mean_row_wise_cosine_of_mat
             assert cosine_similarities(matrix_LRD[:, 0])[left, right] == pytest.approx(cosines[0], abs=1e-6)
 
 
-def test_neighbours_are_ranked_nearest_first_without_the_language_itself() -> None:
+def test_neighbors_are_ranked_nearest_first_without_the_language_itself() -> None:
     similarity_LL = np.array([[0.0, 0.2, 0.9, 0.2], [0.2, 0, 0, 0], [0.9, 0, 0, 1], [0.2, 0, 1, 0]])
-    assert rank_neighbours(similarity_LL[None])[0].tolist() == [[2, 1, 3], [0, 2, 3], [3, 0, 1], [2, 0, 1]]
+    assert rank_neighbors(similarity_LL[None])[0].tolist() == [[2, 1, 3], [0, 2, 3], [3, 0, 1], [2, 0, 1]]

@@ -19,7 +19,7 @@ from manyglot.probing.language_distance_analysis import (
 )
 from manyglot.probing.language_representations import LanguageRepresentation
 from manyglot.probing.uriel import UrielDatabase
-from manyglot.reports.language_similarity_plots import label_points, plot_language_map
+from manyglot.reports.language_similarity_plots import label_points, plot_language_similarity
 from tests.probing.synthetic_families import make_families, vectors
 from tests.probing.synthetic_uriel import write_uriel
 
@@ -93,7 +93,7 @@ def test_the_map_shows_every_language(tmp_path: Path) -> None:
     assert script_names(["de", "ru", "zh-tw", "qaa"]) == ["Latin", "Cyrillic", "Han, traditional", ""]
     assert language_families(uriel, representation.codes)[-1] == ""
     for name in ("map.svg", "map.png"):
-        plot_language_map(uriel, representation, "family", tmp_path / name)
+        plot_language_similarity(uriel, representation, "family", tmp_path / name)
     text = (tmp_path / "map.svg").read_text("utf-8")
     assert all(text.count(f">{code}<") == 3 for code in representation.codes)
     syntactic = next(m for m in mantel_tests_with_uriel(uriel, representation, 99) if m.distance_kind == "syntactic")

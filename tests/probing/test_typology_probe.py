@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from manyglot.errors import LanguageError, SettingsError
-from manyglot.probing.knn import VotingRule, cosine_similarities, count_correct_predictions, rank_neighbours
-from manyglot.probing.typology_probe import ProbeSettings, TypologyProber, select_k_per_language
-from manyglot.probing.uriel import FeatureSet, UrielDatabase
+from manyglot.probing.knn import VotingRule, cosine_similarities, count_correct_predictions, rank_neighbors
+from manyglot.probing.typology_probe import ProbeSettings, TypologyProber, select_k_index_per_language
+from manyglot.probing.uriel import BinaryFeatureSet, UrielDatabase
 from tests.probing.synthetic_families import make_families, matrices, vectors
 from tests.probing.synthetic_uriel import write_uriel
 
@@ -55,16 +55,16 @@ def test_random_vectors_are_close_to_the_majority_class(tmp_path: Path) -> None:
 
 def test_the_k_of_a_language_is_selected_on_the_other_languages() -> None:
     value_LF = make_families(num_families=4, size=5, num_features=20, change=0.1)
-    features = FeatureSet("syntax", "WALS", tuple(map(str, range(20))), value_LF)
-    ranking_NLM = rank_neighbours(cosine_similarities(vectors(value_LF, 16))[None])
-    k_index_NL = select_k_per_language(
+    features = BinaryFeatureSet("syntax", "WALS", tuple(map(str, range(20))), value_LF)
+    ranking_NLM = rank_neighbors(cosine_similarities(vectors(value_LF, 16))[None])
+    k_index_NL = select_k_index_per_language(
         [count_correct_predictions(ranking_NLM, features, (1, 3, 5), VotingRule.MAJORITY)]
     )
     assert len(set(k_index_NL[0])) > 1
     for held_out in range(20):
         others = [i for i in range(20) if i != held_out]
-        remaining = FeatureSet("syntax", "WALS", features.feature_names, value_LF[others])
-        ranking = rank_neighbours(cosine_similarities(vectors(value_LF, 16)[others])[None])
+        remaining = BinaryFeatureSet("syntax", "WALS", features.feature_names, value_LF[others])
+        ranking = rank_neighbors(cosine_similarities(vectors(value_LF, 16)[others])[None])
         num_correct_LK = count_correct_predictions(ranking, remaining, (1, 3, 5), VotingRule.MAJORITY).num_correct_NLK[
             0
         ]

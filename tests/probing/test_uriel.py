@@ -57,11 +57,11 @@ def test_a_variant_represents_its_language_if_the_plain_code_is_missing(small: U
 
 
 def test_feature_sets_are_per_source_and_shared_by_two_languages(small: UrielDatabase) -> None:
-    (syntax,) = small.feature_sets(["deu", "por", "lav"], "syntax")
+    (syntax,) = small.feature_set_per_source(["deu", "por", "lav"], "syntax")
     assert (syntax.source, syntax.feature_names) == ("WALS", ("S_0",))
     assert syntax.value_LF.tolist() == [[1], [0], [1]]
-    assert [s.source for s in small.feature_sets(["deu", "por"], "inventory")] == ["PHOIBLE_SPA"]
-    assert small.feature_sets(["deu", "lav"], "phonology") == []
+    assert [s.source for s in small.feature_set_per_source(["deu", "por"], "inventory")] == ["PHOIBLE_SPA"]
+    assert small.feature_set_per_source(["deu", "lav"], "phonology") == []
 
 
 def test_family_and_geography_vectors_have_unit_length_halves(small: UrielDatabase) -> None:
@@ -71,8 +71,8 @@ def test_family_and_geography_vectors_have_unit_length_halves(small: UrielDataba
     assert not vector_LD[2, :7].any()
     alone_LD = small.family_and_geography_vectors(["deu", "por"])
     np.testing.assert_allclose(alone_LD[0, 7:], -alone_LD[1, 7:])  # centring leaves only their difference
-    centred_LD = small.family_and_geography_vectors(["deu", "por"], ["deu", "por", "lav", "slk"])
-    assert centred_LD[0, 7:] @ centred_LD[1, 7:] > -0.99, "the other languages shift the centre"
+    centered_LD = small.family_and_geography_vectors(["deu", "por"], ["deu", "por", "lav", "slk"])
+    assert centered_LD[0, 7:] @ centered_LD[1, 7:] > -0.99, "the other languages shift the center"
 
 
 def test_fewer_than_two_languages_are_refused(small: UrielDatabase) -> None:
@@ -112,5 +112,8 @@ def test_the_real_database_matches_common_languages(uriel: UrielDatabase) -> Non
     matched = uriel.match_languages(["ar", "de", "sh", "sk", "sr", "zh", "zh-cn"])
     assert matched.iso_by_code == {"ar": "ara", "de": "deu", "sh": "hbs", "sr": "srp", "zh": "zho"}
     assert set(matched.exclusions) == {"sk", "zh-cn"}
-    sizes = {group: uriel.feature_sets(["deu", "zho"], group)[0].value_LF.shape[1] for group in module.FEATURE_GROUPS}
+    sizes = {
+        group: uriel.feature_set_per_source(["deu", "zho"], group)[0].value_LF.shape[1]
+        for group in module.FEATURE_GROUPS
+    }
     assert sizes == {"syntax": 103, "phonology": 28, "inventory": 158}

@@ -48,8 +48,8 @@ def synthetic_evaluation(
             ),
         )
         bleu = max(0.0, 42 * math.sqrt(quality[d.source] * quality[d.target]) * share**1.5 + rng.gauss(0, 1))
-        neighbour = codes[(codes.index(d.target) + 1) % len(codes)]
-        off_target = "en" if zero_shot or neighbour == d.target else neighbour
+        neighbor = codes[(codes.index(d.target) + 1) % len(codes)]
+        off_target = "en" if zero_shot or neighbor == d.target else neighbor
         directions.append(
             DirectionResult(
                 source=d.source,
@@ -75,7 +75,7 @@ def synthetic_evaluation(
             {
                 d.target: round(1000 * share),
                 off_target: round(800 * (1 - share)),
-                neighbour: round(150 * (1 - share)),
+                neighbor: round(150 * (1 - share)),
                 "": 3,
             }
         )

@@ -238,7 +238,7 @@ def test_sixty_languages_fit(tmp_path: Path) -> None:
     assert 35 <= result["dark"] <= 80, "about one percent of 3,540"
 
 
-def test_every_run_has_its_own_colour(tmp_path: Path) -> None:
+def test_every_run_has_its_own_color(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html_report(path, [run(f"run {i}", SIX, i) for i in range(11)])
     result = run_in_browser(
@@ -250,7 +250,7 @@ def test_every_run_has_its_own_colour(tmp_path: Path) -> None:
         """,
     )
     assert result["names"] == result["legend"] == result["lines"]
-    assert len(set(result["lines"])) == 11, "ten colours, and one for the rest"
+    assert len(set(result["lines"])) == 11, "ten colors, and one for the rest"
 
 
 def test_screenshots_show_one_figure(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_markdown_has_the_paper_s_layout() -> None:
         "| system | En→XX BLEU | En→XX WR | XX→En BLEU | XX→En WR | All BLEU | All WR "
         "| Zero-shot BLEU | Zero-shot LangAcc | Zero-shot WR |"
     )
-    assert reference.count("*ref*") == 4
+    assert reference.count("*base*") == 4
     assert "**" not in reference
     assert row.count("**") == 2 * 5, "the best of each column that has several numbers"
     assert "tok:13a" in "".join(notes)
@@ -33,7 +33,7 @@ def test_latex_is_escaped_and_has_the_same_numbers() -> None:
     assert r"LAA \& more" in text
     assert r"Token\_tgt" in text
     assert text.count(r"\textbf{") == 5
-    assert text.count(r"\textit{ref}") == 4
+    assert text.count(r"\textit{base}") == 4
     assert r"En $\rightarrow$ XX" in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")][1:]
     assert {line.count("&") - line.count(r"\&") for line in rows} == {9}
@@ -70,8 +70,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     BAD.save(tmp_path / "bad" / "results.json")
     GOOD.save(tmp_path / "good" / "results.json")
     runs = [str(tmp_path / "bad"), str(tmp_path / "good")]
-    main(["compare", *runs, "--reference", runs[0], "--format", "json", "--significance", "20"])
-    assert json.loads(capsys.readouterr().out)["reference"] == "bad"
+    main(["compare", *runs, "--baseline", runs[0], "--format", "json", "--significance", "20"])
+    assert json.loads(capsys.readouterr().out)["baseline"] == "bad"
     main(["compare", *runs])
     assert capsys.readouterr().out.startswith("| system |")
     with pytest.raises(SystemExit) as stop:

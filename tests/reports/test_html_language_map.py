@@ -7,13 +7,13 @@ import pytest
 
 from manyglot.probing.knn import cosine_similarities
 from manyglot.probing.uriel import URIEL_FOLDER_VARIABLE
-from manyglot.reports.html_language_map import language_map_data, pairwise_similarities
+from manyglot.reports.html_language_map import language_map_data, lower_triangle_similarities
 from tests.probing.synthetic_families import make_families, vectors
 from tests.probing.synthetic_uriel import write_uriel
 
 CODES = ["deu", "por", "lav", "slk", "ru"]
 VECTORS = vectors(make_families(1, 5, 40, change=0.2), 16)
-MODEL_CARD = {"languages": CODES, "similarities": {"token": pairwise_similarities(VECTORS)}}
+MODEL_CARD = {"languages": CODES, "similarities": {"token": lower_triangle_similarities(VECTORS)}}
 
 
 def test_the_map_data_has_similarities_dendrogram_and_points() -> None:
@@ -53,4 +53,4 @@ def test_incomplete_similarities_give_no_map(model_card: dict[str, object]) -> N
 
 
 def test_representations_that_are_not_finite_have_no_similarities() -> None:
-    assert pairwise_similarities(VECTORS * np.nan) is None
+    assert lower_triangle_similarities(VECTORS * np.nan) is None

@@ -41,7 +41,7 @@ def texts(picture: Path) -> list[str]:
 
 def test_a_history_has_the_curves_of_a_log() -> None:
     history = TrainingHistory(LOG)
-    assert history.validation_metrics == ["dev_nll", "dev_bleu"]
+    assert history.validation_metric_names == ["dev_nll", "dev_bleu"]
     assert [axis.tolist() for axis in history.metric_curve("dev_bleu")] == [[2], [7.5]]
     assert [axis.tolist() for axis in history.nll_by_target["ka"]] == [[1, 2, 4], [5, 4.5, 4.25]]
     assert [axis.tolist() for axis in history.metric_curve("nothing")] == [[], []]
@@ -73,7 +73,7 @@ def test_the_plot_labels_runs_metrics_and_the_highest_losses(tmp_path: Path) -> 
     expected = {"mine", "other", "training", "dev", "dev BLEU", "7.50", "learning rate", "tokens/s", "steps"}
     assert expected <= set(shown)
     assert {"loss into each language, mine", "loss into each language, other"} <= set(shown)
-    assert set(CODES) <= set(shown), "few languages are all labelled"
+    assert set(CODES) <= set(shown), "few languages are all labeled"
     assert {code for code in many if code in shown} == {"qt", "qs", "qr", "qq", "qp"}
 
 

@@ -12,18 +12,18 @@ from torch import Tensor
 
 import manyglot
 from manyglot.batches.batch import Batch, collate
-from manyglot.batches.unpadded import AlignedTargets
+from manyglot.batches.unpadded import AlignedTargetSelection
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import parse_method_settings
-from manyglot.model.kernels.tiles import LONG_TILE
+from manyglot.model.kernels.attention_tiles import LONG_TILE
 from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
 from manyglot.training.contrastive_alignment import (
     TEMPERATURE,
     ContrastiveAlignmentSettings,
-    contrastive_alignment_loss,
-    make_aligned_targets,
+    make_aligned_target_selection,
+    mean_contrastive_alignment_loss,
 )
 from manyglot.training.step import CudaGraphStep, EagerStep
 from manyglot.training.training_log import read_log
@@ -66,10 +66,10 @@ def test_the_packed_loss_equals_the_naive_loss(name: str, every: int, multiple: 
     model = tiny_model(QUIET[name], norm=norm)
     batch = random_batch(model, size=9)
     settings = ContrastiveAlignmentSettings(every_nth_pair=every)
-    packed = pack_batch(batch, multiple, make_aligned_targets(model, settings))
+    packed = pack_batch(batch, multiple, make_aligned_target_selection(model, settings))
     random_lang_B = torch.zeros_like(packed.lang_B)
     encoded_MD, hidden_ND = (states_N1D[:, 0] for states_N1D in packed_forward(model, packed, random_lang_B))
-    got, expected = contrastive_alignment_loss(encoded_MD, packed, 0.5), naive_loss(model, batch, every, 0.5)
+    got, expected = mean_contrastive_alignment_loss(encoded_MD, packed, 0.5), naive_loss(model, batch, every, 0.5)
     torch.testing.assert_close(got, expected)
     used = [parameter for part in (model.embedding, model.encoder) for parameter in part.parameters()]
     torch.testing.assert_close(torch.autograd.grad(got, used, retain_graph=True), torch.autograd.grad(expected, used))
@@ -81,7 +81,7 @@ def test_the_packed_loss_equals_the_naive_loss(name: str, every: int, multiple: 
 def test_padded_batches_of_similar_size_have_few_shapes() -> None:
     model = tiny_model(COMBINATIONS["adapter"])
     batches = (random_batch(model, size=20, seed=seed) for seed in range(8))
-    shapes = {pack_batch(batch, 128, AlignedTargets(2, 0)).shape for batch in batches}
+    shapes = {pack_batch(batch, 128, AlignedTargetSelection(2, 0)).shape for batch in batches}
     assert len(shapes) <= 3
     assert all(min(shape.lengths) > 0 for shape in shapes)
 
@@ -119,7 +119,7 @@ def test_a_step_adds_the_gradients_of_the_alignment_loss() -> None:
 def test_guidance_of_the_encoder_is_refused(methods: list[dict[str, object]]) -> None:
     model = tiny_model([parse_method_settings(each) for each in methods])
     with pytest.raises(SettingsError, match=r"training.alignment: .* but (token|lee) informs it. Use guidance of"):
-        make_aligned_targets(model, ContrastiveAlignmentSettings())
+        make_aligned_target_selection(model, ContrastiveAlignmentSettings())
 
 
 def test_a_refused_run_writes_nothing(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_large_part_of_an_epoch_is_estimated(experiment: Experiment, monkeypat
     counted, reckoned = [], []
     for numbers, limit in ((counted, plan.MAX_COUNTED_SAMPLES), (reckoned, 0)):
         monkeypatch.setattr(plan, "MAX_COUNTED_SAMPLES", limit)
-        numbers += [loader.plan.data_seen_after(number) for number in (most // 2, most, 2 * most + most // 2)]
+        numbers += [loader.plan.data_in_first_batches(number) for number in (most // 2, most, 2 * most + most // 2)]
     for (epochs, drawn_D), (same, about_D) in zip(counted, reckoned, strict=True):
         assert epochs == same
         assert about_D == pytest.approx(drawn_D, rel=0.3)

@@ -12,14 +12,14 @@ import torch.distributed as dist
 from manyglot.distributed import DistributedContext
 from manyglot.training.fsdp import (
     _apply_fsdp,
-    gather_full_tensors,
+    gather_full_tensors_on_main,
     gather_model_on_main,
     is_sharded,
     local_shard,
     move_or_shard_model,
     shard_like,
 )
-from manyglot.training.step import EagerStep, make_training_step
+from manyglot.training.step import EagerStep, make_forward_backward_step
 from tests.conftest import random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
 
@@ -45,7 +45,7 @@ def test_sharded_and_full_models_have_equal_gradients(distributed: DistributedCo
         _apply_fsdp(sharded, distributed)
         move_or_shard_model(sharded, False, distributed)
         assert is_sharded(sharded)
-        assert type(make_training_step(sharded, 0.1, distributed.device, "auto")) is EagerStep
+        assert type(make_forward_backward_step(sharded, 0.1, distributed.device, "auto")) is EagerStep
         losses = []
         for model in (whole, sharded):
             step = EagerStep(model, 0.1, distributed.device, "auto")
@@ -65,13 +65,13 @@ def test_sharded_and_full_models_have_equal_gradients(distributed: DistributedCo
 def test_gathered_weights_can_be_sharded_again(distributed: DistributedContext) -> None:
     model, expected = tiny_model(COMBINATIONS["laa"]), tiny_model(COMBINATIONS["laa"]).state_dict()
     _apply_fsdp(model, distributed)
-    weights = gather_full_tensors(model.state_dict(), distributed)
+    weights = gather_full_tensors_on_main(model.state_dict(), distributed)
     torch.testing.assert_close(weights, expected)
     torch.testing.assert_close(dict(gather_model_on_main(model, distributed).cpu().state_dict()), dict(expected))
     now = model.state_dict()
     model.load_state_dict({name: shard_like(2 * weight, now[name]) for name, weight in weights.items()})
     torch.testing.assert_close(
-        gather_full_tensors(model.state_dict(), distributed), {name: 2 * w for name, w in expected.items()}
+        gather_full_tensors_on_main(model.state_dict(), distributed), {name: 2 * w for name, w in expected.items()}
     )
 
 

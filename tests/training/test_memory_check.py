@@ -20,7 +20,7 @@ from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.reports.dry_run_table import print_dry_run
 from manyglot.training import memory_check, step_timing, trainer
-from manyglot.training.memory_check import available_memory, check_cpu_memory
+from manyglot.training.memory_check import available_memory_and_swap, check_cpu_memory
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.workflows.train import dry_run, initialize_model
 from tests.conftest import tiny_experiment
@@ -38,12 +38,12 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 
 def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_check, "available_memory", lambda: 200_000)
+    monkeypatch.setattr(memory_check, "available_memory_and_swap", lambda: 200_000)
     message = r"A step needs at least \S+ MB of memory, but only 200 kB is available\. Lower batches\.max_tokens and"
     with pytest.raises(SettingsError, match=message):
         manyglot.train(experiment)
     assert not experiment.run.exists()
-    monkeypatch.setattr(memory_check, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory_check, "available_memory_and_swap", lambda: 1000)
     with pytest.raises(SettingsError, match=r"1 kB is available\. The model alone is too large"):
         manyglot.train(experiment)
 
@@ -53,7 +53,7 @@ def test_a_dry_run_works_for_a_run_that_does_not_fit(
 ) -> None:
     """The dry run reports everything except the step timing."""
     whole = dry_run(experiment)
-    monkeypatch.setattr(memory_check, "available_memory", lambda: 200_000)
+    monkeypatch.setattr(memory_check, "available_memory_and_swap", lambda: 200_000)
     result = dry_run(experiment)
     assert result.step_timing is None
     assert result.resume_status.status == "refused"
@@ -76,7 +76,7 @@ def test_a_run_that_fits_or_has_unknown_memory_starts(
     experiment: Experiment,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory_check, "available_memory", lambda: available)
+    monkeypatch.setattr(memory_check, "available_memory_and_swap", lambda: available)
     begin(experiment)
 
 
@@ -93,7 +93,7 @@ def needed(experiment: Experiment, monkeypatch: pytest.MonkeyPatch, distributed:
     )
 
     def fits(available: int) -> bool:
-        monkeypatch.setattr(memory_check, "available_memory", lambda: available)
+        monkeypatch.setattr(memory_check, "available_memory_and_swap", lambda: available)
         try:
             check_cpu_memory(model, loader, experiment.training, distributed)
         except SettingsError:
@@ -160,15 +160,15 @@ def test_token_counts_are_known_before_loading(side: str, experiment: Experiment
         assert [tuple(extent) for extent in planned.token_counts()] == [(np.sum(x != PAD), x.size) for x in sides]
 
 
-def full_gpu(*_: object) -> None:
+def full_gpu(*_: object, **__: object) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
 
 
-def full_cpu(*_: object) -> None:
+def full_cpu(*_: object, **__: object) -> None:
     torch.empty(2**50)
 
 
-def full_numpy(*_: object) -> None:
+def full_numpy(*_: object, **__: object) -> None:
     np.empty(2**50)
 
 
@@ -181,16 +181,16 @@ def test_an_out_of_memory_step_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (step_timing, trainer):
-        monkeypatch.setattr(module, "accumulate_gradients", fail)
+        monkeypatch.setattr(module, "accumulate_and_all_reduce_gradients", fail)
     with pytest.raises(ManyglotError, match=r"does not fit into the memory of cpu\. Lower batches\.max_tokens"):
         begin(experiment)
 
 
 def test_other_errors_are_not_caught(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(step_timing, "accumulate_gradients", fail)
+    monkeypatch.setattr(step_timing, "accumulate_and_all_reduce_gradients", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         dry_run(experiment)
 
@@ -202,20 +202,20 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def test_available_memory_respects_the_machine_and_its_cgroups(tmp_path: Path) -> None:
-    assert available_memory(tmp_path) is None
+    assert available_memory_and_swap(tmp_path) is None
     write(
         tmp_path, {"proc/meminfo": "MemTotal:  900 kB\nMemAvailable:  500 kB\nSwapFree:  10 kB\nHugePages_Total:  0\n"}
     )
-    assert available_memory(tmp_path) == 510 * 1024
+    assert available_memory_and_swap(tmp_path) == 510 * 1024
     group = "sys/fs/cgroup/outer/inner/memory."
     write(tmp_path, {"proc/self/cgroup": "0::/outer/inner\n", f"{group}max": "max\n", f"{group}current": "7\n"})
-    assert available_memory(tmp_path) == 510 * 1024
+    assert available_memory_and_swap(tmp_path) == 510 * 1024
     group = "sys/fs/cgroup/outer/memory."
     stat = "anon 500\nactive_file 30\ninactive_file 200\n"
     write(tmp_path, {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat})
-    assert available_memory(tmp_path) == 330 + 10 * 1024
+    assert available_memory_and_swap(tmp_path) == 330 + 10 * 1024
     write(tmp_path, {f"{group}max": "100\n"})
-    assert available_memory(tmp_path) == 10 * 1024
+    assert available_memory_and_swap(tmp_path) == 10 * 1024
 
 
 def test_available_memory_in_cgroups_of_version_1(tmp_path: Path) -> None:
@@ -225,14 +225,14 @@ def test_available_memory_in_cgroups_of_version_1(tmp_path: Path) -> None:
     limits = {f"{group}limit_in_bytes": "1000\n", f"{group}usage_in_bytes": "600\n", f"{group}stat": stat}
     groups = {"proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/docker/1f3c\n0::/\n"}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n"} | groups | limits)
-    assert available_memory(tmp_path) == 550
+    assert available_memory_and_swap(tmp_path) == 550
 
 
 def test_an_unlimited_cgroup_of_version_1_has_no_limit(tmp_path: Path) -> None:
     group = "sys/fs/cgroup/memory/a/memory."
     limits = {f"{group}limit_in_bytes": "9223372036854771712\n", f"{group}usage_in_bytes": "600\n"}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  500 kB\n", "proc/self/cgroup": "4:memory:/a\n"} | limits)
-    assert available_memory(tmp_path) == 500 * 1024
+    assert available_memory_and_swap(tmp_path) == 500 * 1024
 
 
 def test_reclaimable_memory_counts_as_free(tmp_path: Path) -> None:
@@ -241,10 +241,10 @@ def test_reclaimable_memory_counts_as_free(tmp_path: Path) -> None:
     stat = "anon 500\nactive_file 30\ninactive_file 200\nslab_reclaimable 60\nslab 70\n"
     limits = {f"{group}max": "1000\n", f"{group}current": "900\n", f"{group}stat": stat}
     write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n", "proc/self/cgroup": "0::/\n"} | limits)
-    assert available_memory(tmp_path) == 390
+    assert available_memory_and_swap(tmp_path) == 390
 
 
 def test_unusual_cgroup_names_are_accepted(tmp_path: Path) -> None:
     write(tmp_path, {"proc/meminfo": "MemAvailable:  5 kB\n\nodd\n", "proc/self/cgroup": ""})
     (tmp_path / "proc/self/cgroup").write_bytes(b"\nodd\n0::/caf\xe9\n")
-    assert available_memory(tmp_path) == 5 * 1024
+    assert available_memory_and_swap(tmp_path) == 5 * 1024

@@ -52,7 +52,7 @@ def mortal(function):
 checkpoint.save_file = mortal(checkpoint.save_file)  # the second call leaves a partly written checkpoint
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
 files._fsync = mortal(files._fsync)
-trainer.step_optimizer = mortal(trainer.step_optimizer)
+trainer.clip_and_step_optimizer = mortal(trainer.clip_and_step_optimizer)
 trainer.TrainingLog.write_line = mortal(trainer.TrainingLog.write_line)
 main(["train", sys.argv[2]])
 """

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import collate
-from manyglot.model.kernels.tiles import LONG_TILE
+from manyglot.model.kernels.attention_tiles import LONG_TILE
 from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import pack_batch, split_by_tile_fit
 from manyglot.model.transformer import Transformer

@@ -126,7 +126,7 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
         seen: list[float] = []
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         optimizer.register_step_pre_hook(lambda *_: seen.append(float(model.embedding.weight.grad.norm())))  # type: ignore[union-attr] # noqa: B023
-        trainer.step_optimizer(model, optimizer, trainer.TrainingSettings(max_grad_norm=max_grad_norm), step=1)
+        trainer.clip_and_step_optimizer(model, optimizer, trainer.TrainingSettings(max_grad_norm=max_grad_norm), step=1)
         assert seen == [pytest.approx(expected)]
 
 
@@ -187,7 +187,7 @@ def test_accumulated_batches_equal_one_larger_batch(tmp_path: Path) -> None:
     ]
     settings, device = experiment.training, torch.device("cpu")
     step = EagerStep(model, settings.label_smoothing, device, "float32")
-    trainer.accumulate_gradients(model, step, planned, (1, 1), DistributedContext(device))
+    trainer.accumulate_and_all_reduce_gradients(model, step, planned, DistributedContext(device), seed=1, step=1)
     got = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     total = sum(packed_loss(model, pack_batch(batch), settings.label_smoothing).label_smoothed for batch in (one, two))

@@ -72,7 +72,7 @@ def test_the_mfu_is_logged_if_the_peak_speed_is_known(
 ) -> None:
     model = tiny_model()
     operations = training_flops(model.settings, model.embedding.num_embeddings, 40, 30)
-    monkeypatch.setattr(throughput_module, "peak_flops_per_second", lambda device, precision: operations / 3)
+    monkeypatch.setattr(throughput_module, "bfloat16_peak_flops", lambda device, precision: operations / 3)
     log = new_log(tmp_path, RunState(), world_size=2)
     clock[0] += 6
     log.log_training(RunState(step=1), SUMS, 5e-4)

@@ -44,7 +44,7 @@ class ScriptedEvaluator:
         self.values, self.steps = values, steps
         self.sample_id: SampleId = {"num_sentences": 1}
 
-    def describe_sample(self) -> str:
+    def describe_dev_sample(self) -> str:
         return "a script"
 
     def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
@@ -289,7 +289,7 @@ def test_the_dev_loss_covers_the_whole_split_or_a_sample(tmp_path: Path) -> None
     first, _ = next(loader.iter_planned_batches(DataPosition()))
     short = DevLossEvaluator(loader, 1, torch.device("cpu"), "float32")
     assert short.sample_id == {"num_pairs": len(first.source_indices)}
-    assert short.describe_sample() == f"{len(first.source_indices)} sentence pairs"
+    assert short.describe_dev_sample() == f"{len(first.source_indices)} sentence pairs"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from tests.probing.synthetic_uriel import write_uriel
 
 
 @pytest.fixture
-def learnt(make: Maker, tmp_path: Path) -> Path:
+def learned(make: Maker, tmp_path: Path) -> Path:
     """A run whose checkpoints reveal more of the features at each step, starting from noise."""
-    folder = make("learnt", {"method": "token"})
+    folder = make("learned", {"method": "token"})
     trained = load_model(folder)
     rng = torch.Generator().manual_seed(1)
     for step, noise in ((100, 100.0), (200, 3.0), (300, 0.0)):
@@ -35,8 +35,16 @@ def learnt(make: Maker, tmp_path: Path) -> Path:
     return folder.parent
 
 
-def test_all_checkpoints_are_probed(learnt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ("probe", f"mine={learnt}", "--all-checkpoints", "--uriel-folder", tmp_path / "data", "--k-values", "1,3")
+def test_all_checkpoints_are_probed(learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = (
+        "probe",
+        f"mine={learned}",
+        "--all-checkpoints",
+        "--uriel-folder",
+        tmp_path / "data",
+        "--k-values",
+        "1,3",
+    )
     command = (*command, "--num-permutations", 99)
     out, _ = run(capsys, *command, "--json")
     results = json.loads(out)["results"]
@@ -55,14 +63,14 @@ def test_all_checkpoints_are_probed(learnt: Path, tmp_path: Path, capsys: pytest
     assert all(text in svg for text in ("syntax", "inventory", "genetic distance", "mine (token)", "step"))
 
 
-def test_a_damaged_checkpoint_is_reported_and_skipped(learnt: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (learnt / "checkpoints" / "step-00000200" / "model.safetensors").write_bytes(b"")
-    assert [step for step, _ in iter_checkpoint_models(learnt)] == [100, 300]
+def test_a_damaged_checkpoint_is_reported_and_skipped(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (learned / "checkpoints" / "step-00000200" / "model.safetensors").write_bytes(b"")
+    assert [step for step, _ in iter_checkpoint_models(learned)] == [100, 300]
     assert "step-00000200 is damaged and skipped" in capsys.readouterr().err
-    for path in (learnt / "checkpoints").rglob("model.safetensors"):
+    for path in (learned / "checkpoints").rglob("model.safetensors"):
         path.write_bytes(b"")
     with pytest.raises(FolderError, match="are damaged"):
-        list(iter_checkpoint_models(learnt))
+        list(iter_checkpoint_models(learned))
 
 
 def test_an_unfinished_run_has_the_languages_of_its_data(trained: Experiment, tmp_path: Path) -> None:
@@ -77,19 +85,19 @@ def test_an_unfinished_run_has_the_languages_of_its_data(trained: Experiment, tm
 
 
 def test_runs_without_several_checkpoints_are_refused(
-    learnt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("probe", "--all-checkpoints", "--uriel-folder", tmp_path / "data")
     assert "gone does not exist" in mistake(capsys, *command, tmp_path / "gone")
-    assert f"Did you mean {learnt}?" in mistake(capsys, *command, learnt / "model")
+    assert f"Did you mean {learned}?" in mistake(capsys, *command, learned / "model")
     assert "has no checkpoints. Give the `run` folder" in mistake(capsys, *command, tmp_path)
-    assert "combined with --predict-missing or --map" in mistake(capsys, *command, learnt, "--predict-missing", "nl")
-    shutil.rmtree(learnt / "checkpoints" / "step-00000100")
-    shutil.rmtree(learnt / "checkpoints" / "step-00000200")
-    assert "has only one checkpoint, of step 300" in mistake(capsys, *command, learnt)
+    assert "combined with --predict-missing or --map" in mistake(capsys, *command, learned, "--predict-missing", "nl")
+    shutil.rmtree(learned / "checkpoints" / "step-00000100")
+    shutil.rmtree(learned / "checkpoints" / "step-00000200")
+    assert "has only one checkpoint, of step 300" in mistake(capsys, *command, learned)
 
 
-def test_checkpoints_of_another_model_are_refused(learnt: Path) -> None:
-    save_checkpoint(learnt / "checkpoints", {"other": torch.zeros(2)}, {}, RunState(step=400), keep_last=9)
+def test_checkpoints_of_another_model_are_refused(learned: Path) -> None:
+    save_checkpoint(learned / "checkpoints", {"other": torch.zeros(2)}, {}, RunState(step=400), keep_last=9)
     with pytest.raises(FolderError, match="does not belong to the model of"):
-        list(iter_checkpoint_models(learnt))
+        list(iter_checkpoint_models(learned))

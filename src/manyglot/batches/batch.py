@@ -79,42 +79,42 @@ class SideTokenCounts(NamedTuple):
 
 
 class Collator:
-    """Makes batches from a token store: a vectorised `collate`."""
+    """Makes batches from a token store: a vectorized `collate`."""
 
     def __init__(self, store: TokenStore, tags: Sequence[LanguageTags]) -> None:
         self.store, self.target_predicted = store, tags[0].target_predicted
         self.source_LK = np.array([tag.source for tag in tags], dtype=np.int64).reshape(len(tags), -1)
         self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
 
-    def __call__(self, source: AnyInts, target: AnyInts, language: IntArray) -> Batch:
+    def __call__(self, source_indices: AnyInts, target_indices: AnyInts, target_language_ids: IntArray) -> Batch:
         """Make the batch of some sentences of the store, given by index, and their translations."""
-        source_BK, target_BK = self.source_LK[language], self.target_LK[language]
-        start_B1 = np.full((len(language), 1), EOS)
+        source_BK, target_BK = self.source_LK[target_language_ids], self.target_LK[target_language_ids]
+        start_B1 = np.full((len(target_language_ids), 1), EOS)
         labels_BK = target_BK if self.target_predicted else np.full_like(target_BK, PAD)
         arrays = (
-            self._padded_rows(source, source_BK, append_eos=True),
-            self._padded_rows(target, np.concatenate([start_B1, target_BK], axis=1), append_eos=False),
-            self._padded_rows(target, labels_BK, append_eos=True),
-            language,
+            self._padded_rows(source_indices, source_BK, append_eos=True),
+            self._padded_rows(target_indices, np.concatenate([start_B1, target_BK], axis=1), append_eos=False),
+            self._padded_rows(target_indices, labels_BK, append_eos=True),
+            target_language_ids,
         )
         return Batch(*(torch.from_numpy(array) for array in arrays))
 
-    def num_target_tokens_by_language(self, target: AnyInts, language: IntArray) -> IntArray:
+    def num_target_tokens_by_language(self, target_indices: AnyInts, target_language_ids: IntArray) -> IntArray:
         """Count the target tokens that a batch has to predict, by language id."""
-        num_tokens_B = self.num_target_tokens_per_sentence(target)
-        return np.bincount(language, weights=num_tokens_B, minlength=len(self.target_LK)).astype(np.int64)
+        num_tokens_B = self.num_target_tokens_per_sentence(target_indices)
+        return np.bincount(target_language_ids, weights=num_tokens_B, minlength=len(self.target_LK)).astype(np.int64)
 
-    def num_target_tokens_per_sentence(self, target: AnyInts) -> IntArray:
+    def num_target_tokens_per_sentence(self, target_indices: AnyInts) -> IntArray:
         """Count the tokens to predict in each target sentence."""
-        return self.store.lengths(target) + 1 + (self.target_LK.shape[1] if self.target_predicted else 0)
+        return self.store.lengths(target_indices) + 1 + (self.target_LK.shape[1] if self.target_predicted else 0)
 
-    def num_source_tokens(self, source: AnyInts) -> int:
+    def num_source_tokens(self, source_indices: AnyInts) -> int:
         """Count the source tokens of a batch, tags and </s> included."""
-        return int(self.store.lengths(source).sum()) + len(source) * (self.source_LK.shape[1] + 1)
+        return int(self.store.lengths(source_indices).sum()) + len(source_indices) * (self.source_LK.shape[1] + 1)
 
-    def token_counts(self, source: AnyInts, target: AnyInts) -> tuple[SideTokenCounts, SideTokenCounts]:
+    def token_counts(self, source_indices: AnyInts, target_indices: AnyInts) -> tuple[SideTokenCounts, SideTokenCounts]:
         """Count the tokens of the source side and of the decoder input."""
-        source_lengths, target_lengths = (self.store.lengths(side) for side in (source, target))
+        source_lengths, target_lengths = (self.store.lengths(side) for side in (source_indices, target_indices))
         return (
             SideTokenCounts.from_lengths(source_lengths + self.source_LK.shape[1] + 1),
             SideTokenCounts.from_lengths(target_lengths + self.target_LK.shape[1] + 1),

@@ -92,7 +92,7 @@ class BatchLoader:
 
     def num_target_tokens_by_direction(self) -> list[int]:
         """Count the target tokens to predict in all pairs of each direction, in the order of `directions`."""
-        targets_by_direction = (self.plan.index.pairs_of(direction)[:, 1] for direction in self.directions)
+        targets_by_direction = (self.plan.index.pair_indices(direction)[:, 1] for direction in self.directions)
         count = self._collate.num_target_tokens_per_sentence
         return [
             sum(int(count(chunk).sum()) for chunk in _length_lookup_chunks(targets)) for targets in targets_by_direction

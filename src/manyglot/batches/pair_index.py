@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from manyglot.batches.token_store import AnyInts, IntArray, TokenStore, load_memory_mapped
-from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, filter_pairs
+from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, find_clean_pairs
 from manyglot.corpus.languages import Direction
 
 NUM_EXACT_LEVELS, LEVEL_GROWTH, NUM_LEVELS = 24, 1.04, 300
@@ -33,8 +33,8 @@ LEVEL_MAX_LENGTHS = np.concatenate(
 """Maximum length of each level."""
 
 
-def length_cells(source_lengths: IntArray, target_lengths: IntArray) -> IntArray:
-    """Return the cell of each sentence pair. Cells are numbered so that neighbours have similar lengths.
+def length_cell_ids(source_lengths: IntArray, target_lengths: IntArray) -> IntArray:
+    """Return the cell of each sentence pair. Cells are numbered so that neighbors have similar lengths.
 
     Within each level of the longer side, the pairs with a longer source come first, from short to long targets; then
     those with a longer target, from long to short sources.
@@ -46,7 +46,7 @@ def length_cells(source_lengths: IntArray, target_lengths: IntArray) -> IntArray
     return longer_level * longer_level + offset
 
 
-def max_cell_lengths(cell: IntArray) -> tuple[IntArray, IntArray]:
+def cell_length_bounds(cell: IntArray) -> tuple[IntArray, IntArray]:
     """Return the maximum source and target length of each cell."""
     longer_level = np.sqrt(cell).astype(np.int64)
     offset = cell - longer_level * longer_level
@@ -67,7 +67,7 @@ class PairIndex:
             load_memory_mapped(folder / f"{name}.npy") for name in ("pairs", "pair_starts", "cells")
         )
 
-    def pairs_of(self, direction: Direction) -> AnyInts:
+    def pair_indices(self, direction: Direction) -> AnyInts:
         """Return the sentence pairs of a direction: source and target indices in the token store."""
         row = self.direction_ids[direction]
         return self.pairs_P2[int(self.starts[row]) : int(self.starts[row + 1])]
@@ -78,7 +78,7 @@ class PairIndex:
         return int(self.starts[row + 1] - self.starts[row])
 
 
-def write_pair_index(
+def clean_and_write_pair_index(
     store: TokenStore,
     directions: Sequence[Direction],
     cleaning: CleaningSettings = NO_CLEANING,
@@ -96,13 +96,13 @@ def write_pair_index(
             source, target = store.translation_pairs(*direction)
             lengths = store.lengths(source), store.lengths(target)
             hashes, is_heldout = filter_inputs.hashes_and_heldout(direction, source, target)
-            is_kept, dropped_rows = filter_pairs(lengths, hashes, is_heldout, cleaning)
+            is_kept, dropped_rows = find_clean_pairs(lengths, hashes, is_heldout, cleaning)
             for reason, rows in dropped_rows.items():
                 language_pair = dropped.setdefault("-".join(sorted(direction)), {})
                 # Both directions of a language pair drop the same pairs, so the first one counts.
                 language_pair.setdefault(reason, np.stack([source[rows], target[rows]], axis=1))
             source, target, lengths = source[is_kept], target[is_kept], (lengths[0][is_kept], lengths[1][is_kept])
-            cell = length_cells(*lengths)
+            cell = length_cell_ids(*lengths)
             order = np.argsort(cell, kind="stable")
             np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
             cells.append(_cell_table(direction_id, cell[order], np.maximum(*lengths)[order]))
@@ -115,7 +115,7 @@ def write_pair_index(
 
 
 class _PairFilterInputs:
-    """The inputs of `filter_pairs` besides lengths, computed only if the cleaning settings need them."""
+    """The inputs of `find_clean_pairs` besides lengths, computed only if the cleaning settings need them."""
 
     def __init__(self, store: TokenStore, heldout_stores: Sequence[TokenStore], cleaning: CleaningSettings) -> None:
         self.store, self.heldout_stores, self.cleaning = store, heldout_stores, cleaning

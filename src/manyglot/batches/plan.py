@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
-from manyglot.batches.pair_index import PairIndex, max_cell_lengths
+from manyglot.batches.pair_index import PairIndex, cell_length_bounds
 from manyglot.batches.permutation import hash_numbers, permuted_position
 from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.config.base_settings import Settings
@@ -138,6 +138,14 @@ class _Epoch:
     """Cumulative number of batches after each bucket."""
 
 
+class SeenData(NamedTuple):
+    """The data in the first batches of a run."""
+
+    num_epochs: float
+    num_pairs_D: npt.NDArray[np.float64]
+    """Number of sampled pairs of each direction; a pair that is sampled twice counts twice."""
+
+
 class BatchPlan:
     """Maps an epoch and a batch number to sentence pairs."""
 
@@ -164,8 +172,8 @@ class BatchPlan:
         """Count the batches of an epoch. The random remainder of the samples makes epochs differ slightly."""
         return int(self._epoch(epoch).batch_ends_K[-1])
 
-    def data_seen_after(self, num_batches: int) -> tuple[float, npt.NDArray[np.float64]]:
-        """Return how many epochs, and how many pairs of each direction, the first `num_batches` batches contain."""
+    def data_in_first_batches(self, num_batches: int) -> SeenData:
+        """Count the epochs and the pairs of each direction in the first `num_batches` batches of a run."""
         epoch, batches_left = 0, num_batches
         while batches_left >= (epoch_length := self.num_batches(epoch)):
             epoch, batches_left = epoch + 1, batches_left - epoch_length
@@ -174,7 +182,7 @@ class BatchPlan:
         if last_epoch_D.sum() <= MAX_COUNTED_SAMPLES:
             pairs = self.planned_pairs(epoch, 0, batches_left)
             last_epoch_D = np.bincount(pairs.direction, minlength=len(last_epoch_D)).astype(np.float64)
-        return epoch + fraction, epoch * self.samples_per_epoch_D + last_epoch_D
+        return SeenData(epoch + fraction, epoch * self.samples_per_epoch_D + last_epoch_D)
 
     def planned_pairs(self, epoch: int, first: int, last: int) -> PlannedPairs:
         """Return the sentence pairs of the batches from `first` to `last` (exclusive) of an epoch."""
@@ -220,7 +228,7 @@ class BatchPlan:
 def _make_buckets(
     index: PairIndex, direction_ids: list[int], repetitions_D: AnyInts, settings: BatchSettings, num_special_tokens: int
 ) -> _Buckets:
-    """Merge neighbouring cells into buckets; `repetitions_D` is how often an epoch samples a pair on average."""
+    """Merge neighboring cells into buckets; `repetitions_D` is how often an epoch samples a pair on average."""
     max_tokens = settings.max_tokens
     cells, column = np.unique(index.cells_C4[:, 1], return_inverse=True)
     counts_DC = np.zeros((len(index.direction_ids), len(cells)), dtype=np.int64)
@@ -238,7 +246,7 @@ def _make_buckets(
     if settings.mixes_lengths:
         ends = [len(cells)]
     else:
-        level_C = np.sqrt(cells).astype(np.int64)  # level of the longer side, see `length_cells`
+        level_C = np.sqrt(cells).astype(np.int64)  # level of the longer side, see `length_cell_ids`
         may_end_C = np.diff(level_C, append=-1) != 0 if settings.bucket_by == "longer" else np.ones_like(cells)
         ends = _bucket_ends(num_samples_C, max_length_C, may_end_C, max_tokens)
     no_pairs_D1 = np.zeros((len(direction_ids), 1), dtype=np.int64)
@@ -247,7 +255,7 @@ def _make_buckets(
     starts_DK = index.starts[direction_ids][:, None] + num_before_DC[:, edges[:-1]]
     batch_size_K = max_tokens // np.maximum.reduceat(max_length_C, edges[:-1])
     if settings.mixes_lengths:
-        lengths = [side + num_special_tokens for side in max_cell_lengths(cells)]
+        lengths = [side + num_special_tokens for side in cell_length_bounds(cells)]
         batch_size_K = np.array([_mixed_batch_size(num_samples_C, lengths, max_tokens)])
     return _Buckets(np.diff(num_before_DC[:, edges], axis=1), starts_DK, batch_size_K)
 

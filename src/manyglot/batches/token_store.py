@@ -60,28 +60,28 @@ class TokenStore:
         language = self.languages.id(code)
         return range(int(self.starts[language]), int(self.starts[language + 1]))
 
-    def language_codes(self, sentences: AnyInts) -> list[str]:
+    def language_codes(self, sentence_indices: AnyInts) -> list[str]:
         """Return the language code of each sentence, given by index."""
-        return [self.languages.codes[i] for i in np.searchsorted(self.starts, sentences, side="right") - 1]
+        return [self.languages.codes[i] for i in np.searchsorted(self.starts, sentence_indices, side="right") - 1]
 
-    def lengths(self, sentences: AnyInts) -> IntArray:
+    def lengths(self, sentence_indices: AnyInts) -> IntArray:
         """Return the number of subwords of each sentence, given by index."""
-        lengths: IntArray = self.offsets[sentences + 1] - self.offsets[sentences]
+        lengths: IntArray = self.offsets[sentence_indices + 1] - self.offsets[sentence_indices]
         return lengths
 
-    def hashes(self, sentences: range) -> npt.NDArray[np.uint64]:
+    def hashes(self, index_range: range) -> npt.NDArray[np.uint64]:
         """Hash each sentence of an index range; equal sentences have equal hashes.
 
         A sentence with unknown subwords gets a hash of its own, because the text behind them is lost.
         """
-        offsets = self.offsets[sentences.start : sentences.stop + 1]
+        offsets = self.offsets[index_range.start : index_range.stop + 1]
         if len(offsets) < 2:
             return np.zeros(0, dtype=np.uint64)
         starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
         position = np.arange(offsets[-1] - offsets[0]) - np.repeat(starts, lengths)
         tokens = self.tokens[offsets[0] : offsets[-1]]
         content_hashes = np.add.reduceat(hash_numbers(tokens, position), starts)
-        indices = np.arange(sentences.start, sentences.stop)
+        indices = np.arange(index_range.start, index_range.stop)
         unique_hashes = hash_numbers(indices, crc32(self.folder.name.encode()), len(self))
         has_unknown = np.add.reduceat(tokens == UNK, starts, dtype=np.int64) > 0
         return np.where(has_unknown, unique_hashes, content_hashes)
@@ -102,12 +102,13 @@ class TokenStore:
 def write_token_store(
     folder: Path,
     sentences_by_language: Iterable[Iterable[TokenizedSentences]],
-    sizes: tuple[int, int],
+    *,
+    num_sentences: int,
+    num_tokens: int,
     vocabulary_size: int,
 ) -> None:
-    """Write the sentences of all languages; `sizes` are the total numbers of sentences and of subwords."""
+    """Write the sentences of all languages, given their total numbers of sentences and of subwords."""
     folder.mkdir(parents=True, exist_ok=True)
-    num_sentences, num_tokens = sizes
     token_type = np.uint16 if vocabulary_size <= 2**16 else np.uint32
     tokens = _create_memory_mapped(folder / "tokens.npy", num_tokens, token_type)
     offsets = _create_memory_mapped(folder / "offsets.npy", num_sentences + 1, np.int64)
@@ -122,7 +123,7 @@ def write_token_store(
             tokens[token:token_end] = part.tokens
             sentence, token = sentence_end, token_end
         starts.append(sentence)
-    assert (sentence, token) == sizes, "the counted and the written sentences differ"
+    assert (sentence, token) == (num_sentences, num_tokens), "the counted and the written sentences differ"
     np.save(folder / "starts.npy", np.array(starts, dtype=np.int64))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from manyglot.batches.token_store import TokenizedSentences
-from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, filter_sentences
+from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, find_clean_sentences
 from manyglot.progress import progress_bar
 from manyglot.vocabulary.subword_model import UNK, SubwordModel
 
@@ -95,7 +95,7 @@ def tokenize_chunk(chunk: TextChunk) -> None:
     subwords = _load_subword_model(chunk.subword_model_file).encode(lines)
     lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
     code = chunk.text_file.name.partition(".")[2]
-    is_kept, dropped_rows = filter_sentences(lines, lengths, code, chunk.cleaning)
+    is_kept, dropped_rows = find_clean_sentences(lines, lengths, code, chunk.cleaning)
     rows = np.flatnonzero(is_kept)
     num_tokens = int(lengths[is_kept].sum())
     tokens = np.fromiter(

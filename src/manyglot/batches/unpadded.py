@@ -16,13 +16,23 @@ from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 
-class AlignedTargets(NamedTuple):
+class AlignedTargetSelection(NamedTuple):
     """Selects the target sentences that the encoder reads for the contrastive alignment loss."""
 
     every_nth_pair: int
     """One in this many sentence pairs takes part."""
-    num_skipped_tags: int
+    num_leading_tags: int
     """Number of leading tags of a target sentence, which the encoder does not read."""
+
+
+class MaxLengths(NamedTuple):
+    """The length of the longest sentence, tags and </s> included."""
+
+    source: int
+    encoded: int
+    """Of all sentences that the encoder reads: sources and aligned targets."""
+    input: int
+    """Of the decoder inputs."""
 
 
 class UnpaddedBatch(NamedTuple):
@@ -39,7 +49,7 @@ class UnpaddedBatch(NamedTuple):
     aligned_source_K: IntArray = np.zeros(0, dtype=np.int64)
 
     @classmethod
-    def from_batch(cls, batch: Batch) -> UnpaddedBatch:
+    def from_batch_sorted_by_language(cls, batch: Batch) -> UnpaddedBatch:
         """Remove the padding and sort the sentences by target language."""
         lang_B = batch.lang_B.numpy()
         order_B = slice(None) if (np.diff(lang_B) >= 0).all() else np.argsort(lang_B, kind="stable")
@@ -54,11 +64,11 @@ class UnpaddedBatch(NamedTuple):
             lang_B=lang_B[order_B],
         )
 
-    def with_aligned_targets(self, aligned: AlignedTargets) -> UnpaddedBatch:
+    def with_aligned_targets(self, aligned: AlignedTargetSelection) -> UnpaddedBatch:
         """Add the aligned targets in the form the encoder reads: subwords </s>."""
         end_B = np.cumsum(self.input_length_B)
         source_K = np.arange(0, len(end_B), aligned.every_nth_pair)
-        length_K = self.input_length_B[source_K] - aligned.num_skipped_tags
+        length_K = self.input_length_B[source_K] - aligned.num_leading_tags
         shift_K = end_B[source_K] - np.cumsum(length_K)
         ids_A = self.label_N[np.repeat(shift_K, length_K) + np.arange(length_K.sum())]
         return self._replace(aligned_ids_A=ids_A, aligned_length_K=length_K, aligned_source_K=source_K)
@@ -91,9 +101,10 @@ class UnpaddedBatch(NamedTuple):
         return np.concatenate([self.source_length_B, self.aligned_length_K])
 
     @property
-    def max_lengths(self) -> tuple[int, int, int]:
-        """Maximum length of the sources, of all sentences that the encoder reads, and of the decoder inputs."""
-        return int(self.source_length_B.max()), int(self.encoded_length_B.max()), int(self.input_length_B.max())
+    def max_lengths(self) -> MaxLengths:
+        """The maximum lengths of the batch."""
+        lengths = self.source_length_B, self.encoded_length_B, self.input_length_B
+        return MaxLengths(*(int(length.max()) for length in lengths))
 
 
 def _pad_end(values: AnyInts, num_missing: int, value: int) -> AnyInts:

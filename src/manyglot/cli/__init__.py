@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_status(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
         sys.exit(2)
     except Exception as error:
-        # Typer's usage errors, such as an unknown option, are recognised by their method, because their class moved
+        # Typer's usage errors, such as an unknown option, are recognized by their method, because their class moved
         # between versions of Typer.
         if not hasattr(error, "format_message"):
             raise

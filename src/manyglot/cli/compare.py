@@ -14,7 +14,7 @@ def compare(
             help="Output folders of `evaluate`; NAME=A,B combines several seeds into one system.", metavar="RUN…"
         ),
     ],
-    reference: Annotated[str | None, typer.Option(help="The run, or its name, to compare against.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The run, or its name, to compare against.")] = None,
     format_name: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
     common_test_only: Annotated[
         bool, typer.Option("--common-test-only", help="Compare only the test sentences that all runs share.")
@@ -33,5 +33,5 @@ def compare(
     from manyglot.workflows import compare as workflow
 
     table_format = parse_table_format(format_name)
-    comparison = workflow.compare(runs, reference, common_test_only, significance, seed)
+    comparison = workflow.compare(runs, baseline, common_test_only, significance, seed)
     print(format_comparison(comparison, table_format), end="")

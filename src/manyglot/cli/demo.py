@@ -23,14 +23,14 @@ def demo(
     Prepares the built-in phrasebook, trains for a few minutes on two CPU cores, translates supervised and zero-shot
     directions, and prints scores and example translations. Also writes a report.
     """
-    from manyglot.reports.terminal_tables import print_evaluation_averages, print_translation_examples
+    from manyglot.reports.terminal_output import print_evaluation_averages, print_translation_examples
     from manyglot.workflows import demo as workflow
 
     evaluation, report = workflow.demo(output, overrides)
     if as_json:
         return print_json({"averages": evaluation.averages(), "report": str(report)})
     print_evaluation_averages(evaluation)
-    print_translation_examples(evaluation.evenly_spaced_examples(6))
+    print_translation_examples(evaluation.select_display_examples(6))
     print(
         f"Report: {report}\nTry: echo 'Tuesday, March 5, 2024' | {command_name()} translate {output}/run/model --to sw"
     )

@@ -16,6 +16,6 @@ def command_name() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "manyglot" else f"{sys.executable} -m manyglot"
 
 
-def repeat_overrides(overrides: Sequence[str]) -> str:
+def format_override_options(overrides: Sequence[str]) -> str:
     """Format the `--set` options of this command for the next one."""
     return "".join(f" --set {shlex.quote(override)}" for override in overrides)

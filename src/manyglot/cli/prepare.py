@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from manyglot.cli.hints import command_name, repeat_overrides
+from manyglot.cli.hints import command_name, format_override_options
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import SettingsError
 from manyglot.progress import print_status
@@ -35,4 +35,4 @@ def prepare(
     print(f"{dataset.folder}: {rows} rows in {len(dataset.languages)} languages")
     print_subword_statistics(dataset.metadata["subwords"])
     print_cleaning_report(dataset.metadata["dropped"], dataset.metadata["dropped_examples"], show_dropped)
-    print_status(f"Next: {command_name()} train {config}{repeat_overrides(overrides)}")
+    print_status(f"Next: {command_name()} train {config}{format_override_options(overrides)}")

@@ -15,7 +15,7 @@ from manyglot.progress import print_status
 if TYPE_CHECKING:
     from manyglot.probing.uriel import Exclusion
 
-COLOUR_CHOICES = ("family", "script")
+COLOR_CHOICES = ("family", "script")
 
 
 def probe(
@@ -29,7 +29,7 @@ def probe(
     voting_rule: Annotated[
         str, typer.Option(help="majority, or paper: a value needs more than k/2 votes, and the best k is reported.")
     ] = "majority",
-    k_values: Annotated[str, typer.Option(help="Numbers of nearest neighbours, comma-separated.")] = "1,3,5,7,9",
+    k_values: Annotated[str, typer.Option(help="Numbers of nearest neighbors, comma-separated.")] = "1,3,5,7,9",
     num_random_baselines: Annotated[int, typer.Option(min=2, help="Number of random baselines to average.")] = 100,
     num_permutations: Annotated[
         int, typer.Option(min=1, help="Number of permutations of the languages for the p-value.")
@@ -45,7 +45,7 @@ def probe(
     language_map: Annotated[
         Path | None, typer.Option("--map", help="Plot the languages of one model: .png, .svg or .pdf.")
     ] = None,
-    colour_by: Annotated[str, typer.Option(help="Colour the map by family or script.")] = "family",
+    color_by: Annotated[str, typer.Option(help="Color the map by family or script.")] = "family",
     predict_missing: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Predict the features that URIEL lacks for this language.")
     ] = None,
@@ -54,7 +54,7 @@ def probe(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Probe what a model has learnt about its languages.
+    """Probe what a model has learned about its languages.
 
     Predicts their typological features (URIEL: syntax, phonology, phoneme inventory) from the nearest languages in the
     model's representations, and compares the accuracy with baselines that need no model.
@@ -74,8 +74,8 @@ def probe(
     settings = ProbeSettings(
         parse_k_values(k_values), VotingRule(voting_rule), num_random_baselines, num_permutations, seed
     )
-    if colour_by not in COLOUR_CHOICES:
-        raise SettingsError(f"--colour-by: '{colour_by}' is not a choice. {did_you_mean(colour_by, COLOUR_CHOICES)}")
+    if color_by not in COLOR_CHOICES:
+        raise SettingsError(f"--color-by: '{color_by}' is not a choice. {did_you_mean(color_by, COLOR_CHOICES)}")
     if all_checkpoints:
         if predict_missing is not None or language_map is not None:
             raise SettingsError("--all-checkpoints cannot be combined with --predict-missing or --map. Remove them.")
@@ -103,7 +103,7 @@ def probe(
         uriel_folder=uriel_folder,
         output=output,
         language_map=language_map,
-        colour_by=colour_by,
+        color_by=color_by,
     )
     if as_json:
         return print_json(probing.to_dict())
@@ -113,7 +113,7 @@ def probe(
 
 
 def parse_k_values(text: str) -> tuple[int, ...]:
-    """Parse the numbers of neighbours from text such as `1,3,5`."""
+    """Parse the numbers of neighbors from text such as `1,3,5`."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -74,16 +74,16 @@ class DocumentedField(NamedTuple):
     default: str
     documentation: str
     changeable_on_resume: bool
-    """Whether it may change when a run resumes, at least under some condition."""
+    """Whether it may always change when a run resumes. A condition is part of the documentation."""
 
 
-def list_documented_fields(settings_class: type[Settings]) -> Iterator[DocumentedField]:
+def iter_documented_fields(settings_class: type[Settings]) -> Iterator[DocumentedField]:
     """Yield every field of a section, for the reference page."""
     for name, field in settings_class.model_fields.items():
         default = "required" if field.is_required() else field.get_default(call_default_factory=True)
         if isinstance(default, tuple):
             default = f"[{', '.join(map(str, default))}]"
-        changeable = any(isinstance(mark, ChangeableOnResume) for mark in field.metadata)
+        changeable = CHANGEABLE_ON_RESUME in field.metadata
         yield DocumentedField(name, str(default), field.description or "", changeable)
 
 

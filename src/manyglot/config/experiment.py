@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from manyglot.batches.plan import BatchSettings
-from manyglot.batches.prepare import PreparationSettings
+from manyglot.batches.prepare_dataset import PreparationSettings
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
 from manyglot.config.overrides import apply_override
-from manyglot.config.yaml_file import read_yaml
+from manyglot.config.yaml_inheritance import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.decoding.beam_search import DecodingSettings

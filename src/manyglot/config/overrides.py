@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from manyglot.config.yaml_file import YamlLoader
+from manyglot.config.yaml_inheritance import YamlLoader
 from manyglot.errors import SettingsError
 
 

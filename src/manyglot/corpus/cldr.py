@@ -71,7 +71,7 @@ class CldrFormatter:
                 return self._format_plural(number, translated)
         raise MissingPattern
 
-    def format_currency(self, number: float, currency: str) -> str:
+    def format_currency_with_name(self, number: float, currency: str) -> str:
         """Format an amount of money, such as '12 euros'."""
         names = self._data["currency_names_plural"].get(currency, {})
         name = names.get(self.locale.plural_form(number)) or names.get("other") or self.currency_name(currency)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.languages import primary_subtag
-from manyglot.corpus.scripts import language_script, script_ratio
+from manyglot.corpus.scripts import language_script_code, script_ratio
 from manyglot.langid.py3langid import load_py3langid
 
 IntArray = npt.NDArray[np.int64]
@@ -63,7 +63,7 @@ DroppedByReason = dict[DropReason, IntArray]
 """Indices of the dropped sentences or pairs by reason."""
 
 
-def filter_sentences(
+def find_clean_sentences(
     texts: Sequence[str], lengths: IntArray, code: str, settings: CleaningSettings
 ) -> tuple[BoolArray, DroppedByReason]:
     """Return a mask of the sentences to keep, and the indices of the dropped ones by reason.
@@ -75,7 +75,7 @@ def filter_sentences(
         DropReason.NO_SUBWORDS: lengths == 0,
         DropReason.TOO_LONG: lengths > settings.max_subwords,
     }
-    script = language_script(code)
+    script = language_script_code(code)
     if settings.min_script_ratio is not None and script is not None:
         min_ratio = settings.min_script_ratio
         is_wrong_script = (script_ratio(text, script) < min_ratio for text in texts)
@@ -90,7 +90,7 @@ def _is_in_another_language(text: str, language: str) -> bool:
     return len(text) >= MIN_LANGID_CHARACTERS and load_py3langid().classify(text)[0] != language
 
 
-def filter_pairs(
+def find_clean_pairs(
     lengths: tuple[IntArray, IntArray],
     hashes: tuple[IntArray, IntArray] | None,
     in_heldout: tuple[BoolArray, BoolArray] | None,

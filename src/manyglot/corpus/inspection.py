@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.corpus.scripts import language_script, script_ratio
+from manyglot.corpus.scripts import language_script_code, script_ratio
 from manyglot.errors import ManyglotError
 
 MAX_SCRIPT_CHECKED = 5000
@@ -103,7 +103,7 @@ def _count_sentence(
     statistics.num_characters += len(sentence)
     if len(statistics.sample_sentences) < num_samples:
         statistics.sample_sentences.append(sentence)
-    script = language_script(code)
+    script = language_script_code(code)
     if script is not None and statistics.num_sentences <= MAX_SCRIPT_CHECKED:
         statistics.num_wrong_script += script_ratio(sentence, script) < 0.5
     if statistics.num_sentences <= MAX_REPETITION_CHECKED:

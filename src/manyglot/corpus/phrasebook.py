@@ -136,7 +136,7 @@ def _sample_quantity(rng: random.Random) -> PhraseWriter:
 
 def _sample_money(rng: random.Random) -> PhraseWriter:
     number, currency = _sample_number(rng), _sample_weighted(rng, _currency_weights())
-    return lambda formatter: formatter.format_currency(number, currency)
+    return lambda formatter: formatter.format_currency_with_name(number, currency)
 
 
 def _sample_duration(rng: random.Random) -> PhraseWriter:

@@ -22,7 +22,7 @@ from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
 from manyglot.corpus.textfiles import read_aligned_rows
-from manyglot.corpus.translation_counts import TranslationCounts, count_translations_per_sentence
+from manyglot.corpus.translation_counts import TranslationCounts, count_distinct_translations
 from manyglot.corpus.zero_shot_sets import (
     LeakDetector,
     ZeroShotSets,
@@ -134,7 +134,7 @@ def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
 
 def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
     """Count the translations of each training sentence of the central language."""
-    return count_translations_per_sentence(
+    return count_distinct_translations(
         open_corpus(settings).rows(Split.TRAIN), require_central_language(settings.central_language)
     )
 

@@ -43,7 +43,7 @@ UNICODE_NAME_PREFIXES = {
 
 
 @cache
-def language_script(code: str) -> str | None:
+def language_script_code(code: str) -> str | None:
     """The ISO 15924 code of the usual script of a language by Unicode CLDR, or None if this module does not know it."""
     parts = code.replace("_", "-").split("-")
     explicit = next((part.title() for part in parts[1:] if part.title() in UNICODE_NAME_PREFIXES), None)

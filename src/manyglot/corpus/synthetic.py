@@ -92,7 +92,7 @@ class SyntheticLanguage:
     plural_affix: str
     object_affix: str
 
-    def write_clause(self, clause: Clause) -> str:
+    def realize_clause(self, clause: Clause) -> str:
         """Write a clause as a sentence of this language."""
         parts = {
             "S": self._noun_phrase(clause.subject, ""),
@@ -122,7 +122,7 @@ class SyntheticCorpus:
     def rows(self, split: Split) -> Iterator[Row]:
         """Write the clauses of a split. No clause occurs in two splits."""
         for clause in take_split(_distinct_clauses(), split, self.settings.split_sizes()):
-            yield {language.code: language.write_clause(clause) for language in self.synthetic_languages}
+            yield {language.code: language.realize_clause(clause) for language in self.synthetic_languages}
 
     def fingerprint(self) -> str:
         """A constant, because the text depends on nothing but the settings."""

@@ -51,7 +51,7 @@ class TranslationCounts:
         }
 
 
-def count_translations_per_sentence(rows: Iterable[Row], central_language: str) -> TranslationCounts:
+def count_distinct_translations(rows: Iterable[Row], central_language: str) -> TranslationCounts:
     """Count the distinct translations of each unique sentence of the central language, ignoring whitespace.
 
     Sentences are compared by 64-bit hashes, so that 55M pairs fit into memory.

@@ -98,13 +98,14 @@ class LeakDetector:
 
     def __init__(self, test_sets: ZeroShotSets, training: Iterable[Row]) -> None:
         keys = {
-            code: {text: leak_key(text) for text in texts} for code, texts in test_sets.sentences_by_language().items()
+            code: {text: normalize_for_leak_check(text) for text in texts}
+            for code, texts in test_sets.sentences_by_language().items()
         }
         test_keys = {code: set(by_text.values()) for code, by_text in keys.items()}
         seen_keys: dict[str, set[str]] = {code: set() for code in test_keys}
         for row in training:
             for code, text in row.items():
-                if code in test_keys and (key := leak_key(text)) in test_keys[code]:
+                if code in test_keys and (key := normalize_for_leak_check(text)) in test_keys[code]:
                     seen_keys[code].add(key)
         self._central_language = test_sets.central_language
         self._leaked_texts = {
@@ -193,7 +194,7 @@ def _write_test_set(folder: Path, pair: tuple[str, str], sentences: Sequence[Ali
     write_aligned_rows(folder / name, f"opus.{name}-test", pair, rows)
 
 
-def leak_key(text: str) -> str:
+def normalize_for_leak_check(text: str) -> str:
     """Reduce a sentence to lower-case letters and digits for comparison; text without any is only stripped."""
     return "".join(filter(str.isalnum, text.casefold())) or text.strip()
 

@@ -25,7 +25,7 @@ from manyglot.config.base_settings import Settings
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.token_scorer import TokenScorer
 from manyglot.devices import Precision
-from manyglot.model.cached_executor import CachedDecoder, encode_sources
+from manyglot.model.cached_executor import CachedDecoderExecutor, encode_sources
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -64,7 +64,7 @@ class DecodingSettings(Settings):
     """Translate into this language first, and from it into the target. Sources should not be in the pivot language.
     Evaluation pivots only in zero-shot directions, and validation never pivots."""
 
-    def with_beam_size(self, beam_size: int) -> DecodingSettings:
+    def with_beam_size_and_scaled_batch(self, beam_size: int) -> DecodingSettings:
         """Return a copy with another beam size, and a batch size that keeps the number of hypotheses about equal."""
         return self.model_copy(
             update={
@@ -109,7 +109,7 @@ class BeamSearch:
         self.model, self.tags, self.settings = model, model.tags_by_language() if tags is None else tags, settings
         self.token_scorer = TokenScorer(model, full_precision_VD)
 
-    def make_batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    def index_batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield the indices of nonempty sentences in batches within the size limits, longest sentences first."""
         batch: list[int] = []
         for row in nonempty_indices_longest_first(sources):
@@ -153,9 +153,9 @@ class BeamSearch:
     ) -> BeamSearchState:
         """Encode the sources, feed the start symbol and the tags to the decoder, and build the first state."""
         device, beam_size, num_sentences = source_BS.device, self.settings.beam_size, len(languages)
-        target_languages = self.model.target_languages(torch.tensor(languages, device=device), random_lang_B)
+        target_languages = self.model.prepare_target_languages(torch.tensor(languages, device=device), random_lang_B)
         sentence_B = None if sentences is None else torch.tensor(sentences, device=device)
-        decoder = CachedDecoder(
+        decoder = CachedDecoderExecutor(
             self.model, target_languages, encode_sources(self.model, source_BS, target_languages, sentence_B)
         )
         tags = [self.tags[language] for language in languages]
@@ -203,7 +203,7 @@ class BeamSearch:
         the end symbol at the maximum length.
         """
         num_sentences, beam_size = state.score_BK.shape
-        logprob_NC, token_NC = self.token_scorer.top_tokens(2 * beam_size)
+        logprob_NC, token_NC = self.token_scorer.masked_topk(2 * beam_size)
         logprob_BKC, token_BKC = (x.view(num_sentences, beam_size, -1) for x in (logprob_NC, token_NC))
         forced_tokens = [sentence.forced_token(state.ids_BKT.shape[2]) for sentence in state.sentences]
         forced_rows = [row for row, token in enumerate(forced_tokens) if token >= 0]
@@ -264,7 +264,7 @@ class BeamSearch:
 
 
 def nonempty_indices_longest_first(sources: Sequence[Sequence[int]]) -> list[int]:
-    """Return the indices of nonempty sources, longest first. Equal sources are neighbours."""
+    """Return the indices of nonempty sources, longest first. Equal sources are neighbors."""
     first_seen: dict[tuple[int, ...], int] = {}
     text_ids = [first_seen.setdefault(tuple(source), len(first_seen)) for source in sources]
     order = np.lexsort((text_ids, [-len(source) for source in sources]))
@@ -301,7 +301,7 @@ class BeamSearchState:
     sentences: list[SentenceState]
     ids_BKT: Tensor
     score_BK: Tensor
-    decoder: CachedDecoder
+    decoder: CachedDecoderExecutor
 
 
 @dataclass

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from manyglot.decoding.beam_search import Candidates
 from manyglot.model import kernels
-from manyglot.model.kernels.tiles import VOCABULARY_MULTIPLE
+from manyglot.model.kernels.attention_tiles import VOCABULARY_MULTIPLE
+from manyglot.model.kernels.kernel_arguments import TopCandidates
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD, UNK
 
@@ -60,10 +61,8 @@ class CandidateSelector:
     def _is_allowed(self, token_BC: Tensor) -> Tensor:
         return (token_BC >= self.allowed_tokens.start) & (token_BC < self.allowed_tokens.stop) & (token_BC != UNK)
 
-    def _rough_candidates(
-        self, hidden_BKD: Tensor, score_BK: Tensor, num_candidates: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the beams and tokens of the best candidates by unrefined scores, and each row's log-normaliser."""
+    def _rough_candidates(self, hidden_BKD: Tensor, score_BK: Tensor, num_candidates: int) -> TopCandidates:
+        """Return the best candidates by unrefined scores."""
         score_NW = torch.mm(hidden_BKD.flatten(0, 1), self.weight_WD.T, out=self._score_NW)
         if kernels.runs_kernels(score_NW.device):
             from manyglot.model.kernels.top_candidates import top_candidates
@@ -77,7 +76,7 @@ class CandidateSelector:
         )
         rough_BV = rough_NV.view(len(score_BK), -1)
         index_BC = rough_BV.topk(min(num_candidates, rough_BV.shape[1])).indices
-        return index_BC // self.vocabulary_size, index_BC % self.vocabulary_size, log_normalizer_N
+        return TopCandidates(index_BC // self.vocabulary_size, index_BC % self.vocabulary_size, log_normalizer_N)
 
     def _full_precision_log_probs(
         self, hidden_BKD: Tensor, beam_BC: Tensor, token_BC: Tensor, log_normalizer_N: Tensor

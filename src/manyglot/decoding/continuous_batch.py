@@ -19,7 +19,7 @@ from torch import Tensor
 
 from manyglot.decoding.beam_search import Candidates
 from manyglot.decoding.candidate_selector import CandidateSelector
-from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCacheDecoder, StaticKVCache
+from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCacheDecoderExecutor, StaticKVCache
 from manyglot.model.executor import EncoderMemory
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS
@@ -82,7 +82,7 @@ class BeamHistory:
     ended_beam_SC: Tensor
     """Beam of each finished hypothesis."""
     ended_score_SC: Tensor
-    """Log-probability of each finished hypothesis, not normalised by length."""
+    """Log-probability of each finished hypothesis, not normalized by length."""
 
 
 class ContinuousBatch:
@@ -238,13 +238,13 @@ class ContinuousBatch:
         """Return the hidden states of the current tokens. Slots are sorted as guidance prefers, and back again."""
         slots, queue = self.cache.slots, self.queue
         random_lang_B = queue.random_lang_S[slots.sentence_B] if self.model.guidance.uses_random_language else None
-        target_languages = self.model.target_languages(queue.lang_S[slots.sentence_B], random_lang_B)
-        grouping = self.model.guidance.preferred_grouping(target_languages)
+        target_languages = self.model.prepare_target_languages(queue.lang_S[slots.sentence_B], random_lang_B)
+        grouping = self.model.guidance.groups_to_sort_by(target_languages)
         if grouping is not None and grouping.sort_order_B is not None:
             target_languages = target_languages.sorted_by(grouping)
             slots.slot_order_B.copy_(grouping.sort_order_B)
         sorted_token_BK = self.token_BK[slots.slot_order_B]
-        decoder = StaticCacheDecoder(self.model.guidance, target_languages.per_token(self.slot_N), self.cache)
+        decoder = StaticCacheDecoderExecutor(self.model.guidance, target_languages.per_token(self.slot_N), self.cache)
         hidden_N1D = self.model.decode(sorted_token_BK.view(-1, 1), decoder)
         hidden_BKD = hidden_N1D.view(*self.token_BK.shape, -1)
         return hidden_BKD if grouping is None else grouping.unsort_rows(hidden_BKD)

@@ -62,7 +62,7 @@ class ContinuousBeamSearch:
             {} if cached_batches is None else cached_batches,
         )
 
-    def make_batches(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def index_batches(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the indices of nonempty sentences in batches that can be encoded at once, longest sentences first.
 
         Every batch mixes long and short sentences. Its last sentences are short, so few slots are idle at its end.
@@ -185,7 +185,9 @@ class ContinuousBeamSearch:
             unique_row_U, unique_index_B = np.unique(source_row_S[rows], return_inverse=True)
             source_Us = source_RS[torch.from_numpy(unique_row_U), : length_S[rows].max()].to(device)
             lang_B, random_lang_B = queue.lang_S[rows].to(device), queue.random_lang_S[rows].to(device)
-            target_languages = self.model.target_languages(lang_B, random_lang_B if uses_random_language else None)
+            target_languages = self.model.prepare_target_languages(
+                lang_B, random_lang_B if uses_random_language else None
+            )
             in_order = len(unique_row_U) == len(unique_index_B) and (np.diff(unique_index_B) > 0).all()
             sentence_B = None if in_order else torch.from_numpy(unique_index_B).to(device)
             yield encode_sources(self.model, source_Us, target_languages, sentence_B)

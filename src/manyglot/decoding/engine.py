@@ -41,7 +41,7 @@ class SearchRequest:
 
 
 class Engine(Protocol):
-    """Searches for translations: `NativeEngine` with a model folder, `ExportedEngine` with an export."""
+    """Searches for translations: `NativeEngine` with a model folder, `CTranslate2Engine` with an export."""
 
     @property
     def languages(self) -> Languages:

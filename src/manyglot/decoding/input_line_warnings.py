@@ -18,7 +18,7 @@ MAX_WARNINGS_PER_KIND = 10
 """Number of warnings of each kind to print in full. The others are only counted."""
 
 
-class RequestWarnings:
+class RequestWarningPrinter:
     """Prints the problems of requests and the changes made to their text."""
 
     def __init__(self) -> None:

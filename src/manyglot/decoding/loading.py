@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from manyglot.decoding.beam_search import DecodingSettings
-from manyglot.decoding.ctranslate2.engine import ExportedEngine
+from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import is_export_folder
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, did_you_mean
@@ -23,7 +23,7 @@ UNSUPPORTED_BY_EXPORTS = {
 """Decoding settings that have no effect on an export, and why."""
 
 
-class ExportTranslator(Translator):
+class CTranslate2Translator(Translator):
     """A translator for an export. It rejects decoding settings that would have no effect."""
 
     def with_settings(self, **changes: Any) -> Translator:
@@ -51,8 +51,8 @@ def load(
     if engine == "native" and is_export_folder(folder):
         raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder it was made from.")
     if engine == "ctranslate2" or (engine == "auto" and is_export_folder(folder)):
-        exported = ExportedEngine.load(folder, device)
-        translator: Translator = ExportTranslator(exported, exported.vocabulary, exported.targets)
+        exported = CTranslate2Engine.load(folder, device)
+        translator: Translator = CTranslate2Translator(exported, exported.vocabulary, exported.targets)
     else:
         translator = Translator.load(folder, device, fold_guidance=True)
     if not correct_off_target:

@@ -1,7 +1,7 @@
 """Sampling: chooses tokens at random by their probabilities instead of searching for the best output.
 
 Each beam is an independent sample. The samples depend on the seed, the sentence's index in the text, the sample's
-index and the step, but not on the batch. Scores are length-normalised log-probabilities, as in beam search.
+index and the step, but not on the batch. Scores are length-normalized log-probabilities, as in beam search.
 
 Shape letters: B sentences, K samples, N = B·K rows, V vocabulary, C candidates.
 """
@@ -61,7 +61,7 @@ class SamplingSearch(BeamSearch):
     def _sample_tokens(self, uniform_N: Tensor) -> Tensor:
         """Return one token per row by inverse transform sampling from the truncated distribution."""
         settings = self.settings
-        logprob_NC, token_NC = self.token_scorer.top_tokens(settings.top_k or len(self.token_scorer.allowed_tokens))
+        logprob_NC, token_NC = self.token_scorer.masked_topk(settings.top_k or len(self.token_scorer.allowed_tokens))
         prob_NC = (logprob_NC / (settings.temperature or 1.0)).softmax(dim=1)
         preceding_NC = prob_NC.cumsum(dim=1) - prob_NC
         prob_NC = prob_NC.masked_fill(preceding_NC >= settings.top_p, 0.0)  # the best token always stays

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from manyglot.corpus.scripts import language_script
+from manyglot.corpus.scripts import language_script_code
 
 _FULL_WIDTH_ENDS = "。！？｡"
 _ENDS = ".!?…؟۔։।॥።፧။។៕" + _FULL_WIDTH_ENDS
@@ -33,7 +33,7 @@ def split_sentences(text: str) -> Iterator[str]:
 
 def join_sentences(sentences: Iterable[str], language: str) -> str:
     """Join sentences into one text, with a space between them if the language uses spaces."""
-    space = "" if language_script(language) in _SCRIPTS_WITHOUT_SPACES else " "
+    space = "" if language_script_code(language) in _SCRIPTS_WITHOUT_SPACES else " "
     return space.join(sentence for sentence in sentences if sentence)
 
 

@@ -24,7 +24,7 @@ MAX_TRANSPOSED_ROWS = 512
 class TokenScorer:
     """Scores the next token of each row with the model's output layer.
 
-    Call `compute_scores` once per step. `top_tokens` and `token_log_probs` then read the scores of that step.
+    Call `compute_scores` once per step. `masked_topk` and `token_log_probs` then read the scores of that step.
     """
 
     def __init__(self, model: Transformer, full_precision_VD: Tensor | None = None) -> None:
@@ -46,7 +46,7 @@ class TokenScorer:
         torch.log_softmax(self._score_NV, dim=1, out=self._score_NV)
         self._log_normalizer_N = logit_N - self._score_NV[:, 0]
 
-    def top_tokens(self, k: int) -> tuple[Tensor, Tensor]:
+    def masked_topk(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the log-probabilities and ids of the k most probable tokens of each row.
 
         This overwrites the scores of forbidden tokens.

@@ -11,7 +11,7 @@ from typing import BinaryIO, get_args
 
 from manyglot.decoding.block_translator import BlockTranslator
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
-from manyglot.decoding.input_line_warnings import RequestWarnings
+from manyglot.decoding.input_line_warnings import RequestWarningPrinter
 from manyglot.decoding.translation_requests import (
     MAX_TEXT_CHARS,
     TextFormat,
@@ -45,7 +45,7 @@ class _JobLog:
     """Counts the requests whose results are written, and reports their problems."""
 
     def __init__(self) -> None:
-        self.outcome, self.warnings = JobOutcome(), RequestWarnings()
+        self.outcome, self.warnings = JobOutcome(), RequestWarningPrinter()
 
     def add(self, requests: Sequence[TranslationRequest]) -> None:
         """Count a block of requests and print their warnings."""

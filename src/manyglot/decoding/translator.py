@@ -81,7 +81,7 @@ class Translator:
         return other
 
     @property
-    def pivot(self) -> str | None:
+    def pivot_code(self) -> str | None:
         """The code of the pivot language, or None if translation is direct."""
         try:
             return None if self.settings.pivot is None else self.languages.find_code(self.settings.pivot)
@@ -152,8 +152,8 @@ class Translator:
         """
         lines = [to_single_line(_clean_sentence(text)) for text in _reject_single_string(texts)]
         targets = self._target_codes(to, len(lines))
-        if self.pivot is not None:
-            lines = self._translate_to_pivot(lines, targets, self.pivot, sentence_offset)
+        if self.pivot_code is not None:
+            lines = self._translate_to_pivot(lines, targets, self.pivot_code, sentence_offset)
         request = SearchRequest(
             sources=self.vocabulary.encode(lines),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
@@ -216,7 +216,7 @@ class Translator:
         """Return the settings with a beam size of at least n."""
         if n < 1:
             raise ManyglotError(f"The number of translations is {n}; it must be at least 1.")
-        return self.settings if n <= self.settings.beam_size else self.settings.with_beam_size(n)
+        return self.settings if n <= self.settings.beam_size else self.settings.with_beam_size_and_scaled_batch(n)
 
     def _search(
         self, request: SearchRequest, n: int, progress: ProgressReporter | None = None

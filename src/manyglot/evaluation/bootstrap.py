@@ -53,15 +53,15 @@ class BootstrapDifferences(NamedTuple):
 
 
 def bootstrap_bleu_difference(
-    system_counts_NS: Array, reference_counts_NS: Array, keys_N: Array, num_bootstrap_samples: int, seed: int
+    system_counts_NS: Array, baseline_counts_NS: Array, keys_N: Array, num_bootstrap_samples: int, seed: int
 ) -> BootstrapDifferences:
-    """Return the BLEU of a system minus that of the reference system, on all sentences and on each bootstrap sample.
+    """Return the BLEU of a system minus that of the baseline, on all sentences and on each bootstrap sample.
 
     The rows of both count matrices must be the same sentences in the same order. `keys_N` identify the sentences; see
     `poisson_sample_counts`.
     """
-    assert len(system_counts_NS) == len(reference_counts_NS) == len(keys_N), "both systems need the same sentences"
-    both_counts_NS = np.concatenate([system_counts_NS, reference_counts_NS], axis=1).astype(np.float64)
+    assert len(system_counts_NS) == len(baseline_counts_NS) == len(keys_N), "both systems need the same sentences"
+    both_counts_NS = np.concatenate([system_counts_NS, baseline_counts_NS], axis=1).astype(np.float64)
     num_counts = system_counts_NS.shape[1]
     samples_per_chunk = max(MAX_CELLS_PER_CHUNK // len(keys_N) // SAMPLES_PER_HASH, 1) * SAMPLES_PER_HASH
     differences_by_chunk = []
@@ -73,10 +73,10 @@ def bootstrap_bleu_difference(
         differences_by_chunk.append(
             corpus_bleu_batch(totals_RS[:, :num_counts]) - corpus_bleu_batch(totals_RS[:, num_counts:])
         )
-    system_bleu, reference_bleu = (
-        corpus_bleu(counts_NS.sum(axis=0).tolist()) for counts_NS in (system_counts_NS, reference_counts_NS)
+    system_bleu, baseline_bleu = (
+        corpus_bleu(counts_NS.sum(axis=0).tolist()) for counts_NS in (system_counts_NS, baseline_counts_NS)
     )
-    return BootstrapDifferences(system_bleu - reference_bleu, np.concatenate(differences_by_chunk))
+    return BootstrapDifferences(system_bleu - baseline_bleu, np.concatenate(differences_by_chunk))
 
 
 def poisson_sample_counts(keys_N: Array, sample_range: range, seed: int) -> Array:

@@ -64,7 +64,7 @@ class SupervisedDevEvaluator:
         self.make_translator = make_translator
         self.sample_id = _sample_id(self.rows_by_direction, rows_by_direction)
 
-    def describe_sample(self) -> str:
+    def describe_dev_sample(self) -> str:
         """Describe the sample for people."""
         return _describe_counts(self.sample_id)
 
@@ -107,7 +107,7 @@ class ZeroShotDevEvaluator:
             *(("zero_shot_chrf",) if has_references else ()),
         )
 
-    def describe_sample(self) -> str:
+    def describe_dev_sample(self) -> str:
         """Describe the sample and the language identifier for people."""
         return f"{_describe_counts(self.sample_id)}, identified by {describe_identifier(self.identifier.signature)}"
 

@@ -57,15 +57,15 @@ def translate_evaluation_set(
     """
     sources = evaluation_set.source_texts()
     outputs = cache.read() if cache else {}
-    direct = translator.with_settings(pivot=None) if translator.pivot else translator
+    direct = translator.with_settings(pivot=None) if translator.pivot_code else translator
     if distributed:
         distributed.barrier()  # all processes must read the same cache before dividing the rest
     if outputs:
         print_status(f"{len(outputs):,} of {len(sources):,} directions are already translated.")
-    pivoted = frozenset(d for d in evaluation_set.zero_shot_directions if translator.pivot not in (None, d.source))
+    pivoted = frozenset(d for d in evaluation_set.zero_shot_directions if translator.pivot_code not in (None, d.source))
     blocks = list(_direction_blocks(sources, pivoted, max(MIN_BLOCK_SENTENCES, translator.engine.preferred_block_size)))
     missing = [block for block in blocks if not outputs.keys() >= set(block.directions)]
-    own_blocks = [block for _, block in distributed.local_share(missing)] if distributed else missing
+    own_blocks = [block for _, block in distributed.strided_share(missing)] if distributed else missing
     num_total, num_own = (
         sum(len(sources[d]) for block in some_blocks for d in block.directions) for some_blocks in (blocks, own_blocks)
     )

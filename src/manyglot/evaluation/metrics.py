@@ -79,7 +79,7 @@ class BleuChrfScorer:
             return ReferenceNgrams(references, tokenize_13a)
         return ReferenceNgrams(references, lambda texts: [tokenizer(text.rstrip()).split() for text in texts])
 
-    def score_counts(self, counts: NgramCounts, language: str) -> BleuChrfScore:
+    def score_from_counts(self, counts: NgramCounts, language: str) -> BleuChrfScore:
         """Compute corpus BLEU and chrF++ from the counts of all sentences."""
         bleu = corpus_bleu(counts.bleu_counts_NS.sum(axis=0).tolist())
         chrf = corpus_chrf(counts.chrf_counts_NS.sum(axis=0).tolist())
@@ -107,7 +107,7 @@ def score_translations(
     scorer = scorer or BleuChrfScorer()
     reference_ngrams = scorer.index_references(scorer.detokenize_if_enabled(references, language), language)
     outputs = scorer.detokenize_if_enabled(outputs, language)
-    return scorer.score_counts(reference_ngrams.count_matches(outputs, range(len(outputs))), language)
+    return scorer.score_from_counts(reference_ngrams.count_matches(outputs, range(len(outputs))), language)
 
 
 def corpus_bleu(count_sums: Sequence[int]) -> float:

@@ -121,7 +121,7 @@ class Evaluation:
     output_language_counts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
 
-    def evenly_spaced_examples(self, num_examples: int) -> list[TranslationExample]:
+    def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
         """Select examples for display: half supervised, half zero-shot, evenly spaced over directions, good or bad."""
         selected = []
         for zero_shot in (False, True):
@@ -194,7 +194,9 @@ SentenceIndices = Mapping[Direction, Collection[int]]
 """Indices of test sentences, by direction."""
 
 
-def select_examples(examples: Iterable[TranslationExample], indices: SentenceIndices) -> Iterator[TranslationExample]:
+def select_examples_by_direction(
+    examples: Iterable[TranslationExample], indices: SentenceIndices
+) -> Iterator[TranslationExample]:
     """Yield the examples at the given indices of their direction."""
     num_seen: Counter[Direction] = Counter()
     for example in examples:

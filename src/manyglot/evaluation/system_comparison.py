@@ -1,7 +1,7 @@
 """Comparison of systems: averages, win rates, means over seeds and significance, as in the paper's tables.
 
 A system is one run, or several runs that differ in their seed; several runs are reported as mean ± standard deviation.
-The win rate is the percentage of directions whose BLEU is strictly higher than that of the reference system.
+The win rate is the percentage of directions whose BLEU is strictly higher than that of the baseline.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class DirectionGroupScore:
     bleu: MeanStd
     language_accuracy: MeanStd | None
     win_rate: MeanStd | None
-    """Percentage of directions won against the reference system; None for the reference system itself."""
+    """Percentage of directions won against the baseline; None for the baseline itself."""
     significance: Significance | None = None
-    """Significance of the difference in mean BLEU from the reference system; None without a bootstrap."""
+    """Significance of the difference in mean BLEU from the baseline; None without a bootstrap."""
     num_significantly_better: int | None = None
-    """Number of directions with significantly higher BLEU than the reference system."""
+    """Number of directions with significantly higher BLEU than the baseline."""
     num_significantly_worse: int | None = None
 
 
@@ -72,7 +72,7 @@ class DirectionGroupScore:
 class Comparison:
     """The scores of all systems in all direction groups."""
 
-    reference: str | None
+    baseline: str | None
     central_language: str
     scores_by_system: Mapping[str, Mapping[DirectionGroup, DirectionGroupScore]]
     """By system name and direction group."""
@@ -88,7 +88,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
         return {
-            "reference": self.reference,
+            "baseline": self.baseline,
             "central_language": self.central_language,
             "num_bootstrap_samples": self.num_bootstrap_samples,
             "signatures": list(self.signatures),
@@ -105,22 +105,22 @@ class Comparison:
         }
 
 
-def load_systems(run_specs: Sequence[str], reference: str | None) -> tuple[list[System], str | None]:
-    """Load runs given as `[NAME=]FOLDER[,FOLDER…]`, one folder per seed, and return them with the reference's name.
+def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[System], str | None]:
+    """Load runs given as `[NAME=]FOLDER[,FOLDER…]`, one folder per seed, and return them with the baseline's name.
 
-    The reference is one of the runs, given by name or as in `run_specs`, or a further run, which then comes first.
+    The baseline is one of the runs, given by name or as in `run_specs`, or a further run, which then comes first.
     """
     specs = list(dict.fromkeys(run_specs))
     names = name_systems(specs)
-    if reference is not None and reference not in {*names, *names.values()}:
-        if not all(folder.exists() for folder in parse_run_folders(reference)):
-            suggestion = did_you_mean(reference, names.values())
-            raise SettingsError(f"--reference: '{reference}' is neither a folder nor the name of a run. {suggestion}")
-        names = name_systems([reference, *specs])
+    if baseline is not None and baseline not in {*names, *names.values()}:
+        if not all(folder.exists() for folder in parse_run_folders(baseline)):
+            suggestion = did_you_mean(baseline, names.values())
+            raise SettingsError(f"--baseline: '{baseline}' is neither a folder nor the name of a run. {suggestion}")
+        names = name_systems([baseline, *specs])
     systems = [
         System(name, [Evaluation.load(folder) for folder in parse_run_folders(spec)]) for spec, name in names.items()
     ]
-    return systems, None if reference is None else names.get(reference, reference)
+    return systems, None if baseline is None else names.get(baseline, baseline)
 
 
 def name_systems(run_specs: Sequence[str]) -> dict[str, str]:
@@ -149,18 +149,18 @@ def parse_run_folders(run_spec: str) -> list[Path]:
 
 def compare_systems(
     systems: Sequence[System],
-    reference: str | None = None,
+    baseline: str | None = None,
     common_test_only: bool = False,
     num_bootstrap_samples: int = 0,
     seed: int = 1,
 ) -> Comparison:
-    """Compare systems with one another and, if given, with the `reference`, the name of one of them.
+    """Compare systems with one another and, if given, with the `baseline`, the name of one of them.
 
     Significance is tested if `num_bootstrap_samples` is above 0. All runs must have the same directions and test sets,
     unless `common_test_only` restricts them to the test sentences they share.
     """
-    if num_bootstrap_samples and (reference is None or len(systems) == 1):
-        raise SettingsError("--significance needs --reference and at least one other run.")
+    if num_bootstrap_samples and (baseline is None or len(systems) == 1):
+        raise SettingsError("--significance needs --baseline and at least one other run.")
     if 0 < num_bootstrap_samples < 1 / SIGNIFICANCE_LEVEL:
         raise SettingsError(
             f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "
@@ -174,22 +174,22 @@ def compare_systems(
         runs = [run for system in systems for run in system.runs]
     else:
         check_same_test_sets([(system.name, run) for system in systems for run in system.runs])
-    reference_system = next((system for system in systems if system.name == reference), None)
+    baseline_system = next((system for system in systems if system.name == baseline), None)
     groups = group_directions(runs[0])
     differences = (
-        _bootstrap_systems(systems, reference_system, num_bootstrap_samples, seed)
-        if num_bootstrap_samples and reference_system
+        _bootstrap_systems(systems, baseline_system, num_bootstrap_samples, seed)
+        if num_bootstrap_samples and baseline_system
         else {}
     )
     scores_by_system = {
         system.name: {
-            name: _score_group(system, reference_system, members, differences.get(system.name))
+            name: _score_group(system, baseline_system, members, differences.get(system.name))
             for name, members in groups.items()
         }
         for system in systems
     }
     return Comparison(
-        reference=reference,
+        baseline=baseline,
         central_language=runs[0].central_language or "en",
         scores_by_system=scores_by_system,
         num_bootstrap_samples=num_bootstrap_samples,
@@ -203,16 +203,16 @@ def compare_systems(
 
 
 def _bootstrap_systems(
-    systems: Sequence[System], reference: System, num_bootstrap_samples: int, seed: int
+    systems: Sequence[System], baseline: System, num_bootstrap_samples: int, seed: int
 ) -> dict[str, dict[Direction, BootstrapDifferences]]:
-    """Bootstrap the BLEU difference from the reference system, for every other system and every direction."""
-    directions = [result.direction for result in reference.runs[0].directions]
-    others = [system for system in systems if system is not reference]
+    """Bootstrap the BLEU difference from the baseline, for every other system and every direction."""
+    directions = [result.direction for result in baseline.runs[0].directions]
+    others = [system for system in systems if system is not baseline]
     differences: dict[str, dict[Direction, BootstrapDifferences]] = {system.name: {} for system in others}
     with progress_bar("resampling", total=len(others) * len(directions)) as progress:
         for system in others:
             for direction in directions:
-                ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, reference))
+                ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, baseline))
                 keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
                 differences[system.name][direction] = bootstrap_bleu_difference(
                     ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed
@@ -221,9 +221,9 @@ def _bootstrap_systems(
     return differences
 
 
-def win_rate(system_scores: Sequence[float], reference_scores: Sequence[float]) -> float:
-    """Return the percentage of directions in which the system scores strictly higher than the reference system."""
-    return 100 * fmean(ours > theirs for ours, theirs in zip(system_scores, reference_scores, strict=True))
+def win_rate(system_scores: Sequence[float], baseline_scores: Sequence[float]) -> float:
+    """Return the percentage of directions in which the system scores strictly higher than the baseline."""
+    return 100 * fmean(ours > theirs for ours, theirs in zip(system_scores, baseline_scores, strict=True))
 
 
 def group_directions(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
@@ -240,7 +240,7 @@ def group_directions(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
 
 def _score_group(
     system: System,
-    reference: System | None,
+    baseline: System | None,
     members: Sequence[Direction],
     differences: Mapping[Direction, BootstrapDifferences] | None,
 ) -> DirectionGroupScore:
@@ -248,10 +248,10 @@ def _score_group(
     bleu = [[table[d].bleu for d in members] for table in tables]
     language_accuracies = [mean_ignoring_none(table[d].language_accuracy for d in members) for table in tables]
     win_rates: MeanStd | None = None
-    if reference is not None and reference is not system:
-        reference_tables = [{d.direction: d.bleu for d in run.directions} for run in reference.runs]
-        reference_bleu = [fmean(table[d] for table in reference_tables) for d in members]
-        win_rates = MeanStd.from_values([win_rate(run_bleu, reference_bleu) for run_bleu in bleu])
+    if baseline is not None and baseline is not system:
+        baseline_tables = [{d.direction: d.bleu for d in run.directions} for run in baseline.runs]
+        baseline_bleu = [fmean(table[d] for table in baseline_tables) for d in members]
+        win_rates = MeanStd.from_values([win_rate(run_bleu, baseline_bleu) for run_bleu in bleu])
     score = DirectionGroupScore(
         num_directions=len(members),
         bleu=MeanStd.from_values([fmean(run_bleu) for run_bleu in bleu]),

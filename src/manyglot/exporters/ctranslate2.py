@@ -21,7 +21,7 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, Manifest, TagSymbols, checksum_exported_file
+from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest, checksum_exported_file
 from manyglot.errors import LanguageError, SettingsError, did_you_mean
 from manyglot.files import atomic_folder
 from manyglot.model.attention import MultiHeadAttention
@@ -38,7 +38,7 @@ NUM_POSITIONS = 4096
 """Length of the table of position encodings, which is exported because CTranslate2 counts its own positions from 1."""
 
 
-def export(
+def export_to_ctranslate2(
     trained: TrainedModel, folder: Path, targets: Sequence[str] = (), quantization: str | None = None
 ) -> list[Path]:
     """Export a model for some target languages and return the created folders.
@@ -104,9 +104,9 @@ def _unused_name(taken: set[str], name: str) -> str:
     return name
 
 
-def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> TagSymbols:
+def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> LanguageTagSymbols:
     source, target = (tuple(names[i] for i in ids) for ids in (tags.source, tags.target))
-    return TagSymbols(source=source, target=target, target_predicted=tags.target_predicted)
+    return LanguageTagSymbols(source=source, target=target, target_predicted=tags.target_predicted)
 
 
 def _make_spec(model: Transformer, names: list[str]) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from manyglot.corpus.scripts import language_script
+from manyglot.corpus.scripts import language_script_code
 
 OffTargetDetector = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
 """Called with texts and their target languages. Returns the target's code for each text in the target language, another
@@ -97,5 +97,5 @@ def make_off_target_detector(identifier: LanguageIdentifier) -> OffTargetDetecto
 
 def _can_identify(identifier: LanguageIdentifier, text: str, target: str) -> bool:
     """Whether the identifier knows the target language and the text is long enough to be identified."""
-    min_letters = identifier.min_letters // (3 if language_script(target) in _DENSE_SCRIPTS else 1)
+    min_letters = identifier.min_letters // (3 if language_script_code(target) in _DENSE_SCRIPTS else 1)
     return identifier.label_for(target) is not None and sum(map(str.isalpha, text)) >= min_letters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from manyglot.corpus.language_lookup import parse_language_code
-from manyglot.corpus.scripts import language_script
+from manyglot.corpus.scripts import language_script_code
 
 MERGED_LABELS = {
     "bs": "sh",  # Bosnian, Croatian, Montenegrin and Serbian
@@ -42,7 +42,7 @@ def is_identifiable(code: str, identifier_codes: Iterable[str], merge_language_v
         or (
             merge_language_variants
             and language_label(known, True) == language_label(code, True)
-            and language_script(known) == language_script(code)
+            and language_script_code(known) == language_script_code(code)
         )
         for known in identifier_codes
     )

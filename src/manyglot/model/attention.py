@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from manyglot.model.executor import AttentionWeights, Executor
+from manyglot.model.executor import AttentionParameters, Executor
 from manyglot.model.guidance.base import HookPoint
-from manyglot.model.sublayer import SublayerInput, SublayerOutput
+from manyglot.model.sublayer_types import SublayerInput, SublayerOutput
 
 
 class MultiHeadAttention(nn.Module):
@@ -48,13 +48,13 @@ class CrossAttention(MultiHeadAttention):
         return executor.project_output(self, executor.attend_cross(self, x.states, term_BTD))
 
 
-def project_queries(attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+def project_queries(attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
     """Project the queries of all heads and add the term of guidance: x W^Q + x W of Eqs. 3 and 6."""
     return split_heads(add_term(attention.query(x_BTD), term_BTD), attention.num_heads)
 
 
 def project_keys_and_values(
-    attention: AttentionWeights, x_BSD: Tensor, term_BSD: Tensor | None
+    attention: AttentionParameters, x_BSD: Tensor, term_BSD: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Project the keys and values of all heads and add the term of guidance to both."""
     k_BSD, v_BSD = (add_term(projection(x_BSD), term_BSD) for projection in (attention.key, attention.value))

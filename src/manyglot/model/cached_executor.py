@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from manyglot.model.attention import attend, join_heads, project_keys_and_values, project_queries
-from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
+from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import TargetLanguages
 from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.transformer import Transformer
@@ -38,7 +38,7 @@ def encode_sources(
         assert not model.guidance.affects_encoder, "the encoder depends on the target language"
         assert mask_B11S is not None
         encoded_BSD, mask_B11S = encoded_BSD.index_select(0, sentence_B), mask_B11S.index_select(0, sentence_B)
-    return model.build_memory(encoded_BSD, target_languages, mask_B11S)
+    return model.apply_memory_guidance(encoded_BSD, target_languages, mask_B11S)
 
 
 class KVCache:
@@ -85,7 +85,7 @@ def _with_spare_capacity(x_NHSK: Tensor) -> Tensor:
     return larger
 
 
-class CachedDecoder(Executor):
+class CachedDecoderExecutor(Executor):
     """A decoder whose input continues what it decoded before.
 
     At first the input holds the next tokens of each sentence. After `expand_to_beams` it holds the next token of each
@@ -125,14 +125,14 @@ class CachedDecoder(Executor):
         end = start + (1 if self.has_beams else ids_BT.shape[1])
         return table(end)[start:end]
 
-    def attend_self(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Cache the keys and values of the input and attend to all positions."""
         if self.has_beams:  # each beam is a row with one new position
             term_N1D = None if term_BTD is None else _as_rows(term_BTD)
             return self._attend_self(attention, _as_rows(x_BTD), term_N1D).view_as(x_BTD)
         return self._attend_self(attention, x_BTD, term_BTD)
 
-    def _attend_self(self, attention: AttentionWeights, x_NTD: Tensor, term_NTD: Tensor | None) -> Tensor:
+    def _attend_self(self, attention: AttentionParameters, x_NTD: Tensor, term_NTD: Tensor | None) -> Tensor:
         q_NHTK = project_queries(attention, x_NTD, term_NTD)
         cache = self.self_attention[attention.point.layer]
         k_NHSK, v_NHSK = cache.append(*project_keys_and_values(attention, x_NTD, term_NTD))
@@ -141,12 +141,12 @@ class CachedDecoder(Executor):
         assert q_NHTK.shape[2] == k_NHSK.shape[2], "several positions at once need an empty cache"
         return attend(q_NHTK, k_NHSK, v_NHSK, is_causal=True)
 
-    def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Attend to the source; its keys and values are computed in the first step and cached."""
         q_BHTK = project_queries(attention, x_BTD, term_BTD)
         cache = self.cross_attention[attention.point.layer]
         if not cache.length:
-            cache.append(*project_keys_and_values(attention, self.memory.states_BSD, self.memory.term_BSD))
+            cache.append(*project_keys_and_values(attention, self.memory.states_BSD, self.memory.kv_term_BSD))
         return _attend_few(q_BHTK, *cache.get(), self.memory.mask_B11S)
 
 

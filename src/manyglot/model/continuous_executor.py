@@ -20,7 +20,7 @@ from torch import Tensor
 
 from manyglot.model import kernels
 from manyglot.model.attention import add_term, drop_positions
-from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
+from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.transformer import Transformer
@@ -164,7 +164,7 @@ class StaticKVCache:
         for layer, cache in zip(_decoder_layers(model), self.cross_attention, strict=True):
             attention = layer.cross_attention
             for projection, cache_MD in ((attention.key, cache.key_MD), (attention.value, cache.value_MD)):
-                new_BSD = add_term(projection(memory.states_BSD), memory.term_BSD)
+                new_BSD = add_term(projection(memory.states_BSD), memory.kv_term_BSD)
                 cache_MD[start:end] = new_BSD.flatten(0, 1)[token_n]
         return end
 
@@ -177,7 +177,7 @@ def _decoder_layers(model: Transformer) -> list[DecoderLayer]:
     return [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
 
 
-class StaticCacheDecoder(Executor):
+class StaticCacheDecoderExecutor(Executor):
     """The decoder of continuous batching: each row is the next token of one beam of one slot."""
 
     def __init__(self, guidance: Guidance, target_languages: TargetLanguages, cache: StaticKVCache) -> None:
@@ -188,13 +188,13 @@ class StaticCacheDecoder(Executor):
         """Each row is at the position of its slot."""
         return table(self.cache.slots.ancestor_BKT.shape[2])[self.cache.num_decoded_per_row()][:, None]
 
-    def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the earlier positions of the beam."""
         cache = self.cache.self_attention[attention.point.layer]
         qkv_NC = cache.project_qkv(x_N1D.flatten(0, 1))
         return cache.append_and_attend(qkv_NC, drop_positions(term_N1D), attention.num_heads)[:, None]
 
-    def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Attend to the source of the slot's sentence."""
         cache = self.cache.cross_attention[attention.point.layer]
         return cache.attend(attention.query(x_N1D.flatten(0, 1)), drop_positions(term_N1D), attention.num_heads)[

@@ -27,7 +27,7 @@ def linear_cross_entropy_sum(
 
     Tokens whose label is PAD count as zero.
     """
-    dtype, constants = kernels.kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
+    dtype, constants = kernels.autocast_kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
     weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # skip its gradient if nobody needs it
     if dtype is not None:
         from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy

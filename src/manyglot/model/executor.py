@@ -17,12 +17,12 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from manyglot.model.fused_inference import add_norm, feed_forward
 from manyglot.model.guidance.base import Guidance, HookPoint, TargetLanguages
-from manyglot.model.operations import add_norm, feed_forward
-from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
 
 
-class AttentionWeights(Protocol):
+class AttentionParameters(Protocol):
     """The parameters of one multi-head attention."""
 
     point: HookPoint
@@ -40,7 +40,7 @@ class InputEmbedding(NamedTuple):
     scale: float
     norm: nn.LayerNorm
     dropout: nn.Dropout
-    position_table: Callable[[int], Tensor]
+    make_position_table: Callable[[int], Tensor]
     """Returns position embeddings for at least the given number of positions."""
 
 
@@ -49,18 +49,19 @@ class EncoderMemory:
     """The encoder's output as every cross-attention reads it."""
 
     states_BSD: Tensor
-    term_BSD: Tensor | None
+    kv_term_BSD: Tensor | None
     """The guidance term for the keys and values of every layer."""
     mask_B11S: Tensor | None = None
     """True at real tokens; packed sentences need no mask."""
 
     def select(self, rows_B: Tensor) -> EncoderMemory:
         """Select rows by index; a row may be repeated."""
-        states_BSD, term_BSD, mask_B11S = (
-            None if x is None else x.index_select(0, rows_B) for x in (self.states_BSD, self.term_BSD, self.mask_B11S)
+        states_BSD, kv_term_BSD, mask_B11S = (
+            None if x is None else x.index_select(0, rows_B)
+            for x in (self.states_BSD, self.kv_term_BSD, self.mask_B11S)
         )
         assert states_BSD is not None
-        return EncoderMemory(states_BSD, term_BSD, mask_B11S)
+        return EncoderMemory(states_BSD, kv_term_BSD, mask_B11S)
 
 
 class Executor(ABC):
@@ -74,20 +75,20 @@ class Executor(ABC):
         """Return the position embedding of each token; `table` maps a length to a table with at least as many rows."""
 
     @abstractmethod
-    def attend_self(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Return softmax(q k^T / sqrt(K)) v within each sentence, heads joined; the term is added to q, k and v."""
 
     @abstractmethod
-    def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Like `attend_self`, but from each target sentence to its source; the term is added to q."""
 
     def embed(self, ids: Tensor, embeddings: InputEmbedding) -> Tensor:
         """Return dropout(LN(scale E[id] + position)). The layer norm is in the authors' code, not in the paper."""
-        position = self.position_embeddings(ids, embeddings.position_table)
+        position = self.position_embeddings(ids, embeddings.make_position_table)
         x: Tensor = embeddings.dropout(embeddings.norm(embeddings.table(ids) * embeddings.scale + position))
         return x
 
-    def project_output(self, attention: AttentionWeights, z_BTD: Tensor) -> SublayerOutput:
+    def project_output(self, attention: AttentionParameters, z_BTD: Tensor) -> SublayerOutput:
         """Return z W^O of Eqs. 5 and 7, with the guidance term."""
         term_BTD = self.guidance.output_term(attention.point, z_BTD, self.target_languages)
         return SublayerOutput(attention.output(z_BTD), None, term_BTD)
@@ -118,7 +119,7 @@ class BatchLayout(Protocol):
     def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> Executor:
         """Return the executor of the encoder."""
 
-    def select_sources(self, encoded: Tensor) -> Tensor:
+    def drop_aligned_targets(self, encoded: Tensor) -> Tensor:
         """Return the part of the encoder's output that the decoder attends to."""
 
     def decoder_executor(

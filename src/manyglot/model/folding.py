@@ -8,7 +8,7 @@ folding code of its own. Finally the folded model is compared with the guided on
 |---|---|
 | pre_sublayer, post_sublayer | post-norm: the preceding norm, for diagonal A; pre-norm: the preceding bias, for A = 1 |
 | pre_sublayer at memory | keys and values of every cross-attention, any A |
-| qkv_term, memory_term, output_term | query, key, value and output projections, any A |
+| qkv_term, memory_kv_term, output_term | query, key, value and output projections, any A |
 | norm_terms | gain and bias of the norm |
 
 Language tags and random languages cannot be folded, and neither can a hook that the table does not cover. With
@@ -39,7 +39,7 @@ class FoldingError(ManyglotError):
     """The guidance of a model cannot be folded into plain weights."""
 
 
-WEIGHT_HOOKS = ("pre_sublayer", "qkv_term", "memory_term", "output_term", "norm_terms", "post_sublayer")
+WEIGHT_HOOKS = ("pre_sublayer", "qkv_term", "memory_kv_term", "output_term", "norm_terms", "post_sublayer")
 """The hooks that folding turns into weights: everything a method can do except add tags."""
 
 
@@ -127,7 +127,7 @@ class _HookProbe:
         self.methods, self.language = dict(model.guidance.named_methods()), language
         device = model.embedding.weight.device
         width = model.settings.width
-        self.target_languages: TargetLanguages = model.target_languages(torch.tensor([language], device=device))
+        self.target_languages: TargetLanguages = model.prepare_target_languages(torch.tensor([language], device=device))
         self.identity = _Affine(
             torch.eye(width, dtype=torch.float64, device=device),
             torch.zeros(width, dtype=torch.float64, device=device),
@@ -235,7 +235,7 @@ class _FoldingPass:
 
     def _fold_memory(self, attention: MultiHeadAttention) -> None:
         """Fold the change of the encoder's output into the keys and values that are computed from it."""
-        _add_to_projections([attention.key, attention.value], self.probe.measure_term("memory_term"))
+        _add_to_projections([attention.key, attention.value], self.probe.measure_term("memory_kv_term"))
         _, change = self.probe.measure_change("pre_sublayer", HookPoint(Site.MEMORY, 0))
         for linear in (attention.key, attention.value):
             linear.bias.add_(linear.weight @ change.b_D)

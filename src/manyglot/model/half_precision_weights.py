@@ -28,7 +28,7 @@ class HalfPrecisionWeights:
             self.start[weight.data_ptr()] = end
             end += size
 
-    def stacked(self, *weights: Tensor) -> Tensor:
+    def concatenated(self, *weights: Tensor) -> Tensor:
         """Return these weights concatenated along the rows, without a copy; their layers must be adjacent."""
         starts = [self.start[weight.data_ptr()] for weight in weights]
         ends = [start + weight.numel() for start, weight in zip(starts, weights, strict=True)]

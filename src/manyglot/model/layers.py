@@ -10,7 +10,7 @@ from manyglot.model.attention import CrossAttention, SelfAttention
 from manyglot.model.executor import Executor
 from manyglot.model.guidance.base import HookPoint, Site
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
 
 SublayerFunction = Callable[[SublayerInput, Executor], SublayerOutput]
 """The function of a sub-layer: attention or feed-forward."""
@@ -28,7 +28,7 @@ class SubLayer(nn.Module):
     def forward(self, x: SublayerInput, function: SublayerFunction, executor: Executor) -> SublayerInput:
         """Apply the function between the guidance hooks `pre_sublayer` and `post_sublayer`."""
         guidance, target_languages = executor.guidance, executor.target_languages
-        x = x.with_states(guidance.pre_sublayer(self.point, x.residual, target_languages))
+        x = x.with_hook_output(guidance.pre_sublayer(self.point, x.residual, target_languages))
         norm = GuidedNorm(self.norm, guidance.norm_terms(self.point), target_languages)
         if self.post_norm:
             x = executor.add_norm(x.residual, function(x, executor), norm, self.dropout)
@@ -36,7 +36,7 @@ class SubLayer(nn.Module):
             normed = executor.cast_to_states_dtype(norm(x.states), x.states)
             output = function(SublayerInput.from_states(normed), executor)
             x = SublayerInput.from_states(x.residual + self.dropout(output.total()))
-        return x.with_states(guidance.post_sublayer(self.point, x.residual, target_languages))
+        return x.with_hook_output(guidance.post_sublayer(self.point, x.residual, target_languages))
 
 
 class FeedForward(nn.Module):

@@ -27,7 +27,7 @@ import manyglot
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.files import atomic_folder, file_checksum, read_small_file
+from manyglot.files import atomic_folder, file_sha256, read_small_file
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -78,7 +78,7 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
         trained.vocabulary.subword_model.save(unfinished / "subwords.model")
         _write_json(unfinished / "languages.json", languages)
         _write_json(unfinished / "training.json", dict(trained.training_info))
-        checksums = {name: file_checksum(unfinished / name) for name in CHECKSUMMED_FILES}
+        checksums = {name: file_sha256(unfinished / name) for name in CHECKSUMMED_FILES}
         _write_json(
             unfinished / "format.json",
             {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums},
@@ -206,7 +206,7 @@ def _check_unaltered(folder: Path, checksums: Any) -> None:
     with _report_damage(folder / "format.json"):
         expected = {name: checksums[name] for name in CHECKSUMMED_FILES}
     for name, digest in expected.items():
-        if file_checksum(folder / name) != digest:
+        if file_sha256(folder / name) != digest:
             raise FolderError(
                 f"{folder / name} was altered or damaged since it was saved. Copy the model folder again, or remove "
                 f"sha256 from format.json if you changed the file yourself."

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 from manyglot.model import kernels
 from manyglot.model.attention import add_term, attend, drop_positions, split_heads
-from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor, InputEmbedding
+from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor, InputEmbedding
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.guidance.language_matmul import try_fused_language_linear
 from manyglot.model.half_precision_weights import HalfPrecisionWeights
-from manyglot.model.kernels.kernel_arguments import DropoutMask, PackedMask
+from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters, PackedMask
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.packing import PackedBatch, PackedSentences
-from manyglot.model.sublayer import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.vocabulary.subword_model import PAD
 
@@ -53,24 +53,24 @@ class PackedKernelContext:
     def prepare(cls, model: nn.Module, device: torch.device, adjacent: Sequence[nn.Linear]) -> PackedKernelContext:
         """Sample a dropout seed and cast the weights; those of the `adjacent` layers are stored contiguously."""
         seed = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=device)
-        dtype, weights = kernels.kernel_dtype(seed), None
+        dtype, weights = kernels.autocast_kernel_dtype(seed), None
         sharded = any(type(parameter) is not nn.Parameter for parameter in model.parameters())
         if dtype is not None and not sharded:
             first = set(adjacent)
             weights = HalfPrecisionWeights([*adjacent, *(m for m in model.modules() if m not in first)], dtype)
         return cls(seed, dtype, weights)
 
-    def dropout_mask(self, dropout: nn.Dropout) -> DropoutMask:
+    def dropout_mask(self, dropout: nn.Dropout) -> DropoutMaskParameters:
         """Return the mask of the next dropout of this pass; each one gets its own index."""
         self.num_dropouts += 1
-        return DropoutMask(dropout.p if dropout.training else 0.0, self.dropout_seed, self.num_dropouts)
+        return DropoutMaskParameters(dropout.p if dropout.training else 0.0, self.dropout_seed, self.num_dropouts)
 
-    def stacked_half(self, *weights: Tensor) -> Tensor:
+    def concatenated_half(self, *weights: Tensor) -> Tensor:
         """Return the weights of adjacent layers in half precision, concatenated along the rows."""
         assert self.dtype is not None, "kernels compute in half precision only"
         if self.weights is None:
             return torch.cat([weight.detach() for weight in weights]).to(self.dtype)
-        return self.weights.stacked(*weights)
+        return self.weights.concatenated(*weights)
 
 
 class ProjectedMemory(NamedTuple):
@@ -100,7 +100,7 @@ class PackedLayout:
         token_languages = target_languages.per_token(batch.source.sentence_N)
         return PackedExecutor(guidance, token_languages, self.context, batch.encoded, mask)
 
-    def select_sources(self, encoded_M1D: Tensor) -> Tensor:
+    def drop_aligned_targets(self, encoded_M1D: Tensor) -> Tensor:
         """Return the encoder's output without the aligned target sentences."""
         return encoded_M1D[: len(self.batch.source.ids_N)] if len(self.batch.aligned_source_K) else encoded_M1D
 
@@ -120,12 +120,12 @@ class PackedLayout:
         memory_MD = memory.states_BSD.flatten(0, 1)
         if not (self.batch.shape.fits_tile and kernels.can_use_kernels(memory_MD) and self.context.weights is not None):
             return None
-        from manyglot.model.kernels.linear import JoinedGradients, JoinedLinear
+        from manyglot.model.kernels.linear import ConcatenatedGradients, ConcatenatedLinear
 
         weights, biases = _weights_and_biases(self.memory_projections)
-        num_layers, half = len(self.memory_projections) // 2, self.context.stacked_half
-        gradients = JoinedGradients(num_layers)
-        kv_by_layer = _apply(JoinedLinear, memory_MD, half(*weights), half(*biases), gradients, *weights)
+        num_layers, half = len(self.memory_projections) // 2, self.context.concatenated_half
+        gradients = ConcatenatedGradients(num_layers)
+        kv_by_layer = _apply(ConcatenatedLinear, memory_MD, half(*weights), half(*biases), gradients, *weights)
         return [
             ProjectedMemory(kv_MC, partial(gradients.part_buffer, layer)) for layer, kv_MC in enumerate(kv_by_layer)
         ]
@@ -164,15 +164,15 @@ class PackedExecutor(Executor):
         dtype = self.context.dtype
         if dtype is None:
             return super().embed(ids_N, embeddings)[:, None]
-        from manyglot.model.kernels.embedding import FusedEmbedding
+        from manyglot.model.kernels.embedding import FusedEmbeddingNormDropout
 
         table, scale, norm, dropout, position_table = embeddings
         inputs = ids_N, position_table(self.sentences.max_length), self.sentences.position_N
         constants = scale, PAD, norm.eps, self.context.dropout_mask(dropout), dtype
-        x_ND: Tensor = _apply(FusedEmbedding, table.weight, *inputs, norm.weight, norm.bias, *constants)
+        x_ND: Tensor = _apply(FusedEmbeddingNormDropout, table.weight, *inputs, norm.weight, norm.bias, *constants)
         return x_ND[:, None]
 
-    def attend_self(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Compute query, key and value in one product, then attend within each sentence."""
         x_ND, term_ND = x_N1D.flatten(0, 1), drop_positions(term_N1D)
         weights, biases = _weights_and_biases([attention.query, attention.key, attention.value])
@@ -180,7 +180,7 @@ class PackedExecutor(Executor):
             from manyglot.model.kernels.linear import MixedPrecisionLinear
             from manyglot.model.kernels.packed_attention import PackedSelfAttention
 
-            half = self.context.stacked_half
+            half = self.context.concatenated_half
             qkv_NC = _apply(MixedPrecisionLinear, x_ND, half(*weights), half(*biases), *weights)
             biases_and_term = *biases, _cast_term(term_ND, x_ND)
             z_ND: Tensor = _apply(PackedSelfAttention, qkv_NC, *biases_and_term, self.mask, attention.num_heads)
@@ -189,18 +189,18 @@ class PackedExecutor(Executor):
         q_ND, k_ND, v_ND = (add_term(x, term_ND) for x in qkv_NC.chunk(3, dim=1))
         return _attend_padded(q_ND, k_ND, v_ND, self.mask, attention.num_heads)[:, None]
 
-    def attend_cross(self, attention: AttentionWeights, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
         """Compute key and value in one product, or in one for all layers, then attend to the source."""
         assert self.cross is not None, "an encoder has no cross-attention"
         memory, mask, all_projected = self.cross
-        x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), drop_positions(term_N1D), drop_positions(memory.term_BSD)
+        x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), drop_positions(term_N1D), drop_positions(memory.kv_term_BSD)
         memory_MD, query = memory.states_BSD.flatten(0, 1), attention.query
         weights, biases = _weights_and_biases([attention.key, attention.value])
         if kernels.can_use_kernels(x_ND) and mask.fits_tile:
             from manyglot.model.kernels.linear import MixedPrecisionLinear
             from manyglot.model.kernels.packed_attention import PackedCrossAttention
 
-            half = self.context.stacked_half
+            half = self.context.concatenated_half
             q_ND = _apply(MixedPrecisionLinear, x_ND, half(query.weight), half(query.bias), query.weight)
             if all_projected is None:
                 kv_MC = _apply(MixedPrecisionLinear, memory_MD, half(*weights), half(*biases), *weights)
@@ -215,13 +215,13 @@ class PackedExecutor(Executor):
         k_MD, v_MD = (add_term(x, term_MD) for x in kv_MC.chunk(2, dim=1))
         return _attend_padded(add_term(query(x_ND), term_ND), k_MD, v_MD, mask, attention.num_heads)[:, None]
 
-    def project_output(self, attention: AttentionWeights, z_N1D: Tensor) -> SublayerOutput:
+    def project_output(self, attention: AttentionParameters, z_N1D: Tensor) -> SublayerOutput:
         """Return z W^O; if a kernel supports it, language matrices are added to W^O, not multiplied separately."""
         output = attention.output
         if not kernels.can_use_kernels(z_N1D):
             return super().project_output(attention, z_N1D)
-        half_DD = self.context.stacked_half(output.weight)
-        matrices = self.guidance.output_matrices(attention.point, z_N1D, self.target_languages)
+        half_DD = self.context.concatenated_half(output.weight)
+        matrices = self.guidance.output_term_matrices(attention.point, z_N1D, self.target_languages)
         if matrices is not None:
             y_N1D = try_fused_language_linear(z_N1D, output.weight, half_DD, matrices)
             if y_N1D is not None:
@@ -240,7 +240,7 @@ class PackedExecutor(Executor):
         from manyglot.model.kernels.linear import FusedFeedForward
 
         weights = inner.weight, inner.bias, outer.weight
-        half_weights = tuple(self.context.stacked_half(weight) for weight in weights)
+        half_weights = tuple(self.context.concatenated_half(weight) for weight in weights)
         y_ND: Tensor = _apply(FusedFeedForward, x_N1D.flatten(0, 1), half_weights, *weights)
         return SublayerOutput(y_ND.view_as(x_N1D), outer.bias)
 

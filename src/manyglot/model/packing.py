@@ -19,16 +19,16 @@ from torch import Tensor
 
 from manyglot.batches.batch import Batch
 from manyglot.batches.token_store import AnyInts, IntArray
-from manyglot.batches.unpadded import AlignedTargets, UnpaddedBatch
-from manyglot.model.kernels.tiles import (
+from manyglot.batches.unpadded import AlignedTargetSelection, MaxLengths, UnpaddedBatch
+from manyglot.model.kernels.attention_tiles import (
     LONG_TILE,
     SHORT_TILE,
-    GroupSpan,
+    GroupTableColumns,
     TileGroups,
-    append_empty_groups,
     empty_groups,
     fits_tile,
     group_into_tiles,
+    pad_groups_to_multiple,
 )
 from manyglot.vocabulary.subword_model import PAD
 
@@ -84,7 +84,7 @@ class PackedShape(NamedTuple):
     fits_tile: bool
     """Whether every sentence fits into a tile of the attention kernels."""
 
-    def is_within(self, other: PackedShape, factor: float) -> bool:
+    def fits_activation_memory_of(self, other: PackedShape, factor: float) -> bool:
         """Whether all sizes that determine activation memory are at most `factor` times those of the other shape."""
         own, reference = self.lengths, other.lengths
         return (
@@ -149,23 +149,28 @@ class _AttentionGroups(NamedTuple):
     cross: TileGroups[IntArray]
 
 
-def pack_batch(batch: Batch, multiple: int = 1, aligned_targets: AlignedTargets | None = None) -> PackedBatch:
+def pack_batch(
+    batch: Batch, pad_to_multiple: int = 1, aligned_targets: AlignedTargetSelection | None = None
+) -> PackedBatch:
     """Remove the padding of a batch, and append the aligned targets to its sources.
 
-    A multiple above 1 pads the batch with dummy sentences and empty groups, so that few different shapes occur. A batch
-    with a sentence that does not fit into a tile is neither grouped nor padded.
+    `pad_to_multiple` above 1 adds dummy sentences and empty groups, so that few different shapes occur. A batch with a
+    sentence that does not fit into a tile is neither grouped nor padded.
     """
-    tokens = UnpaddedBatch.from_batch(batch)
+    tokens = UnpaddedBatch.from_batch_sorted_by_language(batch)
     if aligned_targets is not None:
         tokens = tokens.with_aligned_targets(aligned_targets)
     max_lengths = tokens.max_lengths
     all_fit = fits_tile(max(max_lengths))
-    is_padded = multiple > 1 and all_fit
+    is_padded = pad_to_multiple > 1 and all_fit
     if is_padded:
-        tokens, max_lengths = tokens.padded_to_multiple(multiple, SHORT_TILE), (LONG_TILE, LONG_TILE, LONG_TILE)
+        tokens, max_lengths = (
+            tokens.padded_to_multiple(pad_to_multiple, SHORT_TILE),
+            MaxLengths(LONG_TILE, LONG_TILE, LONG_TILE),
+        )
     groups = _group_attentions(tokens) if all_fit else _AttentionGroups(empty_groups(), empty_groups(), empty_groups())
     if is_padded:
-        groups = _AttentionGroups(*map(append_empty_groups, groups))
+        groups = _AttentionGroups(*map(pad_groups_to_multiple, groups))
     segments = _make_segments(tokens, groups)
     lengths = Segments(*map(len, segments))
     shape = PackedShape(lengths, len(tokens.lang_B), len(tokens.source_ids_S), *max_lengths, all_fit)
@@ -182,7 +187,7 @@ def split_by_tile_fit(batch: Batch) -> list[Batch]:
 
 
 def _as_tables(short: Tensor, long: Tensor) -> TileGroups[Tensor]:
-    num_columns = len(GroupSpan._fields)
+    num_columns = len(GroupTableColumns._fields)
     return TileGroups(short.view(-1, num_columns), long.view(-1, num_columns))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from manyglot.model.attention import attend, project_keys_and_values, project_queries
-from manyglot.model.executor import AttentionWeights, EncoderMemory, Executor
+from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.vocabulary.subword_model import PAD
 
@@ -22,19 +22,19 @@ class PaddedLayout:
         self.sorted_by_language = sorted_by_language
         self.source_mask: Tensor | None = (source_BS != PAD)[:, None, None, :]
 
-    def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> PaddedEncoder:
+    def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> PaddedEncoderExecutor:
         """Every source position attends to the whole source."""
-        return PaddedEncoder(guidance, target_languages, self.source_mask)
+        return PaddedEncoderExecutor(guidance, target_languages, self.source_mask)
 
-    def select_sources(self, encoded_BSD: Tensor) -> Tensor:
+    def drop_aligned_targets(self, encoded_BSD: Tensor) -> Tensor:
         """Return the encoder's whole output."""
         return encoded_BSD
 
     def decoder_executor(
         self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory
-    ) -> PaddedDecoder:
+    ) -> PaddedDecoderExecutor:
         """Every target position attends to the positions up to its own and to the whole source."""
-        return PaddedDecoder(guidance, target_languages, memory)
+        return PaddedDecoderExecutor(guidance, target_languages, memory)
 
 
 class _PaddedExecutor(Executor):
@@ -44,39 +44,39 @@ class _PaddedExecutor(Executor):
         return table(length)[:length]
 
 
-class PaddedEncoder(_PaddedExecutor):
+class PaddedEncoderExecutor(_PaddedExecutor):
     """The encoder on padded source sentences."""
 
     def __init__(self, guidance: Guidance, target_languages: TargetLanguages, mask_B11S: Tensor | None) -> None:
         super().__init__(guidance, target_languages)
         self.mask_B11S = mask_B11S
 
-    def attend_self(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Attend to all real tokens of the sentence."""
         q_BHTK = project_queries(attention, x_BTD, term_BTD)
         k_BHSK, v_BHSK = project_keys_and_values(attention, x_BTD, term_BTD)
         return attend(q_BHTK, k_BHSK, v_BHSK, mask=self.mask_B11S)
 
-    def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """An encoder has no cross-attention."""
         raise AssertionError("an encoder has no cross-attention")
 
 
-class PaddedDecoder(_PaddedExecutor):
+class PaddedDecoderExecutor(_PaddedExecutor):
     """The decoder on padded target sentences, all positions at once."""
 
     def __init__(self, guidance: Guidance, target_languages: TargetLanguages, memory: EncoderMemory) -> None:
         super().__init__(guidance, target_languages)
         self.memory = memory
 
-    def attend_self(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Attend to the positions up to the current one."""
         q_BHTK = project_queries(attention, x_BTD, term_BTD)
         k_BHSK, v_BHSK = project_keys_and_values(attention, x_BTD, term_BTD)
         return attend(q_BHTK, k_BHSK, v_BHSK, is_causal=True)
 
-    def attend_cross(self, attention: AttentionWeights, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
+    def attend_cross(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Attend to the real tokens of the source."""
         q_BHTK = project_queries(attention, x_BTD, term_BTD)
-        k_BHSK, v_BHSK = project_keys_and_values(attention, self.memory.states_BSD, self.memory.term_BSD)
+        k_BHSK, v_BHSK = project_keys_and_values(attention, self.memory.states_BSD, self.memory.kv_term_BSD)
         return attend(q_BHTK, k_BHSK, v_BHSK, mask=self.memory.mask_B11S)

@@ -27,7 +27,7 @@ from manyglot.model.layers import DecoderLayer, EncoderLayer
 from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.positions import sinusoidal_positions
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer import SublayerInput
+from manyglot.model.sublayer_types import SublayerInput
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
 
@@ -83,10 +83,12 @@ class Transformer(nn.Module):
         layout says otherwise.
         """
         layout = PaddedLayout(source) if layout is None else layout
-        target_languages = self.target_languages(lang_B, random_lang_B, is_sorted=layout.sorted_by_language)
+        target_languages = self.prepare_target_languages(lang_B, random_lang_B, is_sorted=layout.sorted_by_language)
         executor = layout.encoder_executor(self.guidance, target_languages)
         encoded = self.encode(source, executor)
-        memory = self.build_memory(layout.select_sources(encoded), executor.target_languages, layout.source_mask)
+        memory = self.apply_memory_guidance(
+            layout.drop_aligned_targets(encoded), executor.target_languages, layout.source_mask
+        )
         decoded = self.decode(decoder_input, layout.decoder_executor(self.guidance, target_languages, memory))
         return HiddenStates(encoded, decoded)
 
@@ -97,12 +99,12 @@ class Transformer(nn.Module):
             x = layer(x, executor)
         return executor.cast_to_states_dtype(self.encoder_final_norm(x.residual), x.residual)
 
-    def build_memory(
+    def apply_memory_guidance(
         self, encoded_BSD: Tensor, target_languages: TargetLanguages, mask_B11S: Tensor | None = None
     ) -> EncoderMemory:
         """Apply the guidance hooks at the site `memory` to the encoder's output."""
         states_BSD = self.guidance.pre_sublayer(HookPoint(Site.MEMORY, 0), encoded_BSD, target_languages)
-        return EncoderMemory(states_BSD, self.guidance.memory_term(states_BSD, target_languages), mask_B11S)
+        return EncoderMemory(states_BSD, self.guidance.memory_kv_term(states_BSD, target_languages), mask_B11S)
 
     def decode(self, decoder_input: Tensor, executor: Executor) -> Tensor:
         """Return the decoder's last hidden states; the executor decides which positions attend to which."""
@@ -121,7 +123,7 @@ class Transformer(nn.Module):
         logits = self.logits(hidden)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
-    def target_languages(
+    def prepare_target_languages(
         self, lang_B: Tensor, random_lang_B: Tensor | None = None, *, is_sorted: bool = False
     ) -> TargetLanguages:
         """Return the target languages in the form that the guidance hooks take.
@@ -149,13 +151,13 @@ class Transformer(nn.Module):
         position_table = partial(sinusoidal_positions, width=weight.shape[1], device=weight.device, dtype=weight.dtype)
         return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, position_table)
 
-    def without_weights(self) -> Transformer:
+    def on_meta_device(self) -> Transformer:
         """Return a model of the same shape on the meta device."""
         with torch.device("meta"):
             return Transformer(self.settings, self.methods, self.dimensions.first_tag_id, self.num_languages)
 
     def language_representations(self) -> dict[str, Tensor]:
-        """Return what the guidance has learnt about each language, by method; row i belongs to language i."""
+        """Return what the guidance has learned about each language, by method; row i belongs to language i."""
         tag_embedding_LD = self.embedding.weight[self.dimensions.first_tag_id :]
         return {
             name: value.detach().clone()

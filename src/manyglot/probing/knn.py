@@ -1,7 +1,7 @@
-"""Leave-one-out k-nearest-neighbour prediction of the typological features of languages.
+"""Leave-one-out k-nearest-neighbor prediction of the typological features of languages.
 
 A feature of a language is predicted from the k nearest languages that have a value for it. Features that are known for
-the same languages share their neighbours and are predicted together. Many rankings (random baselines, permutations) are
+the same languages share their neighbors and are predicted together. Many rankings (random baselines, permutations) are
 evaluated in one call.
 
 Shape letters: N rankings, L languages, M the other languages ranked by similarity, F features, K values of k;
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manyglot.probing.uriel import UNKNOWN_VALUE, FeatureSet, FeatureValues
+from manyglot.probing.uriel import UNKNOWN_VALUE, BinaryFeatureSet, FeatureValues
 
 DEFAULT_K_VALUES = (1, 3, 5, 7, 9)
 """The values of k in the paper."""
@@ -31,10 +31,10 @@ Bools = NDArray[np.bool_]
 
 
 class VotingRule(StrEnum):
-    """How the neighbours' values decide a prediction."""
+    """How the neighbors' values decide a prediction."""
 
     MAJORITY = "majority"
-    """The majority of the available neighbours; a tie is decided without the farthest one."""
+    """The majority of the available neighbors; a tie is decided without the farthest one."""
     PAPER = "paper"
     """A value needs more than k / 2 votes, even where fewer than k languages have the feature."""
 
@@ -52,7 +52,7 @@ class CorrectCounts:
         """Return the accuracy over languages and features for each k, in percent (N, K)."""
         return np.asarray(100 * self.num_correct_NLK.sum(axis=1) / self.num_predictions_L.sum())
 
-    def accuracy_shares_without(self) -> Floats:
+    def accuracy_contributions_with_held_out_language(self) -> Floats:
         """Return each language's contribution to the accuracy with H held out, in percent; nan if nothing remains."""
         total_H = self.num_predictions_L.sum() - self.num_predictions_L
         return np.asarray(100 * self.num_correct_without_NHLK / np.where(total_H > 0, total_H, np.nan)[:, None, None])
@@ -72,7 +72,7 @@ def cosine_similarities(representation: NDArray[Any]) -> Floats:
     return np.asarray(flat_LD @ flat_LD.T / rows.shape[1], np.float64)
 
 
-def rank_neighbours(similarity_NLL: Floats) -> Indices:
+def rank_neighbors(similarity_NLL: Floats) -> Indices:
     """Return the other languages of each language, nearest first; ties keep the order of the languages."""
     away_NLL = -similarity_NLL
     diagonal = np.arange(away_NLL.shape[-1])
@@ -81,7 +81,11 @@ def rank_neighbours(similarity_NLL: Floats) -> Indices:
 
 
 def count_correct_predictions(
-    ranking_NLM: Indices, features: FeatureSet, k_values: Sequence[int], voting_rule: VotingRule, nested: bool = True
+    ranking_NLM: Indices,
+    features: BinaryFeatureSet,
+    k_values: Sequence[int],
+    voting_rule: VotingRule,
+    nested: bool = True,
 ) -> CorrectCounts:
     """Predict every feature of every language from the other languages and count the correct predictions.
 
@@ -107,7 +111,7 @@ def count_correct_predictions(
                 if not nested:
                     continue
                 change_NGP = _count_correct_without(same_NGPF, k, len(rows_G) - 1, voting_rule) - correct_NG[:, :, None]
-                # No neighbour occurs twice, so one indexed addition covers all of them.
+                # No neighbor occurs twice, so one indexed addition covers all of them.
                 held_out_NGP = nearest_NGP[:, :, : change_NGP.shape[2]]
                 ranking = start + np.arange(len(held_out_NGP))[:, None, None]
                 change_NHLK[ranking, held_out_NGP, rows_G[:, None], i] += change_NGP
@@ -129,19 +133,19 @@ def _group_by_coverage(value_LF: FeatureValues) -> Iterator[tuple[Indices, Featu
             yield rows_G, value_LF[np.ix_(rows_G, np.flatnonzero(pattern_F.ravel() == i))]
 
 
-def _nearest(ranking_NLM: Indices, rows_G: Indices, num_languages: int, max_neighbours: int) -> Indices:
-    """Return the nearest neighbours of the languages `rows_G` among themselves."""
+def _nearest(ranking_NLM: Indices, rows_G: Indices, num_languages: int, max_neighbors: int) -> Indices:
+    """Return the nearest neighbors of the languages `rows_G` among themselves."""
     is_candidate_L = np.zeros(num_languages, np.bool_)
     is_candidate_L[rows_G] = True
     ranking_NGM = ranking_NLM[:, rows_G]
     candidates = ranking_NGM[is_candidate_L[ranking_NGM]]  # the same number for every language
-    return candidates.reshape(len(ranking_NLM), len(rows_G), len(rows_G) - 1)[:, :, :max_neighbours]
+    return candidates.reshape(len(ranking_NLM), len(rows_G), len(rows_G) - 1)[:, :, :max_neighbors]
 
 
 def _count_correct(same_NGPF: Bools, k: int, available: int, voting_rule: VotingRule) -> Floats:
-    """Count the correct predictions of each language from k neighbours, summed over features.
+    """Count the correct predictions of each language from k neighbors, summed over features.
 
-    Values are 0 or 1, so a prediction is correct when most neighbours share the language's own value.
+    Values are 0 or 1, so a prediction is correct when most neighbors share the language's own value.
     """
     num_voters = min(k, available)
     votes_NGF = same_NGPF[:, :, :num_voters].sum(axis=2, dtype=np.int16)
@@ -150,7 +154,7 @@ def _count_correct(same_NGPF: Bools, k: int, available: int, voting_rule: Voting
 
 
 def _count_correct_without(same_NGPF: Bools, k: int, available: int, voting_rule: VotingRule) -> Floats:
-    """Count them with each neighbour held out in turn; the next neighbour replaces it, if there is one."""
+    """Count them with each neighbor held out in turn; the next neighbor replaces it, if there is one."""
     reach = min(k + 1, available)
     votes_NGF = same_NGPF[:, :, :reach].sum(axis=2, dtype=np.int16)
     correct = []

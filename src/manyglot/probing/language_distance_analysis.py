@@ -91,8 +91,8 @@ def classical_mds(distance_LL: Floats) -> tuple[Floats, float]:
 
     The share is between 0 and 1; where it is low, distances in the plane say little.
     """
-    centre_LL = np.eye(len(distance_LL)) - 1 / len(distance_LL)
-    values, vectors_LL = np.linalg.eigh(-centre_LL @ distance_LL**2 @ centre_LL / 2)
+    center_LL = np.eye(len(distance_LL)) - 1 / len(distance_LL)
+    values, vectors_LL = np.linalg.eigh(-center_LL @ distance_LL**2 @ center_LL / 2)
     point_L2 = vectors_LL[:, [-1, -2]] * np.sqrt(np.clip(values[[-1, -2]], 0, None))
     sign_2 = np.sign(point_L2[np.abs(point_L2).argmax(axis=0), [0, 1]])  # the same signs on every machine
     variance = np.clip(values, 0, None)
@@ -108,7 +108,7 @@ def uriel_distances(uriel: UrielDatabase, isos: Sequence[str]) -> dict[str, Floa
     genetic_LL[has_no_family], genetic_LL[:, has_no_family] = np.nan, np.nan
     geography_LD = uriel.geography_vectors(isos)
     geographic_LL = np.linalg.norm(geography_LD[:, None] - geography_LD[None], axis=2)
-    value_LF = uriel.majority_values(isos, "syntax")
+    value_LF = uriel.merge_sources_by_majority(isos, "syntax")
     ones, zeros = (value_LF == 1).astype(np.float64), (value_LF == 0).astype(np.float64)
     known = (value_LF != UNKNOWN_VALUE).astype(np.float64)
     shared_LL = known @ known.T
@@ -136,10 +136,10 @@ def mantel_test(
     permutation_NL = np.tile(np.arange(len(usable)), (num_permutations + 1, 1))  # the first stays the identity
     permutation_NL[1:] = np.random.default_rng([seed, 2]).permuted(permutation_NL[1:], axis=1)
     model_NP = model[permutation_NL[:, rows], permutation_NL[:, columns]]
-    centred_NP, other_P = model_NP - model_NP.mean(axis=1, keepdims=True), other[rows, columns]
+    centered_NP, other_P = model_NP - model_NP.mean(axis=1, keepdims=True), other[rows, columns]
     other_P = other_P - other_P.mean()
-    length_N = np.linalg.norm(centred_NP, axis=1) * np.linalg.norm(other_P)
-    correlation_N = centred_NP @ other_P / np.where(length_N > 0, length_N, 1)
+    length_N = np.linalg.norm(centered_NP, axis=1) * np.linalg.norm(other_P)
+    correlation_N = centered_NP @ other_P / np.where(length_N > 0, length_N, 1)
     num_as_high = int((correlation_N[1:] >= correlation_N[0] - 1e-12).sum())
     p_value = (1 + num_as_high) / (1 + num_permutations)
     return MantelResult(distance_kind, float(correlation_N[0]), p_value, len(usable))

@@ -1,4 +1,4 @@
-"""Predict the features that URIEL lacks for a language from its nearest neighbours in a model.
+"""Predict the features that URIEL lacks for a language from its nearest neighbors in a model.
 
 Shape letters: L languages, F features.
 """
@@ -18,10 +18,10 @@ from manyglot.probing.knn import (
     VotingRule,
     cosine_similarities,
     count_correct_predictions,
-    rank_neighbours,
+    rank_neighbors,
 )
 from manyglot.probing.language_representations import LanguageRepresentation
-from manyglot.probing.uriel import FEATURE_GROUPS, UNKNOWN_VALUE, FeatureSet, UrielDatabase, require_two_languages
+from manyglot.probing.uriel import FEATURE_GROUPS, UNKNOWN_VALUE, BinaryFeatureSet, UrielDatabase, require_two_languages
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class PredictedFeature:
     group: str
     feature: str
     value: int
-    neighbour_agreement: float
-    """Share of the neighbours that have this value, from 0 to 1."""
+    neighbor_agreement: float
+    """Share of the neighbors that have this value, from 0 to 1."""
     feature_accuracy: float | None
     """Leave-one-out accuracy of this feature over the other languages, in percent, with the same k."""
-    neighbour_values: tuple[tuple[str, int], ...]
-    """Language code and feature value of each neighbour, nearest first."""
+    neighbor_values: tuple[tuple[str, int], ...]
+    """Language code and feature value of each neighbor, nearest first."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for `--json`."""
-        neighbours = [{"language": code, "value": value} for code, value in self.neighbour_values]
-        return asdict(self) | {"neighbour_values": neighbours}
+        neighbors = [{"language": code, "value": value} for code, value in self.neighbor_values]
+        return asdict(self) | {"neighbor_values": neighbors}
 
 
 def predict_missing_features(
@@ -62,17 +62,19 @@ def predict_missing_features(
     predictions: list[PredictedFeature] = []
     for group in FEATURE_GROUPS:
         isos = [matched.iso_by_code[other] for other in others]
-        if sets := uriel.feature_sets(isos, group):
-            features = FeatureSet(group, "all", sets[0].feature_names, uriel.majority_values(isos, group))
+        if sets := uriel.feature_set_per_source(isos, group):
+            features = BinaryFeatureSet(
+                group, "all", sets[0].feature_names, uriel.merge_sources_by_majority(isos, group)
+            )
             missing = uriel.missing_feature_indices(own, group)
             predictions += _predict_group(features, missing, similarity_LL, others, k_values)
     return code, predictions
 
 
 def _predict_group(
-    features: FeatureSet, missing: Indices, similarity_LL: Floats, others: Sequence[str], k_values: Sequence[int]
+    features: BinaryFeatureSet, missing: Indices, similarity_LL: Floats, others: Sequence[str], k_values: Sequence[int]
 ) -> list[PredictedFeature]:
-    ranking_NLM = rank_neighbours(similarity_LL[None, 1:, 1:])
+    ranking_NLM = rank_neighbors(similarity_LL[None, 1:, 1:])
     counts = count_correct_predictions(ranking_NLM, features, k_values, VotingRule.MAJORITY, nested=False)
     k = k_values[int(np.argmax(counts.accuracy_by_k()[0].round(9)))]
     nearest_L = np.argsort(-similarity_LL[0, 1:], kind="stable")
@@ -86,9 +88,9 @@ def _predict_group(
         value = int(2 * votes > len(near) or (2 * votes == len(near) and column_L[near[-1]] == 0))
         agree = votes if value else len(near) - votes
         name = features.feature_names[feature]
-        alone = FeatureSet(features.group, features.source, (name,), column_L[:, None])
+        alone = BinaryFeatureSet(features.group, features.source, (name,), column_L[:, None])
         checked = count_correct_predictions(ranking_NLM, alone, (k,), VotingRule.MAJORITY, nested=False)
         accuracy = float(checked.accuracy_by_k()[0, 0]) if checked.num_predictions_L.any() else None
-        neighbour_values = tuple((others[i], int(column_L[i])) for i in near)
-        predictions.append(PredictedFeature(features.group, name, value, agree / len(near), accuracy, neighbour_values))
+        neighbor_values = tuple((others[i], int(column_L[i])) for i in near)
+        predictions.append(PredictedFeature(features.group, name, value, agree / len(near), accuracy, neighbor_values))
     return predictions

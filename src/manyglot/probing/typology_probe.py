@@ -24,13 +24,13 @@ from manyglot.probing.knn import (
     VotingRule,
     cosine_similarities,
     count_correct_predictions,
-    rank_neighbours,
+    rank_neighbors,
 )
 from manyglot.probing.uriel import (
     FEATURE_GROUPS,
     UNKNOWN_VALUE,
+    BinaryFeatureSet,
     Exclusion,
-    FeatureSet,
     UrielDatabase,
     require_two_languages,
 )
@@ -73,7 +73,7 @@ class BatchedKnnAccuracy:
 
 
 @dataclass(frozen=True)
-class KnnAccuracy:
+class FeatureGroupKnnAccuracy:
     """Accuracies of one representation in one feature group, in percent."""
 
     by_k: tuple[float, ...]
@@ -87,9 +87,9 @@ class ProbeBaselines:
 
     majority_class: float
     """Predicting the most frequent value of each feature."""
-    random_mean: KnnAccuracy
-    random_std: KnnAccuracy
-    family_and_geography: KnnAccuracy
+    random_mean: FeatureGroupKnnAccuracy
+    random_std: FeatureGroupKnnAccuracy
+    family_and_geography: FeatureGroupKnnAccuracy
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class FeatureGroupResult:
     group: str
     languages_by_source: tuple[tuple[str, int], ...]
     """Each source, with the number of languages that have its most widely known feature."""
-    knn_accuracy: KnnAccuracy
+    knn_accuracy: FeatureGroupKnnAccuracy
     baselines: ProbeBaselines
     p_value: float
     """Share of permutations of the languages whose accuracy is at least as high."""
@@ -132,7 +132,7 @@ class TypologyProber:
         self.model_codes = tuple(codes)
         self.matched = require_two_languages(uriel.match_languages(codes))
         self.isos = tuple(self.matched.iso_by_code.values())
-        all_sets = {group: uriel.feature_sets(self.isos, group) for group in FEATURE_GROUPS}
+        all_sets = {group: uriel.feature_set_per_source(self.isos, group) for group in FEATURE_GROUPS}
         self.sets_by_group = {group: sets for group, sets in all_sets.items() if sets}
         self._check_enough_languages()
         known_isos = tuple(dict.fromkeys(iso for code in codes if (iso := uriel.find_iso(code))))
@@ -168,18 +168,20 @@ class TypologyProber:
         by_k_NK = np.mean([count.accuracy_by_k() for count in counts], axis=0)
         if voting_rule is VotingRule.PAPER:
             return by_k_NK, by_k_NK.max(axis=1)
-        k_index_NL = select_k_per_language(counts)
+        k_index_NL = select_k_index_per_language(counts)
         return by_k_NK, np.mean([count.accuracy_with_own_k(k_index_NL) for count in counts], axis=0)
 
     def _probe_group(self, group: str, similarity_LL: Floats) -> FeatureGroupResult:
-        knn_accuracy = _first_accuracy(self.accuracies_of_rankings(group, rank_neighbours(similarity_LL[None])))
+        knn_accuracy = _first_accuracy(self.accuracies_of_rankings(group, rank_neighbors(similarity_LL[None])))
         identity_NL = np.tile(np.arange(len(self.isos)), (self.settings.num_permutations, 1))
         row_NL = np.random.default_rng([self.settings.seed, 1]).permuted(identity_NL, axis=1)
         permuted_NLL = similarity_LL[row_NL[:, :, None], row_NL[:, None, :]]
-        permuted_N = self.accuracies_of_rankings(group, rank_neighbours(permuted_NLL)).at_selected_k_N
+        permuted_N = self.accuracies_of_rankings(group, rank_neighbors(permuted_NLL)).at_selected_k_N
         num_as_high = int((permuted_N >= knn_accuracy.at_selected_k - 1e-9).sum())
         p_value = (1 + num_as_high) / (1 + self.settings.num_permutations)
-        languages_by_source = tuple((s.source, s.max_languages_per_feature) for s in self.sets_by_group[group])
+        languages_by_source = tuple(
+            (s.source, s.num_languages_of_best_covered_feature) for s in self.sets_by_group[group]
+        )
         return FeatureGroupResult(group, languages_by_source, knn_accuracy, self.baselines[group], p_value)
 
     def _baselines(self, group: str) -> ProbeBaselines:
@@ -187,15 +189,19 @@ class TypologyProber:
         shape = (self.settings.num_random_baselines, len(self.isos), RANDOM_VECTOR_WIDTH)
         random_NLD = rng.standard_normal(shape, np.float32)
         similarity_NLL = np.stack([cosine_similarities(random_LD) for random_LD in random_NLD])
-        random = self.accuracies_of_rankings(group, rank_neighbours(similarity_NLL))
+        random = self.accuracies_of_rankings(group, rank_neighbors(similarity_NLL))
         family_geography_LL = cosine_similarities(self.family_geography_LD)
         majority_accuracies = [majority_class_accuracy(feature_set) for feature_set in self.sets_by_group[group]]
         return ProbeBaselines(
             majority_class=float(np.mean(majority_accuracies)),
-            random_mean=KnnAccuracy(tuple(random.by_k_NK.mean(axis=0).tolist()), float(random.at_selected_k_N.mean())),
-            random_std=KnnAccuracy(tuple(random.by_k_NK.std(axis=0).tolist()), float(random.at_selected_k_N.std())),
+            random_mean=FeatureGroupKnnAccuracy(
+                tuple(random.by_k_NK.mean(axis=0).tolist()), float(random.at_selected_k_N.mean())
+            ),
+            random_std=FeatureGroupKnnAccuracy(
+                tuple(random.by_k_NK.std(axis=0).tolist()), float(random.at_selected_k_N.std())
+            ),
             family_and_geography=_first_accuracy(
-                self.accuracies_of_rankings(group, rank_neighbours(family_geography_LL[None]))
+                self.accuracies_of_rankings(group, rank_neighbors(family_geography_LL[None]))
             ),
         )
 
@@ -203,8 +209,10 @@ class TypologyProber:
         """Raise if the largest k exceeds the number of languages available for a feature group."""
         max_k = max(self.settings.k_values)
         for group in FEATURE_GROUPS:
-            feature_sets = self.sets_by_group.get(group, ())
-            available = max((feature_set.max_languages_per_feature for feature_set in feature_sets), default=0)
+            feature_set_per_source = self.sets_by_group.get(group, ())
+            available = max(
+                (feature_set.num_languages_of_best_covered_feature for feature_set in feature_set_per_source), default=0
+            )
             if 2 <= available < max_k + 1:
                 smaller = [k for k in self.settings.k_values if k < available]
                 possible = smaller or [k for k in DEFAULT_K_VALUES if k < available]
@@ -235,14 +243,14 @@ def merge_exclusions(probers: Iterable[TypologyProber]) -> dict[str, Exclusion]:
     return dict(sorted(exclusions.items()))
 
 
-def select_k_per_language(counts: Sequence[CorrectCounts]) -> Indices:
+def select_k_index_per_language(counts: Sequence[CorrectCounts]) -> Indices:
     """Return the index (N, L) of the k selected for each language on the other languages: the largest one good enough.
 
     A k is good enough if the best k beats it by no more than the contribution of a single language. Taking the best k
     itself would be biased: where all k are equally good, the k that is correct for a language loses that language's
     vote and is not selected for it, so the result is worse than with any fixed k.
     """
-    share_SNHLK = np.stack([count.accuracy_shares_without() for count in counts])
+    share_SNHLK = np.stack([count.accuracy_contributions_with_held_out_language() for count in counts])
     is_known = ~np.isnan(share_SNHLK)
     share_NHLK = np.where(is_known, share_SNHLK, 0).sum(axis=0) / np.maximum(is_known.sum(axis=0), 1)
     accuracy_NHK = share_NHLK.sum(axis=2)
@@ -252,7 +260,7 @@ def select_k_per_language(counts: Sequence[CorrectCounts]) -> Indices:
     return np.asarray(good_enough_NHK.shape[2] - 1 - np.argmax(good_enough_NHK[:, :, ::-1], axis=2))
 
 
-def majority_class_accuracy(features: FeatureSet) -> float:
+def majority_class_accuracy(features: BinaryFeatureSet) -> float:
     """Return the accuracy, in percent, of predicting the most frequent value of each feature."""
     known_LF = features.value_LF != UNKNOWN_VALUE
     known_LF = known_LF & (known_LF.sum(axis=0) > 1)
@@ -260,5 +268,5 @@ def majority_class_accuracy(features: FeatureSet) -> float:
     return float(100 * np.maximum(ones_F, known_LF.sum(axis=0) - ones_F).sum() / known_LF.sum())
 
 
-def _first_accuracy(accuracies: BatchedKnnAccuracy) -> KnnAccuracy:
-    return KnnAccuracy(tuple(accuracies.by_k_NK[0].tolist()), float(accuracies.at_selected_k_N[0]))
+def _first_accuracy(accuracies: BatchedKnnAccuracy) -> FeatureGroupKnnAccuracy:
+    return FeatureGroupKnnAccuracy(tuple(accuracies.by_k_NK[0].tolist()), float(accuracies.at_selected_k_N[0]))

@@ -43,7 +43,7 @@ Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class FeatureSet:
+class BinaryFeatureSet:
     """The features of one group in one source: 0, 1, or `UNKNOWN_VALUE`."""
 
     group: str
@@ -52,7 +52,7 @@ class FeatureSet:
     value_LF: FeatureValues
 
     @property
-    def max_languages_per_feature(self) -> int:
+    def num_languages_of_best_covered_feature(self) -> int:
         """The number of languages that have a value for the most widely known feature."""
         return int((self.value_LF != UNKNOWN_VALUE).sum(axis=0).max(initial=0))
 
@@ -67,7 +67,7 @@ class ExclusionReason(StrEnum):
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Why one language is excluded, and in favour of which."""
+    """Why one language is excluded, and in favor of which."""
 
     reason: ExclusionReason
     duplicate_of: str | None = None
@@ -163,14 +163,16 @@ class UrielDatabase:
         matched = {code: iso for code, iso in isos.items() if iso is not None and code not in exclusions}
         return UrielLanguages(matched, dict(sorted(exclusions.items())))
 
-    def feature_sets(self, isos: Sequence[str], group: str) -> list[FeatureSet]:
+    def feature_set_per_source(self, isos: Sequence[str], group: str) -> list[BinaryFeatureSet]:
         """Return the feature sets of a group, one per source, without those where no two languages share a feature."""
         columns = self._columns(group)
         names = tuple(self.feature_names[i] for i in columns)
         rows = [self._row[iso] for iso in isos]
         values = self._values[np.ix_(rows, columns)]
-        sets = [FeatureSet(group, self.source_names[i], names, values[:, :, i]) for i in self._source_indices(group)]
-        return [feature_set for feature_set in sets if feature_set.max_languages_per_feature > 1]
+        sets = [
+            BinaryFeatureSet(group, self.source_names[i], names, values[:, :, i]) for i in self._source_indices(group)
+        ]
+        return [feature_set for feature_set in sets if feature_set.num_languages_of_best_covered_feature > 1]
 
     def missing_feature_indices(self, iso: str | None, group: str) -> NDArray[np.intp]:
         """Return the indices, within the group, of the features that no source has for a language."""
@@ -187,13 +189,13 @@ class UrielDatabase:
         sources = FEATURE_GROUPS[group][1]
         return [self.source_names.index(source) for source in sources if source in self.source_names]
 
-    def family_and_geography_vectors(self, isos: Sequence[str], centre_on: Sequence[str] | None = None) -> Vectors:
+    def family_and_geography_vectors(self, isos: Sequence[str], center_on: Sequence[str] | None = None) -> Vectors:
         """Return family and geography vectors of languages, concatenated: what is known without any model.
 
         Each half has unit length. Geography vectors are distances to points all over the earth and resemble each other,
-        so the mean over the languages `centre_on` (default: `isos`) is subtracted first.
+        so the mean over the languages `center_on` (default: `isos`) is subtracted first.
         """
-        mean_D = self.geography_vectors(isos if centre_on is None else centre_on).mean(axis=0)
+        mean_D = self.geography_vectors(isos if center_on is None else center_on).mean(axis=0)
         geography_LD = to_unit_length(self.geography_vectors(isos) - mean_D)
         return np.concatenate([to_unit_length(self.family_vectors(isos)), geography_LD], axis=1)
 
@@ -214,7 +216,7 @@ class UrielDatabase:
         largest_L = np.argmax(belongs_LF * size_F, axis=1)
         return [names[index] if has_F.any() else "" for index, has_F in zip(largest_L, belongs_LF, strict=True)]
 
-    def majority_values(self, isos: Sequence[str], group: str) -> FeatureValues:
+    def merge_sources_by_majority(self, isos: Sequence[str], group: str) -> FeatureValues:
         """Return the majority of the group's sources for each feature; `UNKNOWN_VALUE` where they tie."""
         rows = [self._row[iso] for iso in isos]
         values = self._values[np.ix_(rows, self._columns(group), self._source_indices(group))]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from manyglot.errors import ManyglotError
 from manyglot.probing.checkpoint_probe import CheckpointProbeResult
 from manyglot.probing.typology_probe import FeatureGroupResult, ProbeBaselines
-from manyglot.reports.learning_curve_plot import COLOURS, MATPLOTLIB_STYLE, MUTED_COLOUR, TEXT_COLOUR
+from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
 from manyglot.reports.typology_probing import FAMILY_LABEL, MAJORITY_LABEL, RANDOM_LABEL, check_can_plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LabelledPoints = tuple[str, Sequence[tuple[int, float]]]
+LabeledPoints = tuple[str, Sequence[tuple[int, float]]]
 BASELINES: Sequence[tuple[str, Callable[[ProbeBaselines], str]]] = (
     (FAMILY_LABEL, lambda b: f"{b.family_and_geography.at_selected_k:.1f}"),
     (RANDOM_LABEL, lambda b: f"{b.random_mean.at_selected_k:.1f} ± {b.random_std.at_selected_k:.1f}"),
@@ -48,9 +48,9 @@ def plot_checkpoint_probing(checkpoints: Sequence[CheckpointProbeResult], output
     """Plot accuracies (top) and correlations (bottom) against the steps, one line per representation of a run."""
     check_can_plot(output)
     lines = _group_by_representation(checkpoints)
-    if len(lines) > len(COLOURS):
+    if len(lines) > len(COLORS):
         raise ManyglotError(
-            f"A plot shows at most {len(COLOURS)} representations; got {len(lines)}. Probe fewer runs, or use --method."
+            f"A plot shows at most {len(COLORS)} representations; got {len(lines)}. Probe fewer runs, or use --method."
         )
     import matplotlib
     from matplotlib.figure import Figure
@@ -67,7 +67,7 @@ def plot_checkpoint_probing(checkpoints: Sequence[CheckpointProbeResult], output
             _plot_lines(
                 axes, f"{kind} distance", [(label, _correlation_points(line, kind)) for label, line in lines.items()]
             )
-            axes.axhline(0, color=MUTED_COLOUR, linewidth=1)
+            axes.axhline(0, color=MUTED_COLOR, linewidth=1)
         for axes in [*panels[0][len(groups) :], *panels[-1][len(kinds) if kinds else columns :]]:
             axes.set_axis_off()
         for axes in panels[-1]:
@@ -80,19 +80,19 @@ def plot_checkpoint_probing(checkpoints: Sequence[CheckpointProbeResult], output
         figure.savefig(output, dpi=160)
 
 
-def _plot_lines(axes: Axes, title: str, lines: Sequence[LabelledPoints]) -> None:
-    for (label, points), colour in zip(lines, COLOURS, strict=False):
+def _plot_lines(axes: Axes, title: str, lines: Sequence[LabeledPoints]) -> None:
+    for (label, points), color in zip(lines, COLORS, strict=False):
         if points:
-            axes.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3.5, label=label)
+            axes.plot(*zip(*points, strict=True), color=color, marker="o", markersize=3.5, label=label)
     axes.set_title(title)
 
 
 def _plot_baselines(axes: Axes, baselines: ProbeBaselines) -> None:
-    axes.axhline(baselines.family_and_geography.at_selected_k, color=TEXT_COLOUR, linestyle=":", label=FAMILY_LABEL)
+    axes.axhline(baselines.family_and_geography.at_selected_k, color=TEXT_COLOR, linestyle=":", label=FAMILY_LABEL)
     mean, std = baselines.random_mean.at_selected_k, baselines.random_std.at_selected_k
-    axes.axhspan(mean - std, mean + std, color=MUTED_COLOUR, alpha=0.25, linewidth=0)
-    axes.axhline(mean, color=MUTED_COLOUR, linewidth=1, label=f"{RANDOM_LABEL} ± std")
-    axes.axhline(baselines.majority_class, color=MUTED_COLOUR, linestyle="--", linewidth=1, label=MAJORITY_LABEL)
+    axes.axhspan(mean - std, mean + std, color=MUTED_COLOR, alpha=0.25, linewidth=0)
+    axes.axhline(mean, color=MUTED_COLOR, linewidth=1, label=f"{RANDOM_LABEL} ± std")
+    axes.axhline(baselines.majority_class, color=MUTED_COLOR, linestyle="--", linewidth=1, label=MAJORITY_LABEL)
 
 
 def _checkpoint_row(
@@ -118,7 +118,7 @@ def _correlation_points(checkpoints: Sequence[CheckpointProbeResult], kind: str)
 
 
 def _group_by_representation(checkpoints: Sequence[CheckpointProbeResult]) -> dict[str, list[CheckpointProbeResult]]:
-    """Group the results by representation, labelled with model and method."""
+    """Group the results by representation, labeled with model and method."""
     groups: dict[str, list[CheckpointProbeResult]] = {}
     for checkpoint in checkpoints:
         result = checkpoint.probe_result

@@ -38,7 +38,7 @@ _PAPER_COLUMNS: list[TableColumn] = [
     *((DirectionGroup.ZERO_SHOT, metric) for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)),
 ]
 SIGNIFICANCE_MARK = "†"
-"""Marks a BLEU that differs significantly from the reference system's."""
+"""Marks a BLEU that differs significantly from the baseline's."""
 
 
 def parse_table_format(name: str) -> TableFormat:
@@ -63,13 +63,13 @@ def format_comparison(comparison: Comparison, table_format: TableFormat) -> str:
 
 
 def _nonempty_columns(comparison: Comparison) -> list[TableColumn]:
-    """Return the columns with content: no win rates without a reference, no group without directions."""
+    """Return the columns with content: no win rates without a baseline, no group without directions."""
     rows = comparison.scores_by_system.values()
-    has_reference = comparison.reference is not None
+    has_baseline = comparison.baseline is not None
     return [
         (group, metric)
         for group, metric in _PAPER_COLUMNS
-        if any(group in row for row in rows) and (metric is not Metric.WIN_RATE or has_reference)
+        if any(group in row for row in rows) and (metric is not Metric.WIN_RATE or has_baseline)
     ]
 
 
@@ -85,8 +85,8 @@ def _format_cell(
     """Format a value; the best values of a column with several values are bold."""
     value = _column_value(comparison, system, column)
     if value is None:
-        is_reference = system == comparison.reference and column[1] is Metric.WIN_RATE
-        return italic.format("ref") if is_reference else "–"
+        is_baseline = system == comparison.baseline and column[1] is Metric.WIN_RATE
+        return italic.format("base") if is_baseline else "–"
     column_values = [
         other for name in comparison.scores_by_system if (other := _column_value(comparison, name, column)) is not None
     ]
@@ -185,8 +185,8 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
     )
     signatures = [*comparison.signatures, describe_identifier(comparison.identifier_signature)]
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(signatures)}."]
-    if comparison.reference is not None:
-        notes.append(f"WR (win rate): percentage of directions with a higher BLEU than {comparison.reference}.")
+    if comparison.baseline is not None:
+        notes.append(f"WR (win rate): percentage of directions with a higher BLEU than {comparison.baseline}.")
     has_several = any(
         score.bleu.std is not None for row in comparison.scores_by_system.values() for score in row.values()
     )
@@ -197,7 +197,7 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
             "; the first run of each system" if has_several else ""
         )
         notes.append(
-            f"{SIGNIFICANCE_MARK}: significantly different from {comparison.reference} (paired bootstrap, {samples})."
+            f"{SIGNIFICANCE_MARK}: significantly different from {comparison.baseline} (paired bootstrap, {samples})."
         )
         notes += [
             f"{system}: {text}."
@@ -208,7 +208,7 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
 
 
 def _significance_text(comparison: Comparison, system: str) -> str:
-    """Describe how a system differs from the reference: by group, and the number of significant directions."""
+    """Describe how a system differs from the baseline: by group, and the number of significant directions."""
     parts = []
     for group, score in comparison.scores_by_system[system].items():
         if score.significance is not None:

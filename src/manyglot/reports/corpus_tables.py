@@ -247,7 +247,7 @@ def sampling_preview_svg(preview: SamplingPreview) -> str:
     """Draw the share of an epoch as one bar for each target language and sampling method."""
     names, targets = preview.sampling_ids, list(preview.by_target)
     share = {(code, name): preview.by_target[code].epoch_share[name] for code in targets for name in names}
-    colours, bar, left, width = ("#0d5972", "#d9822b", "#7a9e7e", "#8a5a83"), 9, 60, 640
+    colors, bar, left, width = ("#0d5972", "#d9822b", "#7a9e7e", "#8a5a83"), 9, 60, 640
     step = bar * len(names) + 6
     shares = sorted(max(share[code, name] for name in names) for code in targets)
     # The bar of a central language would dwarf all others, so it is cut off at the second largest share.
@@ -258,11 +258,11 @@ def sampling_preview_svg(preview: SamplingPreview) -> str:
         f'font-family="system-ui, sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
     ]
     for n, name in enumerate(names):
-        colour, label = colours[n % len(colours)], sampling_label(name)
-        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{colour}">share of an epoch, {escape(label)}</text>')
+        color, label = colors[n % len(colors)], sampling_label(name)
+        parts.append(f'<text x="{left + 170 * n}" y="20" fill="{color}">share of an epoch, {escape(label)}</text>')
         for i, code in enumerate(targets):
             top, length = 34 + i * step + n * bar, min(share[code, name] / largest, 1.0) * width
-            parts.append(f'<rect x="{left}" y="{top}" width="{length:.1f}" height="{bar - 1}" fill="{colour}"/>')
+            parts.append(f'<rect x="{left}" y="{top}" width="{length:.1f}" height="{bar - 1}" fill="{color}"/>')
             parts.append(
                 f'<text x="{left + length + 4:.1f}" y="{top + 8}" font-size="9">{share[code, name]:.1%}</text>'
             )

@@ -9,7 +9,7 @@ from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation
 
 CELL, MARGIN = 34, 64
-LOW_COLOUR, HIGH_COLOUR = (247, 243, 233), (13, 89, 114)  # sand to deep sea: reads in grey and for the colour-blind too
+LOW_COLOR, HIGH_COLOR = (247, 243, 233), (13, 89, 114)  # sand to deep sea: reads in gray and for the color-blind too
 
 MetricGetter = Callable[[DirectionResult], float | None]
 
@@ -51,7 +51,7 @@ def _heatmap(directions: Sequence[DirectionResult], title: str, value: MetricGet
 
 def _heatmap_cell(direction: DirectionResult, value: float | None, x: float, y: float) -> str:
     share = 0.0 if value is None else min(max(value / 100, 0.0), 1.0)
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(LOW_COLOUR, HIGH_COLOUR, strict=True))
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(LOW_COLOR, HIGH_COLOR, strict=True))
     frame = "" if direction.zero_shot else ' stroke="#d9822b" stroke-width="2"'
     shown = "–" if value is None else f"{value:.0f}"
     ink = "white" if share > 0.5 else "#222"

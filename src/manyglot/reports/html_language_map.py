@@ -1,7 +1,7 @@
 """The data of the language map in the HTML report.
 
 `manyglot evaluate` stores the pairwise similarities of the languages, so that the report does not need the model.
-Families come from URIEL; if it is not installed, languages are coloured by script only.
+Families come from URIEL; if it is not installed, languages are colored by script only.
 
 Shape letters: L languages.
 """
@@ -32,7 +32,7 @@ MIN_MAP_LANGUAGES = 3
 """Minimum number of languages for a map."""
 
 
-def pairwise_similarities(representation: NDArray[Any]) -> list[float] | None:
+def lower_triangle_similarities(representation: NDArray[Any]) -> list[float] | None:
     """Return the similarities of each language with all before it, flattened; None if any is not finite."""
     similarity_LL = cosine_similarities(representation)
     pairs = similarity_LL[np.tril_indices(len(similarity_LL), -1)]

@@ -65,7 +65,7 @@
     return codes;
   };
 
-  /** The end of the colour scale. For differences it ignores the most extreme percent, which would fade all others. */
+  /** The end of the color scale. For differences it ignores the most extreme percent, which would fade all others. */
   const scaleMaximum = () => {
     const values = allDirections.map(cellValue).filter((value) => value !== null);
     if (state.baseline >= 0) {
@@ -390,7 +390,7 @@
     const sums = {};
     for (const { offTarget } of rows) for (const [label, share] of offTarget) sums[label] = (sums[label] || 0) + share;
     const topLanguages = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
-    const colour = (label) => (topLanguages.includes(label) ? `d${topLanguages.indexOf(label)}` : "rest");
+    const color = (label) => (topLanguages.includes(label) ? `d${topLanguages.indexOf(label)}` : "rest");
     const segment = (share, text, style, title) =>
       element("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
     const lines = rows.flatMap(({ name, code, onTarget, offTarget }) => {
@@ -398,7 +398,7 @@
       const rest = offTarget.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);
       return [element("span", {}, `${name} (${code})`),
         element("div", { class: "bar" }, segment(onTarget, code, "on-target", `${name} ${formatNumber(onTarget)}%`),
-          ...large.map(([label, share]) => segment(share, label || "–", colour(label), `${languageName(label)} ${formatNumber(share)}%`)),
+          ...large.map(([label, share]) => segment(share, label || "–", color(label), `${languageName(label)} ${formatNumber(share)}%`)),
           rest > 0 ? segment(rest, "…", "rest", `other languages ${formatNumber(rest)}%`) : null),
         element("span", { class: "number" }, `${formatNumber(onTarget)}%`)];
     });
@@ -408,7 +408,7 @@
           (value) => { offTargetState.group = value; renderOffTarget(); })
         : null),
       element("div", { class: "swatches" }, element("span", {}, element("i", { class: "on-target" }), "target language"),
-        ...topLanguages.map((label) => element("span", {}, element("i", { class: colour(label) }), languageName(label))),
+        ...topLanguages.map((label) => element("span", {}, element("i", { class: color(label) }), languageName(label))),
         element("span", {}, element("i", { class: "rest" }), "others")),
       element("div", { class: "off-target" }, ...lines));
   };

@@ -29,7 +29,7 @@ from manyglot.reports.html_report_data import load_report_run as load_report_run
 from manyglot.reports.html_report_data import make_report_run as make_report_run
 from manyglot.reports.html_report_data import restrict_report_run as restrict_report_run
 from manyglot.reports.learning_curves_html import learning_curves_html
-from manyglot.reports.terminal_tables import group_label
+from manyglot.reports.terminal_output import group_label
 
 SECTIONS = {
     "averages": "Averages",
@@ -189,7 +189,7 @@ def _direction_heading(d: DirectionResult) -> str:
 def _example_html(d: DirectionResult, entry: Sequence[Any], runs: Sequence[ReportRun], texts: Sequence[str]) -> str:
     """Show source, outputs and reference; an output in another language is marked with that language."""
     source, output, reference, identified_language, others = entry
-    lines = [_labelled_text_html("source", texts[source], d.source)]
+    lines = [_labeled_text_html("source", texts[source], d.source)]
     outputs = [(runs[0].name, output, identified_language)]
     outputs += [(run.name, *other) for run, other in zip(runs[1:], others, strict=True) if other is not None]
     for name, text_index, language in outputs:
@@ -197,12 +197,12 @@ def _example_html(d: DirectionResult, entry: Sequence[Any], runs: Sequence[Repor
         is_off_target = language != d.target and d.language_accuracy is not None
         language_name = english_language_name(language) if language else "no language"
         mark = f" <em>{escape(language_name)}</em>" if is_off_target else ""
-        lines.append(_labelled_text_html(label, texts[text_index], language, mark))
-    lines.append(_labelled_text_html("reference", texts[reference], d.target))
+        lines.append(_labeled_text_html(label, texts[text_index], language, mark))
+    lines.append(_labeled_text_html("reference", texts[reference], d.target))
     return f"<dl class=sentence>{''.join(lines)}</dl>"
 
 
-def _labelled_text_html(label: str, text: str, code: str, mark: str = "") -> str:
+def _labeled_text_html(label: str, text: str, code: str, mark: str = "") -> str:
     lang = f' lang="{escape(code)}"' if code else ""
     shown = escape(text) if text.strip() else "<i class=quiet>empty</i>"
     return f"<dt>{escape(label)}{mark}</dt><dd dir=auto{lang}>{shown}</dd>"

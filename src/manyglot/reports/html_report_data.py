@@ -14,7 +14,7 @@ import numpy as np
 from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
-from manyglot.evaluation.results import DirectionGroup, SentenceIndices, read_examples, select_examples
+from manyglot.evaluation.results import DirectionGroup, SentenceIndices, read_examples, select_examples_by_direction
 from manyglot.reports.html_language_map import language_map_data
 
 NUM_WORST_DIRECTIONS = 10
@@ -82,7 +82,9 @@ def load_report_run(name: str, folder: Path) -> ReportRun:
 
 def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> ReportRun:
     """Make a report run from an evaluation in memory."""
-    return ReportRun(name, evaluation, lambda indices: select_examples(evaluation.examples, indices), model_card)
+    return ReportRun(
+        name, evaluation, lambda indices: select_examples_by_direction(evaluation.examples, indices), model_card
+    )
 
 
 def restrict_report_run(run: ReportRun, evaluation: Evaluation) -> ReportRun:

@@ -1,6 +1,6 @@
 /** The language map: a 2-D map of the languages, and their similarities with a dendrogram. Returns its render function. */
 const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, placeTooltip }) => {
-  const CATEGORY_COLOURS = ["run0", "d0", "d3", "d2", "d1", "d4", "d5"], NUM_NEAREST = 5;
+  const CATEGORY_COLORS = ["run0", "d0", "d3", "d2", "d1", "d4", "d5"], NUM_NEAREST = 5;
   const state = { map: 0, category: "" };
   const languageTitle = ({ name, code }) => (name === code ? code : `${name} (${code})`);
   const decimal = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
@@ -15,12 +15,12 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
   const withTooltip = (node, lines) => Object.assign(node, { tooltipLines: lines });
   const tooltipAttributes = (attributes) => ({ ...attributes, role: "img", onpointermove: showTooltip, onpointerleave: () => { tooltip.hidden = true; } });
 
-  /** Colours of families or scripts; only the most frequent have their own. */
-  const categoryColours = (languages) => {
+  /** Colors of families or scripts; only the most frequent have their own. */
+  const categoryColors = (languages) => {
     const counts = new Map();
     for (const language of languages) if (language[state.category]) counts.set(language[state.category], (counts.get(language[state.category]) || 0) + 1);
-    const frequent = [...counts].sort((a, b) => b[1] - a[1]).slice(0, CATEGORY_COLOURS.length).map(([name]) => name);
-    return { frequent, colourStyle: (name) => `--c:var(--${CATEGORY_COLOURS[frequent.indexOf(name)] || "rest"})` };
+    const frequent = [...counts].sort((a, b) => b[1] - a[1]).slice(0, CATEGORY_COLORS.length).map(([name]) => name);
+    return { frequent, colorStyle: (name) => `--c:var(--${CATEGORY_COLORS[frequent.indexOf(name)] || "rest"})` };
   };
 
   const languageFacts = ({ languages, similarity }, i) => {
@@ -31,7 +31,7 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
   };
 
   /** The 2-D map. A code is shown only where it covers nothing else; the tooltip has the rest. */
-  const pointMap = (map, colourStyle, width) => {
+  const pointMap = (map, colorStyle, width) => {
     const figureWidth = Math.min(width, 360 + 9 * map.languages.length, 900), margin = 34;
     const ranges = [0, 1].map((k) => map.points.map((point) => point[k])).map((values) => [Math.min(...values), Math.max(...values)]);
     const span = ranges.map(([low, high]) => high - low || 1);
@@ -46,7 +46,7 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
       const free = [[x + 6, y - 6], [x - 6 - labelWidth, y - 6], [x - labelWidth / 2, y - 18], [x - labelWidth / 2, y + 6]]
         .map(([a, b]) => [a, b, a + labelWidth, b + 12])
         .find((box) => !occupied.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]));
-      svg.append(withTooltip(svgElement("circle", { cx: x, cy: y, r: 4.5, style: colourStyle(language[state.category]) }), languageFacts(map, i)));
+      svg.append(withTooltip(svgElement("circle", { cx: x, cy: y, r: 4.5, style: colorStyle(language[state.category]) }), languageFacts(map, i)));
       if (!free) return;
       occupied.push(free);
       svg.append(withTooltip(svgElement("text", { x: free[0] + 1, y: free[1] + 10 }, language.code), languageFacts(map, i)));
@@ -71,7 +71,7 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
     return svg;
   };
 
-  /** Similarities in the order of the dendrogram. The colour scale ends at the 99th percentile, or extremes would fade the rest. */
+  /** Similarities in the order of the dendrogram. The color scale ends at the 99th percentile, or extremes would fade the rest. */
   const similarityHeatmap = (map, cell, gutter, low, high) => {
     const n = map.leaf_order.length, font = Math.min(12, Math.max(8, cell - 2)), names = map.leaf_order.map((i) => map.languages[i]);
     const rows = svgElement("svg", { class: "rows", width: gutter, height: gutter + n * cell, style: `font-size:${font}px` });
@@ -96,12 +96,12 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
     if (!box) return;
     const map = maps[state.map], n = map.leaf_order.length, categories = ["family", "script"].filter((category) => category in map.languages[0]);
     if (!categories.includes(state.category)) state.category = categories[0];
-    const { frequent, colourStyle } = categoryColours(map.languages);
+    const { frequent, colorStyle } = categoryColors(map.languages);
     const onChange = (key) => (value) => { state[key] = key === "map" ? Number(value) : value; render(box.clientWidth); };
     const severalRuns = new Set(maps.map(({ run }) => run)).size > 1;
     const names = maps.map(({ run, method }, i) => [i, severalRuns ? `${run}, ${method}` : method]);
     const hasOthers = map.languages.some((language) => !frequent.includes(language[state.category]));
-    const swatch = (name, text) => element("span", {}, element("i", { style: `${colourStyle(name)};background:var(--c)` }), text);
+    const swatch = (name, text) => element("span", {}, element("i", { style: `${colorStyle(name)};background:var(--c)` }), text);
     const gutter = 12 + 7 * Math.max(...map.languages.map(({ code }) => code.length)), dendrogramWidth = Math.min(180, Math.max(70, width * 0.16));
     const cell = Math.max(9, Math.min(30, Math.floor((width - gutter - dendrogramWidth - 4) / n)));
     const values = map.similarity.flatMap((row, i) => row.filter((_, j) => i !== j)).sort((a, b) => a - b);
@@ -109,10 +109,10 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
     box.replaceChildren(
       element("div", { class: "controls" },
         maps.length > 1 ? selectControl("representation", names, state.map, onChange("map")) : null,
-        categories.length > 1 ? selectControl("colour by", categories.map((category) => [category, category]), state.category, onChange("category")) : null),
+        categories.length > 1 ? selectControl("color by", categories.map((category) => [category, category]), state.category, onChange("category")) : null),
       element("h3", {}, `Map by ${state.category}`),
       element("div", { class: "swatches" }, ...frequent.map((name) => swatch(name, capitalized(name))), hasOthers ? swatch("", "other or unknown") : null),
-      pointMap(map, colourStyle, width),
+      pointMap(map, colorStyle, width),
       element("p", { class: "quiet" }, `The map shows ${(100 * map.explained_variance).toFixed(0)}% of the variance of the distances (multidimensional scaling). The heat map below is exact.`),
       element("h3", {}, "Dendrogram and similarities"),
       element("div", { class: "scale" }, decimal(low), element("i"), decimal(high) + beyond),

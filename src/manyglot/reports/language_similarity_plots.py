@@ -22,7 +22,7 @@ from manyglot.probing.language_distance_analysis import (
 )
 from manyglot.probing.language_representations import LanguageRepresentation
 from manyglot.probing.uriel import UrielDatabase
-from manyglot.reports.learning_curve_plot import COLOURS, MATPLOTLIB_STYLE, MUTED_COLOUR, TEXT_COLOUR
+from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
 from manyglot.reports.typology_probing import check_can_plot
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ LABEL_DISTANCES, NUM_LABEL_ANGLES = (7, 14, 21, 28, 35), 8
 """Candidate positions of a label around its point: distances in points, and angles at each distance."""
 
 
-def plot_language_map(
-    uriel: UrielDatabase, representation: LanguageRepresentation, colour_by: str, output: Path
+def plot_language_similarity(
+    uriel: UrielDatabase, representation: LanguageRepresentation, color_by: str, output: Path
 ) -> None:
-    """Plot the similarity structure of a model's languages, coloured by family or script."""
+    """Plot the similarity structure of a model's languages, colored by family or script."""
     check_can_plot(output)
     import matplotlib
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def plot_language_map(
     merges = average_linkage(distance_LL)
     order = leaf_order(merges)
     codes = representation.codes
-    categories = script_names(codes) if colour_by == "script" else language_families(uriel, codes)
+    categories = script_names(codes) if color_by == "script" else language_families(uriel, codes)
     members = _group_by_category(categories)
     height = min(max(INCHES_PER_LANGUAGE * len(order) + 1.2, MIN_FIGURE_HEIGHT), MAX_FIGURE_HEIGHT)
     with matplotlib.rc_context(MATPLOTLIB_STYLE | {"axes.grid": False}):
@@ -58,9 +58,9 @@ def plot_language_map(
         plot_dendrogram(dendrogram, merges, order)
         _plot_similarity_heatmap(heatmap, distance_LL, order, codes)
         point_L2, explained_variance = classical_mds(distance_LL)
-        points.set_title(f"map by {colour_by} (MDS, {100 * explained_variance:.0f}% of the variance)")
+        points.set_title(f"map by {color_by} (MDS, {100 * explained_variance:.0f}% of the variance)")
         figure.suptitle(f"{representation.model_name} ({representation.method})", x=0.01, horizontalalignment="left")
-        plot_points(points, point_L2, members, _category_colours(members))
+        plot_points(points, point_L2, members, _category_colors(members))
         points.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
         label_points(points, point_L2, codes, 7)
         figure.savefig(output, dpi=160)
@@ -86,7 +86,7 @@ def plot_dendrogram(axes: Axes, merges: Sequence[ClusterMerge], order: Sequence[
     position = {language: (float(row), 0.0) for row, language in enumerate(order)}
     for cluster, merge in enumerate(merges, start=len(order)):
         (low, left), (high, right) = position[merge.left], position[merge.right]
-        axes.plot([left, merge.height, merge.height, right], [low, low, high, high], color=TEXT_COLOUR, linewidth=0.8)
+        axes.plot([left, merge.height, merge.height, right], [low, low, high, high], color=TEXT_COLOR, linewidth=0.8)
         position[cluster] = ((low + high) / 2, merge.height)
     heights = [merge.height for merge in merges]
     floor = max(
@@ -115,15 +115,15 @@ def plot_points(
     axes: Axes,
     point_L2: Floats,
     members_by_category: Mapping[str, Sequence[int]],
-    colour_by_category: Mapping[str, str],
+    color_by_category: Mapping[str, str],
 ) -> None:
-    """Plot each language as a point in the colour of its category."""
+    """Plot each language as a point in the color of its category."""
     for name, members in members_by_category.items():
         axes.scatter(
             point_L2[members, 0],
             point_L2[members, 1],
             s=12,
-            color=colour_by_category.get(name, MUTED_COLOUR),
+            color=color_by_category.get(name, MUTED_COLOR),
             label=CATEGORY_LABELS.get(name, name),
         )
     axes.set_xticks([])
@@ -156,7 +156,7 @@ def label_points(axes: Axes, point_L2: Floats, codes: Sequence[str], font_size: 
         free = (c for c in candidates if not any(_boxes_overlap(c[2], box) for box in occupied))
         x, y, box = next(free, candidates[0])
         occupied.append(box)
-        line = {"arrowstyle": "-", "color": MUTED_COLOUR, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2}
+        line = {"arrowstyle": "-", "color": MUTED_COLOR, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2}
         axes.annotate(
             code,
             point_L2[i],
@@ -185,14 +185,14 @@ def _boxes_overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _category_colours(members_by_category: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def _category_colors(members_by_category: Mapping[str, Sequence[int]]) -> dict[str, str]:
     named = (name for name in members_by_category if name not in (OTHER_CATEGORY, UNKNOWN_CATEGORY))
-    return dict(zip(named, COLOURS, strict=False))
+    return dict(zip(named, COLORS, strict=False))
 
 
 def _group_by_category(categories: Sequence[str]) -> dict[str, list[int]]:
     """Return the languages of the most frequent categories, largest first; the rest are grouped as other or unknown."""
-    frequent = [name for name, _ in Counter(filter(None, categories)).most_common(len(COLOURS))]
+    frequent = [name for name, _ in Counter(filter(None, categories)).most_common(len(COLORS))]
     members: dict[str, list[int]] = {name: [] for name in (*frequent, OTHER_CATEGORY, UNKNOWN_CATEGORY)}
     for i, name in enumerate(categories):
         members[name if name in frequent else OTHER_CATEGORY if name else UNKNOWN_CATEGORY].append(i)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""One colour per run, from the colour-blind-safe palette of Okabe and Ito."""
-TEXT_COLOUR, MUTED_COLOUR = "#333333", "#999999"
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""One color per run, from the color-blind-safe palette of Okabe and Ito."""
+TEXT_COLOR, MUTED_COLOR = "#333333", "#999999"
 MATPLOTLIB_STYLE: dict[Any, Any] = {
     "font.size": 9,
-    "text.color": TEXT_COLOUR,
-    "axes.edgecolor": MUTED_COLOUR,
-    "axes.labelcolor": TEXT_COLOUR,
+    "text.color": TEXT_COLOR,
+    "axes.edgecolor": MUTED_COLOR,
+    "axes.labelcolor": TEXT_COLOR,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -32,8 +32,8 @@ MATPLOTLIB_STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "grid.color": "#ececec",
-    "xtick.color": TEXT_COLOUR,
-    "ytick.color": TEXT_COLOUR,
+    "xtick.color": TEXT_COLOR,
+    "ytick.color": TEXT_COLOR,
     "xtick.major.size": 3,
     "ytick.major.size": 0,
     "legend.frameon": False,
@@ -49,8 +49,8 @@ MAX_POINTS_PER_CURVE = 150
 """Longer logs are downsampled."""
 SHORT_LOG_LINES = 40
 """Logs of at most this length determine the y range from their first line on."""
-MAX_HIGHLIGHTED_LANGUAGES, MAX_LABELLED_LANGUAGES = 5, 12
-"""Languages with the highest loss to highlight, and the number up to which every language is labelled."""
+MAX_HIGHLIGHTED_LANGUAGES, MAX_LABELED_LANGUAGES = 5, 12
+"""Languages with the highest loss to highlight, and the number up to which every language is labeled."""
 PANELS_PER_ROW = 3
 """Number of panels in a row of dev metrics or languages."""
 LABEL_LINE_HEIGHT = 9
@@ -60,7 +60,7 @@ LABEL_LINE_HEIGHT = 9
 class _PlottedRun(NamedTuple):
     name: str
     history: TrainingHistory
-    colour: str
+    color: str
 
 
 class _EndLabel(NamedTuple):
@@ -69,7 +69,7 @@ class _EndLabel(NamedTuple):
     x: float
     y: float
     text: str
-    colour: str
+    color: str
 
 
 def plot_learning_curves(histories: Mapping[str, TrainingHistory], output: Path) -> None:
@@ -78,15 +78,15 @@ def plot_learning_curves(histories: Mapping[str, TrainingHistory], output: Path)
         raise ManyglotError(
             f"{output}: unknown image format. Use {', '.join(FIGURE_SUFFIXES[:-1])} or {FIGURE_SUFFIXES[-1]}."
         )
-    if len(histories) > len(COLOURS):
-        raise ManyglotError(f"A plot shows at most {len(COLOURS)} runs; got {len(histories)}.")
+    if len(histories) > len(COLORS):
+        raise ManyglotError(f"A plot shows at most {len(COLORS)} runs; got {len(histories)}.")
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise ManyglotError("Plotting needs matplotlib. Run pip install 'manyglot[plot]'.") from None
     runs = [
-        _PlottedRun(name, history, colour) for (name, history), colour in zip(histories.items(), COLOURS, strict=False)
+        _PlottedRun(name, history, color) for (name, history), color in zip(histories.items(), COLORS, strict=False)
     ]
     with matplotlib.rc_context(MATPLOTLIB_STYLE):
         figure = Figure(layout="constrained")
@@ -96,7 +96,9 @@ def plot_learning_curves(histories: Mapping[str, TrainingHistory], output: Path)
 
 def _plot_panels(figure: Figure, runs: Sequence[_PlottedRun]) -> None:
     """Plot the loss beside learning rate and speed, then one panel per dev metric and one per run for its languages."""
-    dev_metrics = list(dict.fromkeys(key for run in runs for key in run.history.validation_metrics if key != "dev_nll"))
+    dev_metrics = list(
+        dict.fromkeys(key for run in runs for key in run.history.validation_metric_names if key != "dev_nll")
+    )
     run_by_panel = {f"by_target:{run.name}": run for run in runs if run.history.nll_by_target}
     side_metrics = [key for key in SIDE_METRICS if any(key in run.history.training_records[-1] for run in runs)]
     rows_by_height = {
@@ -139,14 +141,14 @@ def _plot_loss(axes: Axes, runs: Sequence[_PlottedRun]) -> list[_EndLabel]:
     ends, curves = [], []
     for run in runs:
         training, dev = run.history.metric_curve("nll"), run.history.metric_curve("dev_nll")
-        axes.plot(*training, color=run.colour, linewidth=0.6, alpha=0.25)
-        axes.plot(*training.downsample(MAX_POINTS_PER_CURVE), color=run.colour, linewidth=1.6)
-        axes.plot(*dev, color=run.colour, **DEV_LINE_STYLE)
+        axes.plot(*training, color=run.color, linewidth=0.6, alpha=0.25)
+        axes.plot(*training.downsample(MAX_POINTS_PER_CURVE), color=run.color, linewidth=1.6)
+        axes.plot(*dev, color=run.color, **DEV_LINE_STYLE)
         ends.append(_end_label(axes, run, dev if len(dev.x) else training))
         curves += [training, dev]
-    axes.plot([], [], color=MUTED_COLOUR, linewidth=1.6, label="training")
-    if any("dev_nll" in run.history.validation_metrics for run in runs):
-        axes.plot([], [], color=MUTED_COLOUR, label="dev", **DEV_LINE_STYLE)
+    axes.plot([], [], color=MUTED_COLOR, linewidth=1.6, label="training")
+    if any("dev_nll" in run.history.validation_metric_names for run in runs):
+        axes.plot([], [], color=MUTED_COLOR, label="dev", **DEV_LINE_STYLE)
     axes.legend(loc="upper right")
     axes.set_title("loss (negative log-likelihood of a token)")
     axes.set_ylim(_y_limits(curves))
@@ -157,7 +159,7 @@ def _plot_side_metric(axes: Axes, runs: Sequence[_PlottedRun], key: str) -> None
     """Plot a metric of the training records."""
     curves = [run.history.metric_curve(key).downsample(MAX_POINTS_PER_CURVE) for run in runs]
     for run, curve in zip(runs, curves, strict=True):
-        axes.plot(*curve, color=run.colour, linewidth=1.4)
+        axes.plot(*curve, color=run.color, linewidth=1.4)
     axes.set_title(metric_title(key))
     axes.set_ylim(0, 1.15 * max(curve.y.max() for curve in curves))
     axes.yaxis.set_major_formatter(_format_short)
@@ -165,9 +167,9 @@ def _plot_side_metric(axes: Axes, runs: Sequence[_PlottedRun], key: str) -> None
 
 def _plot_dev_metric(axes: Axes, runs: Sequence[_PlottedRun], key: str) -> list[_EndLabel]:
     """Plot a validation metric."""
-    validated = [run for run in runs if key in run.history.validation_metrics]
+    validated = [run for run in runs if key in run.history.validation_metric_names]
     for run in validated:
-        axes.plot(*run.history.metric_curve(key), color=run.colour, **DEV_LINE_STYLE)
+        axes.plot(*run.history.metric_curve(key), color=run.color, **DEV_LINE_STYLE)
     axes.set_ylim(bottom=max(axes.get_ylim()[0], 0))
     axes.set_title(metric_title(key))
     return [_end_label(axes, run, run.history.metric_curve(key)) for run in validated]
@@ -178,12 +180,10 @@ def _plot_loss_by_target(axes: Axes, run: _PlottedRun, runs: Sequence[_PlottedRu
     curves, ends = run.history.nll_by_target, []
     worst = run.history.highest_loss_targets(max(1, min(MAX_HIGHLIGHTED_LANGUAGES, len(curves) // 4)))
     for code, curve in curves.items():
-        colour, width, alpha, order = (run.colour, 1.0, 0.9, 3) if code in worst else (MUTED_COLOUR, 0.5, 0.6, 2)
-        axes.plot(
-            *curve.downsample(MAX_POINTS_PER_CURVE // 2), color=colour, linewidth=width, alpha=alpha, zorder=order
-        )
-        if code in worst or len(curves) <= MAX_LABELLED_LANGUAGES:
-            ends.append(_EndLabel(curve.x[-1], curve.final_mean(), code, colour))
+        color, width, alpha, order = (run.color, 1.0, 0.9, 3) if code in worst else (MUTED_COLOR, 0.5, 0.6, 2)
+        axes.plot(*curve.downsample(MAX_POINTS_PER_CURVE // 2), color=color, linewidth=width, alpha=alpha, zorder=order)
+        if code in worst or len(curves) <= MAX_LABELED_LANGUAGES:
+            ends.append(_EndLabel(curve.x[-1], curve.mean_of_last_tenth(), code, color))
     axes.set_title("loss into each language" + (f", {run.name}" if len(runs) > 1 else ""))
     all_curves = [curve for r in runs for curve in r.history.nll_by_target.values()]
     axes.set_ylim(_y_limits([curve.downsample(MAX_POINTS_PER_CURVE // 2) for curve in all_curves]))
@@ -192,7 +192,7 @@ def _plot_loss_by_target(axes: Axes, run: _PlottedRun, runs: Sequence[_PlottedRu
 
 def _end_label(axes: Axes, run: _PlottedRun, curve: Curve) -> _EndLabel:
     """Label the last value at the right edge of the panel, where it does not cover a longer run."""
-    return _EndLabel(axes.get_xlim()[1], curve.y[-1], f"{curve.y[-1]:.2f}", run.colour)
+    return _EndLabel(axes.get_xlim()[1], curve.y[-1], f"{curve.y[-1]:.2f}", run.color)
 
 
 def _y_limits(curves: Sequence[Curve]) -> tuple[float, float]:
@@ -216,7 +216,7 @@ def _annotate_ends(axes: Axes, ends: Sequence[_EndLabel]) -> None:
             (4, free - height),
             textcoords="offset points",
             verticalalignment="center",
-            color=end.colour,
+            color=end.color,
             fontsize=8,
             annotation_clip=False,
         )
@@ -226,7 +226,7 @@ def _spread_apart(heights: Sequence[float], gap: float, lowest: float) -> list[f
     """Move heights apart so that any two differ by at least `gap` and none is below `lowest`."""
     order = np.argsort(heights)
     moved = np.array(heights, dtype=np.float64)[order]
-    for _ in range(100):  # neighbours push each other apart
+    for _ in range(100):  # neighbors push each other apart
         push = np.clip(gap - np.diff(moved), 0, None) / 2
         moved[:-1] -= push
         moved[1:] += push

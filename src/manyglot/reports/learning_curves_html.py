@@ -1,4 +1,4 @@
-"""The learning curves of the HTML report: small SVG panels in the colours of the page."""
+"""The learning curves of the HTML report: small SVG panels in the colors of the page."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class RunSummary:
             seconds=log[-1].get("seconds", 0.0),
             tokens_per_second=tokens / float((tokens_by_record / speed).sum()),
             last_loss=last["loss"],
-            last_validation={key: float(history.metric_curve(key).y[-1]) for key in history.validation_metrics},
+            last_validation={key: float(history.metric_curve(key).y[-1]) for key in history.validation_metric_names},
             highest_loss_targets=history.highest_loss_targets(3),
         )
 

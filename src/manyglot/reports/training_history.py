@@ -32,7 +32,7 @@ class Curve(NamedTuple):
             return self
         return Curve(*(np.array([part.mean() for part in np.array_split(axis, max_points)]) for axis in self))
 
-    def final_mean(self) -> float:
+    def mean_of_last_tenth(self) -> float:
         """Return the mean of the last tenth of the points, so that no single line of the log decides."""
         return float(self.y[-math.ceil(len(self.y) / 10) :].mean())
 
@@ -50,7 +50,7 @@ class TrainingHistory:
         self._tokens = np.cumsum([0, *tokens])
 
     @property
-    def validation_metrics(self) -> list[str]:
+    def validation_metric_names(self) -> list[str]:
         """The metrics of the validations, such as dev_nll."""
         keys = {
             key: None
@@ -77,7 +77,7 @@ class TrainingHistory:
 
     def highest_loss_targets(self, num_languages: int) -> dict[str, float]:
         """Return the target languages with the highest final loss, highest first, with that loss."""
-        ends = {code: curve.final_mean() for code, curve in self.nll_by_target.items()}
+        ends = {code: curve.mean_of_last_tenth() for code, curve in self.nll_by_target.items()}
         return dict(sorted(ends.items(), key=lambda item: -item[1])[:num_languages])
 
     def _curve_from_points(self, points: Sequence[tuple[int, float]]) -> Curve:

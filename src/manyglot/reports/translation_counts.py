@@ -9,7 +9,7 @@ from manyglot.corpus.languages import english_language_name
 from manyglot.corpus.translation_counts import TranslationCounts
 
 WIDTH, HEIGHT, MARGIN = 420, 220, 52
-BAR_COLOUR, MEAN_COLOUR = "#0d5972", "#d9822b"
+BAR_COLOR, MEAN_COLOR = "#0d5972", "#d9822b"
 MAX_BARS = 100
 """The last bar includes all sentences with more translations."""
 
@@ -47,13 +47,13 @@ def _histogram_svg(name: str, counts: TranslationCounts, num_bars: int, top: int
         tip = f"{number}{' or more' if number == MAX_BARS else ''} translations: {shares[number]:.2%}"
         parts.append(
             f'<rect x="{MARGIN + (number - 1) * bar:.1f}" y="{bottom - bar_height:.1f}" '
-            f'width="{max(bar - 1, 0.5):.1f}" height="{bar_height:.1f}" fill="{BAR_COLOUR}"><title>{tip}</title></rect>'
+            f'width="{max(bar - 1, 0.5):.1f}" height="{bar_height:.1f}" fill="{BAR_COLOR}"><title>{tip}</title></rect>'
         )
     middle = MARGIN + (min(counts.mean, num_bars) - 0.5) * bar
     parts.append(
-        f'<path d="M{middle:.1f} {bottom}V{top + MARGIN - 6}" stroke="{MEAN_COLOUR}" stroke-width="2" '
+        f'<path d="M{middle:.1f} {bottom}V{top + MARGIN - 6}" stroke="{MEAN_COLOR}" stroke-width="2" '
         f'stroke-dasharray="5 4"/>'
-        f'<text x="{middle + 6:.1f}" y="{top + MARGIN + 4}" fill="{MEAN_COLOUR}">mean {counts.mean:.2f}</text>'
+        f'<text x="{middle + 6:.1f}" y="{top + MARGIN + 4}" fill="{MEAN_COLOR}">mean {counts.mean:.2f}</text>'
         f'<path d="M{MARGIN} {bottom}H{MARGIN + WIDTH}" stroke="#888"/>'
         f'<text x="{MARGIN - 6}" y="{top + MARGIN + 4}" text-anchor="end" fill="#555">{highest:.0%}</text>'
         f'<text x="{MARGIN - 6}" y="{bottom}" text-anchor="end" fill="#555">0</text>'

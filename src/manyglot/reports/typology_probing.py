@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from manyglot.errors import ManyglotError
 from manyglot.probing.knn import VotingRule
 from manyglot.probing.missing_features import PredictedFeature
-from manyglot.probing.typology_probe import FeatureGroupResult, KnnAccuracy, ProbeResult, ProbeSettings
+from manyglot.probing.typology_probe import FeatureGroupKnnAccuracy, FeatureGroupResult, ProbeResult, ProbeSettings
 from manyglot.probing.uriel import FEATURE_GROUPS, Exclusion
-from manyglot.reports.learning_curve_plot import COLOURS, FIGURE_SUFFIXES, MATPLOTLIB_STYLE, MUTED_COLOUR, TEXT_COLOUR
+from manyglot.reports.learning_curve_plot import COLORS, FIGURE_SUFFIXES, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,21 +30,21 @@ def probing_markdown(results: Sequence[ProbeResult], settings: ProbeSettings) ->
 
 
 def predicted_features_markdown(language: str, representation: str, predicted: Sequence[PredictedFeature]) -> str:
-    """Return predicted features in Markdown, with the neighbours they are predicted from."""
+    """Return predicted features in Markdown, with the neighbors they are predicted from."""
     lines = [
-        f"Missing features of {language}, predicted from its nearest neighbours in {representation}:",
+        f"Missing features of {language}, predicted from its nearest neighbors in {representation}:",
         "",
-        "| group | feature | value | agreement | accuracy | neighbours |",
+        "| group | feature | value | agreement | accuracy | neighbors |",
         "| --- | --- | ---: | ---: | ---: | --- |",
     ]
     for p in predicted:
-        neighbours = " ".join(f"{code} {value}" if value != p.value else code for code, value in p.neighbour_values)
+        neighbors = " ".join(f"{code} {value}" if value != p.value else code for code, value in p.neighbor_values)
         accuracy = "–" if p.feature_accuracy is None else f"{p.feature_accuracy:.0f}%"
         feature = p.feature.replace("|", "\\|")
-        cells = (p.group, feature, str(p.value), f"{100 * p.neighbour_agreement:.0f}%", accuracy, neighbours)
+        cells = (p.group, feature, str(p.value), f"{100 * p.neighbor_agreement:.0f}%", accuracy, neighbors)
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "Agreement: share of the neighbours with this value; neighbours with another value are followed by it. "
+        "Agreement: share of the neighbors with this value; neighbors with another value are followed by it. "
         "Accuracy: how often the feature is predicted correctly for the other languages."
     )
     return "\n".join([*lines, "", note, ""])
@@ -58,9 +58,9 @@ def excluded_languages_text(exclusions: Mapping[str, Exclusion]) -> str:
 def plot_accuracy_by_k(results: Sequence[ProbeResult], settings: ProbeSettings, output: Path) -> None:
     """Plot accuracy against k: one panel per feature group, one line per representation."""
     check_can_plot(output)
-    if len(results) > len(COLOURS):
+    if len(results) > len(COLORS):
         raise ManyglotError(
-            f"A plot shows at most {len(COLOURS)} representations; got {len(results)}. "
+            f"A plot shows at most {len(COLORS)} representations; got {len(results)}. "
             "Probe fewer models, or use --method."
         )
     import matplotlib
@@ -99,20 +99,20 @@ def _plot_feature_group(axes: Axes, group: str, results: Sequence[ProbeResult], 
     baselines = next(g.baselines for result in results if (g := _find_group(result, group)))  # of the first model
     k_values, random_mean, random_std = settings.k_values, baselines.random_mean.by_k, baselines.random_std.by_k
     low, high = ([mean + sign * std for mean, std in zip(random_mean, random_std, strict=True)] for sign in (-1, 1))
-    for result, colour in zip(results, COLOURS, strict=False):
+    for result, color in zip(results, COLORS, strict=False):
         if group_result := _find_group(result, group):
             axes.plot(
                 k_values,
                 group_result.knn_accuracy.by_k,
-                color=colour,
+                color=color,
                 marker="o",
                 markersize=3.5,
                 label=_representation_label(result),
             )
-    axes.plot(k_values, baselines.family_and_geography.by_k, color=TEXT_COLOUR, linestyle=":", label=FAMILY_LABEL)
-    axes.fill_between(k_values, low, high, color=MUTED_COLOUR, alpha=0.25, linewidth=0)
-    axes.plot(k_values, random_mean, color=MUTED_COLOUR, linewidth=1, label=f"{RANDOM_LABEL} ± std")
-    axes.axhline(baselines.majority_class, color=MUTED_COLOUR, linestyle="--", linewidth=1, label=MAJORITY_LABEL)
+    axes.plot(k_values, baselines.family_and_geography.by_k, color=TEXT_COLOR, linestyle=":", label=FAMILY_LABEL)
+    axes.fill_between(k_values, low, high, color=MUTED_COLOR, alpha=0.25, linewidth=0)
+    axes.plot(k_values, random_mean, color=MUTED_COLOR, linewidth=1, label=f"{RANDOM_LABEL} ± std")
+    axes.axhline(baselines.majority_class, color=MUTED_COLOR, linestyle="--", linewidth=1, label=MAJORITY_LABEL)
     axes.set_title(group)
     axes.set_xticks(k_values)
     axes.set_xlabel("k")
@@ -137,7 +137,7 @@ def _probing_notes(results: Sequence[ProbeResult], settings: ProbeSettings) -> I
     if settings.voting_rule is VotingRule.PAPER:
         yield "Voting rule of the paper: a value needs more than k / 2 votes. The maximum is selected on the test data."
     else:
-        yield "Voting rule: majority of the available neighbours. Each language's k is selected on all other languages."
+        yield "Voting rule: majority of the available neighbors. Each language's k is selected on all other languages."
     yield (
         f"p: share of {settings.num_permutations:,} permutations of the languages with an accuracy at least as high. "
         f"Random vectors: mean ± std of {settings.num_random_baselines:,} samples. Seed {settings.seed}."
@@ -166,5 +166,5 @@ def _representation_label(result: ProbeResult) -> str:
     return f"{result.model_name} ({result.method})"
 
 
-def _format_accuracies(accuracy: KnnAccuracy) -> list[str]:
+def _format_accuracies(accuracy: FeatureGroupKnnAccuracy) -> list[str]:
     return [f"{value:.1f}" for value in (*accuracy.by_k, accuracy.at_selected_k)]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from manyglot.batches.loader import DataPosition
 from manyglot.errors import FolderError
-from manyglot.files import atomic_folder, file_checksum
+from manyglot.files import atomic_folder, file_sha256
 from manyglot.progress import print_status
 from manyglot.training.best_steps import BestSteps, StepScore
 from manyglot.training.fsdp import shard_like
@@ -136,12 +136,12 @@ def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimi
 
 def _verify_checksums(path: Path) -> None:
     for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
-        if file_checksum(path / name) != expected:
+        if file_sha256(path / name) != expected:
             raise ValueError(f"{name} is modified or truncated")
 
 
 def _compute_checksums(folder: Path) -> dict[str, str]:
-    return {path.name: file_checksum(path) for path in sorted(folder.iterdir())}
+    return {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
 
 
 def _checkpoint_folder(folder: Path, step: int) -> Path:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from manyglot.batches.unpadded import AlignedTargets
+from manyglot.batches.unpadded import AlignedTargetSelection
 from manyglot.config.base_settings import Settings
 from manyglot.errors import SettingsError
 from manyglot.model.packing import PackedBatch
@@ -36,7 +36,9 @@ class ContrastiveAlignmentSettings(Settings):
     """Align one in this many sentence pairs. The encoder reads their target sentences too, which takes time."""
 
 
-def make_aligned_targets(model: Transformer, alignment: ContrastiveAlignmentSettings) -> AlignedTargets:
+def make_aligned_target_selection(
+    model: Transformer, alignment: ContrastiveAlignmentSettings
+) -> AlignedTargetSelection:
     """Select the target sentences that the encoder reads; raise an error if guidance informs the encoder."""
     for name, method in model.guidance.named_methods():
         if method.affects_encoder:
@@ -44,10 +46,10 @@ def make_aligned_targets(model: Transformer, alignment: ContrastiveAlignmentSett
                 f"training.alignment: the encoder must not know the target language, but {name} informs it. "
                 f"Use guidance of the decoder only, such as guidance=[{{method: adapter}}]."
             )
-    return AlignedTargets(alignment.every_nth_pair, len(model.tags_by_language()[0].target))
+    return AlignedTargetSelection(alignment.every_nth_pair, len(model.tags_by_language()[0].target))
 
 
-def describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pairs_per_batch: float) -> str:
+def check_and_describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pairs_per_batch: float) -> str:
     """Report how many sentence pairs of an average batch are aligned; raise an error if they are too few."""
     num_aligned = pairs_per_batch / alignment.every_nth_pair
     if num_aligned < MIN_ALIGNED_PAIRS:
@@ -61,7 +63,7 @@ def describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pairs_per_ba
     )
 
 
-def contrastive_alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float = TEMPERATURE) -> Tensor:
+def mean_contrastive_alignment_loss(encoded_MD: Tensor, batch: PackedBatch, temperature: float = TEMPERATURE) -> Tensor:
     """Return the contrastive loss: cross-entropy of the true pair among all pairs; mean over pairs and both sides."""
     with torch.autocast(encoded_MD.device.type, enabled=False):
         mean_SD = F.normalize(_mean_states(encoded_MD, batch), dim=1)

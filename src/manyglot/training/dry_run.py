@@ -56,7 +56,7 @@ class DataSchedule:
     ) -> DataSchedule:
         """Count the data in the store and the samples that the batch plan takes from it."""
         plan = loader.plan
-        num_epochs, num_seen_D = plan.data_seen_after(settings.max_steps * settings.gradient_accumulation)
+        num_epochs, num_seen_D = plan.data_in_first_batches(settings.max_steps * settings.gradient_accumulation)
         mean_times_seen_D = (num_seen_D / plan.sizes_D).tolist()
         values = zip(plan.sizes_D.tolist(), loader.num_target_tokens_by_direction(), mean_times_seen_D, strict=True)
         with_data = {d: DirectionExposure(*v) for d, v in zip(loader.directions, values, strict=True)}
@@ -106,7 +106,7 @@ def _median_target_repetitions(
         num_counted = -(-len(sentences) // stride)
         times_seen, num_sources = np.zeros(num_counted), np.zeros(num_counted, dtype=np.int64)
         for direction in directions:
-            sentence = index.pairs_of(direction)[:, 1] - sentences.start
+            sentence = index.pair_indices(direction)[:, 1] - sentences.start
             sentence = sentence[sentence % stride == 0] // stride if stride > 1 else sentence
             times_seen[sentence] += exposure_by_direction[direction].mean_times_seen
             num_sources[sentence] += 1

@@ -60,7 +60,7 @@ def shard_like(full: Tensor, like: Tensor) -> Tensor:
     return torch.empty_like(like, requires_grad=False).copy_(sharded)  # a view would keep the full tensor in memory
 
 
-def gather_full_tensors(tensors: Mapping[str, Tensor], distributed: DistributedContext) -> dict[str, Tensor]:
+def gather_full_tensors_on_main(tensors: Mapping[str, Tensor], distributed: DistributedContext) -> dict[str, Tensor]:
     """Gather full tensors on the main process; others get an empty dict. A collective: all processes must call it."""
     full_tensors = {}
     for name, tensor in tensors.items():
@@ -77,7 +77,7 @@ def gather_model_on_main(model: Transformer, distributed: DistributedContext) ->
     """
     if not is_sharded(model):
         return model
-    weights, copy = gather_full_tensors(model.state_dict(), distributed), model.without_weights()
+    weights, copy = gather_full_tensors_on_main(model.state_dict(), distributed), model.on_meta_device()
     if distributed.is_main:
         copy.load_state_dict(weights, assign=True)
         copy.to(distributed.device)

@@ -16,7 +16,7 @@ from manyglot.model.cross_entropy import linear_cross_entropy_sum
 from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import HiddenStates, Transformer
-from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, contrastive_alignment_loss
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, mean_contrastive_alignment_loss
 from manyglot.vocabulary.subword_model import PAD
 
 
@@ -104,7 +104,9 @@ def summed_batch_loss(
         return BatchLoss(label_smoothed, label_smoothed, nll_L, None)
     contrastive = label_smoothed.new_zeros(())
     if len(batch.aligned_source_K):
-        contrastive = contrastive_alignment_loss(hidden.encoded.flatten(0, 1), batch) * (batch.label_N != PAD).sum()
+        contrastive = (
+            mean_contrastive_alignment_loss(hidden.encoded.flatten(0, 1), batch) * (batch.label_N != PAD).sum()
+        )
     return BatchLoss(label_smoothed + alignment.weight * contrastive, label_smoothed, nll_L, contrastive)
 
 

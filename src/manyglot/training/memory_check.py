@@ -45,14 +45,14 @@ def explain_cpu_memory_shortage(
         iter_update_batches(loader, DataPosition(), settings.gradient_accumulation), min(settings.max_steps, 2)
     )
     first, *second = (
-        _activation_bytes(model, [batch for _, batch in distributed.local_share(batches)], settings, distributed)
+        _activation_bytes(model, [batch for _, batch in distributed.strided_share(batches)], settings, distributed)
         for batches, _ in updates
     )
     model_bytes = moment_bytes + gradient_bytes - freed_bytes
     needed = max(
         first - freed_bytes, model_bytes, *(moment_bytes + activations - freed_bytes for activations in second)
     )
-    available = available_memory()
+    available = available_memory_and_swap()
     is_short = available is not None and available < needed
     if not distributed.any_process(is_short):
         return None
@@ -74,7 +74,7 @@ def _activation_bytes(
     )
 
 
-def available_memory(root: Path = Path("/")) -> int | None:
+def available_memory_and_swap(root: Path = Path("/")) -> int | None:
     """Return the bytes this process can still allocate, including swap, or None if the system does not report them.
 
     The limits of control groups, such as those of a container, are respected.

@@ -21,7 +21,7 @@ from manyglot.model import kernels
 from manyglot.model.packed_executor import PackedLayout
 from manyglot.model.packing import PackedBatch, PackedShape, pack_batch, split_by_tile_fit
 from manyglot.model.transformer import Transformer
-from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_targets
+from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_target_selection
 from manyglot.training.fsdp import is_sharded
 from manyglot.training.loss import summed_batch_loss
 
@@ -33,7 +33,7 @@ MEMORY_HEADROOM = 1.04
 """A graph may exceed the batch whose memory was measured by this factor."""
 
 
-class TrainingStep(Protocol):
+class ForwardBackwardStep(Protocol):
     """Forward and backward pass of one batch: adds the gradients, times a factor, to those of the parameters."""
 
     keeps_gradient_buffers: bool
@@ -60,7 +60,7 @@ class EagerStep:
         alignment: ContrastiveAlignmentSettings | None = None,
     ) -> None:
         self.model, self.label_smoothing, self.alignment = model, label_smoothing, alignment
-        self.aligned_targets = None if alignment is None else make_aligned_targets(model, alignment)
+        self.aligned_targets = None if alignment is None else make_aligned_target_selection(model, alignment)
         self.device, self.precision = device, precision
 
     def pack(self, batch: Batch) -> list[PackedBatch]:
@@ -166,7 +166,7 @@ class CudaGraphStep(EagerStep):
 
     def _fits_reservation(self, shape: PackedShape) -> bool:
         """Whether a batch fits into the reserved memory."""
-        return shape.is_within(self.measured_shape, MEMORY_HEADROOM)
+        return shape.fits_activation_memory_of(self.measured_shape, MEMORY_HEADROOM)
 
     def _reserve_memory(self, size: int) -> torch.cuda.CUDAGraph:
         """Reserve one block of memory that all graphs share.
@@ -203,13 +203,13 @@ def report_step_out_of_memory(device: torch.device) -> AbstractContextManager[No
     return report_out_of_memory(device, "A step", f"{advice} (training.fsdp)")
 
 
-def make_training_step(
+def make_forward_backward_step(
     model: Transformer,
     label_smoothing: float,
     device: torch.device,
     precision: Precision,
     alignment: ContrastiveAlignmentSettings | None = None,
-) -> TrainingStep:
+) -> ForwardBackwardStep:
     """Make a CUDA-graph step if the GPU kernels apply and the model is not sharded, otherwise an eager step."""
     use_cuda_graphs = kernels.runs_kernels(device) and uses_bfloat16(device, precision) and not is_sharded(model)
     return (CudaGraphStep if use_cuda_graphs else EagerStep)(model, label_smoothing, device, precision, alignment)

@@ -15,8 +15,13 @@ from manyglot.devices import device_name
 from manyglot.distributed import DistributedContext
 from manyglot.model.transformer import Transformer
 from manyglot.training.checkpoint import RunState
-from manyglot.training.step import make_training_step, report_step_out_of_memory
-from manyglot.training.trainer import TrainingSettings, accumulate_gradients, iter_update_batches, step_optimizer
+from manyglot.training.step import make_forward_backward_step, report_step_out_of_memory
+from manyglot.training.trainer import (
+    TrainingSettings,
+    accumulate_and_all_reduce_gradients,
+    clip_and_step_optimizer,
+    iter_update_batches,
+)
 
 try:
     import resource
@@ -53,11 +58,15 @@ def time_steps(
     device: torch.device,
 ) -> StepTiming:
     """Train a few steps from a state twice and time the second round, because the first one compiles kernels."""
-    training_step = make_training_step(model, settings.label_smoothing, device, settings.precision, settings.alignment)
+    training_step = make_forward_backward_step(
+        model, settings.label_smoothing, device, settings.precision, settings.alignment
+    )
 
     def train_on(batches: Sequence[PlannedBatch]) -> int:
-        accumulate_gradients(model, training_step, batches, (seed, state.step + 1), DistributedContext(device))
-        step_optimizer(
+        accumulate_and_all_reduce_gradients(
+            model, training_step, batches, DistributedContext(device), seed=seed, step=state.step + 1
+        )
+        clip_and_step_optimizer(
             model, optimizer, settings, state.step + 1, keep_gradient_buffers=training_step.keeps_gradient_buffers
         )
         return int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from manyglot.devices import Precision, peak_flops_per_second
+from manyglot.devices import Precision, bfloat16_peak_flops
 from manyglot.distributed import DistributedContext
 from manyglot.model.training_cost import training_flops
 from manyglot.model.transformer import Transformer
@@ -24,7 +24,7 @@ class ThroughputMeter:
         self, model: Transformer, precision: Precision, distributed: DistributedContext, earlier_totals: LossTotals
     ) -> None:
         self.settings, self.num_symbols = model.settings, model.embedding.num_embeddings
-        peak = peak_flops_per_second(distributed.device, precision)
+        peak = bfloat16_peak_flops(distributed.device, precision)
         self.peak_flops = peak and peak * distributed.world_size
         self.earlier_totals, self.lap_start = earlier_totals, time.monotonic()
 

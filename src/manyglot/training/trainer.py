@@ -29,7 +29,7 @@ from manyglot.training.checkpoint import (
 )
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.fsdp import (
-    gather_full_tensors,
+    gather_full_tensors_on_main,
     gather_model_on_main,
     is_sharded,
     local_shard,
@@ -37,7 +37,7 @@ from manyglot.training.fsdp import (
 )
 from manyglot.training.loss_meter import LossMeter
 from manyglot.training.schedule import SCHEDULES_DECAYING_TO_ZERO, ScheduleName, learning_rate_at_step
-from manyglot.training.step import TrainingStep, make_training_step, report_step_out_of_memory
+from manyglot.training.step import ForwardBackwardStep, make_forward_backward_step, report_step_out_of_memory
 from manyglot.training.stop_signals import catch_stop_signals
 from manyglot.training.throughput import ThroughputMeter
 from manyglot.training.trackers import TrackerName, open_trackers
@@ -127,7 +127,7 @@ def train(
         state = replace(state, best_steps=validator.resume_best_steps(state.best_steps, settings.validate_every))
     distributed.barrier()  # no process writes before all of them have read
     loss_meter = LossMeter(run, state.unlogged_losses)
-    training_step = make_training_step(
+    training_step = make_forward_backward_step(
         model, settings.label_smoothing, distributed.device, settings.precision, settings.alignment
     )
     updates = iter_update_batches(loader, state.data_position, settings.gradient_accumulation)
@@ -143,9 +143,11 @@ def train(
             batches, data_position = next(updates)
             state = RunState(state.step + 1, data_position, best_steps=state.best_steps)
             with report_step_out_of_memory(distributed.device):
-                loss_vector = accumulate_gradients(model, training_step, batches, (seed, state.step), distributed)
+                loss_vector = accumulate_and_all_reduce_gradients(
+                    model, training_step, batches, distributed, seed=seed, step=state.step
+                )
                 loss_meter.add_update(state.step, batches, loss_vector)
-                step_optimizer(
+                clip_and_step_optimizer(
                     model, optimizer, settings, state.step, keep_gradient_buffers=training_step.keeps_gradient_buffers
                 )
             must_stop = distributed.any_process(stop_request.is_requested)
@@ -219,12 +221,14 @@ def check_weights_finite(model: Transformer, step: int, distributed: Distributed
         raise ManyglotError(f"A weight is NaN or infinite after step {step}. Lower training.learning_rate.")
 
 
-def accumulate_gradients(
+def accumulate_and_all_reduce_gradients(
     model: Transformer,
-    training_step: TrainingStep,
+    training_step: ForwardBackwardStep,
     batches: Sequence[PlannedBatch],
-    seed_and_step: tuple[int, int],
     distributed: DistributedContext,
+    *,
+    seed: int,
+    step: int,
 ) -> Tensor:
     """Accumulate the gradients of the mean loss per target token over all batches of an update, in all processes.
 
@@ -233,8 +237,8 @@ def accumulate_gradients(
     """
     num_tokens = int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))
     loss_vectors: list[Tensor] = []
-    for batch_number, batch in distributed.local_share(batches):
-        torch.manual_seed((seed_and_step[0] * 1_000_003 + seed_and_step[1]) * 1_009 + batch_number)
+    for batch_number, batch in distributed.strided_share(batches):
+        torch.manual_seed((seed * 1_000_003 + step) * 1_009 + batch_number)
         loss_vectors += [training_step(part, 1 / num_tokens) for part in training_step.pack(batch.load())]
     loss_vector = torch.stack(loss_vectors).sum(dim=0)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
@@ -243,7 +247,7 @@ def accumulate_gradients(
     return loss_vector
 
 
-def step_optimizer(
+def clip_and_step_optimizer(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     settings: TrainingSettings,
@@ -292,7 +296,7 @@ def _save_checkpoint_on_main(
 ) -> None:
     """Gather the weights and the optimizer state of all processes and write a checkpoint on the main process."""
     weights, moments = (
-        gather_full_tensors(tensors, distributed)
+        gather_full_tensors_on_main(tensors, distributed)
         for tensors in (model.state_dict(), flatten_optimizer_state(model, optimizer))
     )
     if distributed.is_main:

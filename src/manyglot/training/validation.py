@@ -46,7 +46,7 @@ class DevEvaluator(Protocol):
     cost_setting: str
     """The setting to lower to make the evaluation cheaper."""
 
-    def describe_sample(self) -> str:
+    def describe_dev_sample(self) -> str:
         """Describe the sample for a message; never stored or compared."""
 
     def __call__(self, model: Transformer) -> tuple[Mapping[str, float], Mapping[Direction, Mapping[str, float]]]:
@@ -75,7 +75,7 @@ class Validator:
 
     def describe_metrics(self) -> str:
         """Describe the metrics, their samples and the metric that selects the best step."""
-        parts = [f"{', '.join(e.metric_names)} on {e.describe_sample()}" for e in self.evaluators]
+        parts = [f"{', '.join(e.metric_names)} on {e.describe_dev_sample()}" for e in self.evaluators]
         metric = self.best_metric
         selection = f"{metric} selects the best step" if metric else "The last step becomes the model"
         return f"{'; '.join(parts) or 'no metrics'}. {selection}."
@@ -83,7 +83,7 @@ class Validator:
     def to_dict(self, validate_every: int) -> dict[str, Any]:
         """Return the metrics, their samples and the best metric as JSON values; `description` is free text."""
         evaluators = [
-            {"metrics": list(e.metric_names), "sample": dict(e.sample_id), "description": e.describe_sample()}
+            {"metrics": list(e.metric_names), "sample": dict(e.sample_id), "description": e.describe_dev_sample()}
             for e in self.evaluators
         ]
         return {"validate_every": validate_every, "best_metric": self.best_metric, "evaluators": evaluators}
@@ -179,7 +179,7 @@ class DevLossEvaluator:
                 break
         self.sample_id: SampleId = {"num_pairs": num_sampled_pairs}
 
-    def describe_sample(self) -> str:
+    def describe_dev_sample(self) -> str:
         """Describe the sample for a message."""
         return f"{self.sample_id['num_pairs']:,} sentence pairs"
 

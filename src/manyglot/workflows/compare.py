@@ -9,15 +9,15 @@ from manyglot.evaluation.system_comparison import Comparison, compare_systems, l
 
 def compare(
     runs: Sequence[str],
-    reference: str | None = None,
+    baseline: str | None = None,
     common_test_only: bool = False,
     num_bootstrap_samples: int = 0,
     seed: int = 1,
 ) -> Comparison:
     """Compare runs, each given as `[NAME=]FOLDER[,FOLDER…]` with one output folder of `evaluate` per seed.
 
-    Win rates and the paired bootstrap (`num_bootstrap_samples` above 0) are relative to the `reference`. With
+    Win rates and the paired bootstrap (`num_bootstrap_samples` above 0) are relative to the `baseline`. With
     `common_test_only`, only the test sentences that all runs share are compared.
     """
-    systems, name = load_systems(runs, reference)
+    systems, name = load_systems(runs, baseline)
     return compare_systems(systems, name, common_test_only, num_bootstrap_samples, seed)

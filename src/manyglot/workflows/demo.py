@@ -9,7 +9,7 @@ from manyglot.config.experiment import read_experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.evaluation.evaluator import Evaluation
 from manyglot.files import StrPath, is_empty_folder
-from manyglot.workflows.evaluate import EvaluationRequest, evaluate_in_memory, write_results
+from manyglot.workflows.evaluate import EvaluationRequest, evaluate_in_memory, write_results_and_report
 from manyglot.workflows.prepare import prepare
 from manyglot.workflows.train import train
 
@@ -30,4 +30,4 @@ def demo(output: StrPath = "demo-run", overrides: Iterable[str] = ()) -> tuple[E
     prepare(experiment)
     model_folder = train(experiment)
     evaluation, model_card = evaluate_in_memory(EvaluationRequest(model_folder, experiment.data, zero_shot=True))
-    return evaluation, write_results(output, "manyglot demo: a phrasebook", evaluation, model_card)
+    return evaluation, write_results_and_report(output, "manyglot demo: a phrasebook", evaluation, model_card)

@@ -21,7 +21,7 @@ from manyglot.corpus.zero_shot_sets import read_leak_statistics
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import distributed_context, num_processes
+from manyglot.distributed import distributed_context, launched_world_size
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.evaluation.evaluation_set import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.evaluator import (
@@ -32,12 +32,12 @@ from manyglot.evaluation.evaluator import (
     select_evaluation_set,
 )
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
-from manyglot.files import StrPath, file_checksum, is_empty_folder, optional_path, resumable_folder, unfinished_path
+from manyglot.files import StrPath, file_sha256, is_empty_folder, optional_path, resumable_folder, unfinished_path
 from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
-from manyglot.reports.html_language_map import pairwise_similarities
+from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import make_report_run, write_html_report
 from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.training_log import read_log
@@ -79,7 +79,7 @@ def evaluate(
     """
     request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
     if output is None:
-        if num_processes() > 1:
+        if launched_world_size() > 1:
             raise SettingsError("Several processes exchange their translations through a folder. Give --output.")
         return evaluate_in_memory(request)[0]
     output = Path(output)
@@ -94,7 +94,7 @@ def evaluate(
             distributed.barrier()
             if distributed.is_main:
                 evaluation = task.evaluator.score(task.evaluation_set, cache.read())
-                write_results(unfinished_path(output), str(model_folder), evaluation, task.model_card())
+                write_results_and_report(unfinished_path(output), str(model_folder), evaluation, task.model_card())
                 cache.clear()
         distributed.barrier()
         return evaluation if distributed.is_main else Evaluation.load(output)
@@ -148,7 +148,7 @@ class _EvaluationTask:
         files = sorted(path for path in self.request.model_folder.iterdir() if path.is_file())
         sources = [[*direction, texts] for direction, texts in self.evaluation_set.source_texts().items()]
         return {
-            "model": {path.name: file_checksum(path) for path in files},
+            "model": {path.name: file_sha256(path) for path in files},
             "decoding": self.evaluator.decoding.model_dump(mode="json"),
             "sentences": json_digest(sources),
         }
@@ -160,7 +160,7 @@ class _EvaluationTask:
         return {**_model_card(self.request.model_folder, self.trained, self.dataset), "test": test}
 
 
-def write_results(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
+def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
     """Write all scores, the translations and the report; return the path of the report."""
     evaluation.save(folder / "results.json")
     (folder / "about.json").write_text(json.dumps(model_card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -180,7 +180,7 @@ def _model_card(model_folder: Path, trained: TrainedModel, dataset: PreparedData
         "model": str(model_folder),
         "languages": list(trained.vocabulary.languages),
         "similarities": {
-            representation.method: pairwise_similarities(representation.values)
+            representation.method: lower_triangle_similarities(representation.values)
             for representation in distinct_representations(trained, "")
         },
         "num_trained_directions": len(trained.trained_directions),

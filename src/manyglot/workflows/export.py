@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from manyglot.errors import SettingsError, did_you_mean
-from manyglot.exporters.ctranslate2 import export as export_to_ctranslate2
+from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.files import StrPath
 from manyglot.model.model_folder import TrainedModel, load_model, save_model
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manyglot.batches.prepare import prepare_dataset
+from manyglot.batches.prepare_dataset import prepare_dataset
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.readers import corpus_languages, resolve_train_directions

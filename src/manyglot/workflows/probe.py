@@ -25,7 +25,7 @@ from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, probe_re
 from manyglot.probing.uriel import Exclusion, exclusions_to_dict, load_uriel
 from manyglot.progress import print_status
 from manyglot.reports.checkpoint_probing import plot_checkpoint_probing
-from manyglot.reports.language_similarity_plots import plot_language_map
+from manyglot.reports.language_similarity_plots import plot_language_similarity
 from manyglot.reports.typology_probing import check_can_plot, plot_accuracy_by_k
 from manyglot.training.checkpoint import checkpoint_folders_by_step, try_read_checkpoint_weights
 from manyglot.workflows.train import initialize_model
@@ -72,7 +72,7 @@ def probe(
     uriel_folder: StrPath | None = None,
     output: StrPath | None = None,
     language_map: StrPath | None = None,
-    colour_by: str = "family",
+    color_by: str = "family",
 ) -> ProbingResults:
     """Predict typological features from the nearest languages in a model, and compare with baselines.
 
@@ -86,7 +86,7 @@ def probe(
     database = load_uriel(optional_path(uriel_folder))
     representations = load_representations_of_models(models, method)
     if language_map is not None:
-        plot_language_map(database, _require_one_model(representations, "--map"), colour_by, language_map)
+        plot_language_similarity(database, _require_one_model(representations, "--map"), color_by, language_map)
     results, exclusions = probe_representations(database, representations, settings)
     if output is not None:
         plot_accuracy_by_k(results, settings, output)

@@ -17,7 +17,7 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import open_corpus
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import DistributedContext, distributed_context, num_processes
+from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
 from manyglot.model.model_folder import TrainedModel, load_model, save_model
@@ -26,7 +26,7 @@ from manyglot.progress import print_status
 from manyglot.reports.run_summary import RunSummary
 from manyglot.training import trainer
 from manyglot.training.checkpoint import RunState, load_best_weights
-from manyglot.training.contrastive_alignment import describe_aligned_pairs, make_aligned_targets
+from manyglot.training.contrastive_alignment import check_and_describe_aligned_pairs, make_aligned_target_selection
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
 from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
@@ -53,7 +53,7 @@ def dry_run(experiment: Experiment) -> DryRunResult:
 
     If the memory is too small and training would be refused, the result has everything except the time.
     """
-    if num_processes() > 1:
+    if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
     dataset, model, loader = _load_training_inputs(experiment)
@@ -95,9 +95,9 @@ def _load_training_inputs(experiment: Experiment) -> tuple[PreparedDataset, Tran
     store, alignment = dataset.token_store(Split.TRAIN), experiment.training.alignment
     loader = BatchLoader(store, dataset.train_directions, experiment.batches, model.tags_by_language(), experiment.seed)
     if alignment is not None:
-        make_aligned_targets(model, alignment)  # raises an error for some guidance methods
+        make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
         pairs_per_batch = loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0)
-        print_status(describe_aligned_pairs(alignment, pairs_per_batch))
+        print_status(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
     return dataset, model, loader
 
 
@@ -204,7 +204,7 @@ def _make_dev_evaluators(
         batches = experiment.batches.model_copy(update=unweighted)
         loader = BatchLoader(store, train_directions, batches, tags, DEV_SAMPLE_SEED)
         evaluators.append(DevLossEvaluator(loader, settings.num_loss_pairs, device, experiment.training.precision))
-    decoding = experiment.decoding.with_beam_size(1).model_copy(update={"pivot": None})
+    decoding = experiment.decoding.with_beam_size_and_scaled_batch(1).model_copy(update={"pivot": None})
 
     def translator(model: Transformer) -> Translator:
         trained = TrainedModel(model, dataset.vocabulary, tuple(train_directions), {})

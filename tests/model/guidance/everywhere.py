@@ -43,7 +43,7 @@ class Everywhere(GuidanceMethod):
     def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return self._weight(point) * x_BTD @ self.matrix_LDD[target_languages.lang_B]
 
-    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def memory_kv_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return 0.7 * memory_BSD @ self.matrix_LDD[target_languages.lang_B]
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:

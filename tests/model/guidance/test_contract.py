@@ -14,7 +14,7 @@ from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import LanguageError
 from manyglot.model import guidance
-from manyglot.model.cached_executor import CachedDecoder, encode_sources
+from manyglot.model.cached_executor import CachedDecoderExecutor, encode_sources
 from manyglot.model.guidance import METHODS
 from manyglot.model.guidance.base import GuidanceMethod, HookPoint, MethodSettings, Site
 from manyglot.model.model_folder import TrainedModel, load_model, save_model
@@ -110,8 +110,8 @@ def test_batch_gradients_are_the_sum_over_sentences(model: Transformer) -> None:
 
 def test_cached_decoding_matches_a_full_forward_pass(model: Transformer) -> None:
     batch = random_batch(model)
-    target_languages = model.target_languages(batch.lang_B, random_languages(batch))
-    decoder = CachedDecoder(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
+    target_languages = model.prepare_target_languages(batch.lang_B, random_languages(batch))
+    decoder = CachedDecoderExecutor(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
     first = 2  # the start and a tag are read together, the words one by one
     steps = [model.decode(batch.input_BT[:, :first], decoder)]
     for i in range(first, batch.input_BT.shape[1]):
@@ -122,10 +122,10 @@ def test_cached_decoding_matches_a_full_forward_pass(model: Transformer) -> None
 def test_beams_match_separate_sentences(model: Transformer) -> None:
     """Each beam has its own KV cache; the beams of a sentence share its memory and target language."""
     batch, beams = random_batch(model), 3
-    target_languages = model.target_languages(batch.lang_B, random_languages(batch))
+    target_languages = model.prepare_target_languages(batch.lang_B, random_languages(batch))
     rows_N = torch.arange(len(batch)).repeat_interleave(beams)
     words_NT = torch.randint(3, NUM_SUBWORDS, (len(rows_N), 4), generator=torch.Generator().manual_seed(0))
-    decoder = CachedDecoder(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
+    decoder = CachedDecoderExecutor(model, target_languages, encode_sources(model, batch.source_BS, target_languages))
     model.decode(batch.input_BT[:, :1], decoder)
     decoder.expand_to_beams(rows_N)
     steps = [model.decode(words_NT[:, i].view(len(batch), beams), decoder).flatten(0, 1) for i in range(4)]
@@ -144,24 +144,24 @@ def test_affects_encoder_is_correct(model: Transformer) -> None:
     batch = random_batch(model, size=2)
     sentence_B, lang_B = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 2, 1])
     random_lang_B = random_languages(batch)[sentence_B]
-    target_languages = model.target_languages(lang_B, random_lang_B)
+    target_languages = model.prepare_target_languages(lang_B, random_lang_B)
     once = encode_sources(model, batch.source_BS, target_languages, sentence_B)
     each = encode_sources(model, batch.source_BS[sentence_B], target_languages)
     torch.testing.assert_close((once.states_BSD, once.mask_B11S), (each.states_BSD, each.mask_B11S))
-    assert (once.term_BSD is None) == (each.term_BSD is None)
-    if each.term_BSD is not None:
-        torch.testing.assert_close(once.term_BSD, each.term_BSD)
+    assert (once.kv_term_BSD is None) == (each.kv_term_BSD is None)
+    if each.kv_term_BSD is not None:
+        torch.testing.assert_close(once.kv_term_BSD, each.kv_term_BSD)
 
 
 def test_output_matrices_match_the_output_term(model: Transformer) -> None:
     """Matrices added to the output projection have the same effect as the output term."""
     batch = random_batch(model)
     target_languages, z_BTD = (
-        model.target_languages(batch.lang_B, random_languages(batch)),
+        model.prepare_target_languages(batch.lang_B, random_languages(batch)),
         torch.randn(len(batch), 3, 16, dtype=torch.float64),
     )
     for point in (HookPoint(Site.ENC_SELF, 0), HookPoint(Site.DEC_SELF, 1), HookPoint(Site.DEC_CROSS, 0)):
-        added = model.guidance.output_matrices(point, z_BTD, target_languages)
+        added = model.guidance.output_term_matrices(point, z_BTD, target_languages)
         if added is not None:
             got = z_BTD @ added.matrix_LED[added.groups.lang_B].mT
             torch.testing.assert_close(got, model.guidance.output_term(point, z_BTD, target_languages))

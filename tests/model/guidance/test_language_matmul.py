@@ -123,9 +123,9 @@ def test_gradients_of_a_shared_table_are_accumulated(order: list[int], monkeypat
 def test_language_groups(index: list[int]) -> None:
     groups = LanguageGroups.from_languages(torch.tensor(index), NUM_LANGUAGES)
     assert groups.sort_order_B is not None
-    assert groups.sorted_groups().lang_B.tolist() == sorted(index)
+    assert groups.groups_of_sorted_rows().lang_B.tolist() == sorted(index)
     assert groups.group_end_L.tolist() == [sum(i <= language for i in index) for language in range(NUM_LANGUAGES)]
-    assert groups.sorted_groups().sort_order_B is None
+    assert groups.groups_of_sorted_rows().sort_order_B is None
     turned = groups.select(torch.arange(len(index)).flip(0))
     assert turned.lang_B.tolist() == index[::-1]
     assert turned.group_end_L.tolist() == groups.group_end_L.tolist()

@@ -29,7 +29,7 @@ def test_every_forward_pass_samples_languages_and_a_seed_repeats_them() -> None:
 def test_random_languages_are_uniform() -> None:
     model = tiny_model(SETTINGS)
     torch.manual_seed(0)
-    target_languages = model.target_languages(torch.zeros(6000, dtype=torch.long))
+    target_languages = model.prepare_target_languages(torch.zeros(6000, dtype=torch.long))
     assert target_languages.random_groups is not None
     counts = target_languages.random_groups.lang_B.bincount(minlength=NUM_LANGUAGES)
     assert counts.min() > 1850
@@ -40,7 +40,7 @@ def test_other_methods_consume_no_random_numbers() -> None:
     """With the same seed, dropout is the same for all other methods."""
     model = tiny_model([parse_method_settings({"method": "laa"})])
     before = torch.random.get_rng_state()
-    assert model.target_languages(torch.tensor([0, 1])).random_groups is None
+    assert model.prepare_target_languages(torch.tensor([0, 1])).random_groups is None
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

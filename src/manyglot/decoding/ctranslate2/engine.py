@@ -10,8 +10,8 @@ from pathlib import Path
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_manifest
-from manyglot.decoding.ctranslate2.model import ExportedModel
+from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_and_verify_manifest
+from manyglot.decoding.ctranslate2.model import CTranslate2Model
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.progress import ProgressReporter
@@ -19,10 +19,10 @@ from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 
-class ExportedEngine:
+class CTranslate2Engine:
     """Searches for translations with the models of an export. Each model serves one or more target languages."""
 
-    def __init__(self, models: Iterable[ExportedModel]) -> None:
+    def __init__(self, models: Iterable[CTranslate2Model]) -> None:
         self.models = list(models)
         self.preferred_block_size = DEFAULT_BLOCK_SIZE
         self.languages = Languages(self.models[0].manifest.languages)
@@ -35,7 +35,7 @@ class ExportedEngine:
         device: str = "cpu",
         inter_threads: int | None = None,
         intra_threads: int = 1,
-    ) -> ExportedEngine:
+    ) -> CTranslate2Engine:
         """Load an export: one model folder, or a folder with one subfolder per target language.
 
         `inter_threads` batches run in parallel, each on `intra_threads` threads. By default all cores are used. The
@@ -44,7 +44,7 @@ class ExportedEngine:
         folder = Path(folder)
         subfolders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST_NAME}"))
         folders = subfolders if subfolders and not (folder / MANIFEST_NAME).exists() else [folder]
-        manifests = [read_manifest(path) for path in folders]
+        manifests = [read_and_verify_manifest(path) for path in folders]
         if len({manifest.languages for manifest in manifests}) > 1:
             raise FolderError(f"The models in {folder} come from different exports: their languages differ.")
         served = [code for manifest in manifests for code in manifest.targets]
@@ -56,7 +56,7 @@ class ExportedEngine:
         cores = len(os.sched_getaffinity(0))
         threads = inter_threads or (max(1, cores // intra_threads) if device == "cpu" else 1), intra_threads
         return cls(
-            ExportedModel(path, manifest, device, threads) for path, manifest in zip(folders, manifests, strict=True)
+            CTranslate2Model(path, manifest, device, threads) for path, manifest in zip(folders, manifests, strict=True)
         )
 
     @property
@@ -92,9 +92,9 @@ class ExportedEngine:
                 progress.advance(len(rows))
         return results
 
-    def _rows_by_model(self, request: SearchRequest) -> dict[ExportedModel, list[int]]:
+    def _rows_by_model(self, request: SearchRequest) -> dict[CTranslate2Model, list[int]]:
         """Return the rows of nonempty sentences, grouped by the model that serves their target language."""
-        rows_by_model: dict[ExportedModel, list[int]] = defaultdict(list)
+        rows_by_model: dict[CTranslate2Model, list[int]] = defaultdict(list)
         for row, (source, language) in enumerate(zip(request.sources, request.target_language_ids, strict=True)):
             if language not in self._model_by_language:
                 name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language

@@ -14,14 +14,14 @@ import manyglot
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import file_checksum
+from manyglot.files import file_sha256
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
 EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
 """The other files of an exported model, apart from the README."""
 
 
-class TagSymbols(Settings):
+class LanguageTagSymbols(Settings):
     """The language tags of one target language, as symbols of the exported vocabulary."""
 
     source: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Manifest(Settings):
     """Version of manyglot that exported the model."""
     languages: tuple[str, ...]
     """Languages of the model, in the order of their ids."""
-    targets: dict[str, TagSymbols] = Field(min_length=1)
+    targets: dict[str, LanguageTagSymbols] = Field(min_length=1)
     """Exported target languages, each with its tags."""
     suppressed_tokens: tuple[str, ...]
     """Symbols that are never generated, apart from the unknown token."""
@@ -76,7 +76,7 @@ def is_export_folder(folder: Path) -> bool:
     return (folder / MANIFEST_NAME).exists() or any(folder.glob(f"*/{MANIFEST_NAME}"))
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_and_verify_manifest(folder: Path) -> Manifest:
     """Read the manifest of an exported model and verify the checksums of its files."""
     try:
         values = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
@@ -104,6 +104,6 @@ def read_manifest(folder: Path) -> Manifest:
 def checksum_exported_file(path: Path) -> str:
     """Return the checksum of a file. Raise a `FolderError` if it cannot be read."""
     try:
-        return file_checksum(path)
+        return file_sha256(path)
     except OSError as error:
         raise FolderError(f"Cannot read {path}: {error.strerror}.") from None

@@ -31,7 +31,7 @@ from typing import Any
 
 from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import Manifest, TagSymbols
+from manyglot.decoding.ctranslate2.manifest import LanguageTagSymbols, Manifest
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.vocabulary.subword_model import EOS, UNK
 
@@ -48,7 +48,7 @@ class _ExportedSentence:
 
     source: list[str]
     """Tags and subwords. CTranslate2 adds the end symbol."""
-    tags: TagSymbols
+    tags: LanguageTagSymbols
     max_length: int
     """Maximum length of the output, without tags and end symbol."""
     tag_score: float = 0.0
@@ -81,7 +81,7 @@ def _best_hypothesis(
     return max(hypotheses, key=lambda hypothesis: sentence.score(hypothesis, settings.length_penalty))
 
 
-class ExportedModel:
+class CTranslate2Model:
     """One exported CTranslate2 model with its manifest."""
 
     def __init__(self, folder: Path, manifest: Manifest, device: str, threads: tuple[int, int]) -> None:

@@ -47,7 +47,7 @@ class LanguageLinear(GuidanceMethod):
         if residual:
             nn.init.zeros_(self.matrix_LDD)
 
-    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
+    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Sort by target language, as `grouped_matmul` needs it."""
         return target_languages.groups
 

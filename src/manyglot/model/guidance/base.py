@@ -99,12 +99,12 @@ class TargetLanguages:
     def sorted_by(self, groups: LanguageGroups) -> TargetLanguages:
         """Sort the rows by `groups`, which must be this object's `groups` or `random_groups` and not sorted yet."""
         assert groups is self.groups or groups is self.random_groups, (
-            "`preferred_grouping` must return `groups` or `random_groups`"
+            "`groups_to_sort_by` must return `groups` or `random_groups`"
         )
         assert groups.sort_order_B is not None
 
         def reorder(other: LanguageGroups) -> LanguageGroups:
-            return other.sorted_groups() if other is groups else other.select(rows_B)
+            return other.groups_of_sorted_rows() if other is groups else other.select(rows_B)
 
         rows_B = groups.sort_order_B
         return TargetLanguages(
@@ -182,7 +182,7 @@ class Guidance(nn.Module):
     | hook | input |
     |---|---|
     | pre_sublayer | the input of a sub-layer, before the residual branches off; at `memory`, the encoder's output |
-    | qkv_term, memory_term, output_term | the inputs and the joined heads of an attention |
+    | qkv_term, memory_kv_term, output_term | the inputs and the joined heads of an attention |
     | norm_terms | nothing; it returns terms for the gain and bias of a sub-layer's layer norm |
     | post_sublayer | the output of a sub-layer, after the residual (and after the norm in a post-norm model) |
 
@@ -202,7 +202,7 @@ class Guidance(nn.Module):
         """Return the tags that mark a target language in the source and target sequences."""
         return LanguageTags()
 
-    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
+    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Return the grouping by which rows should be sorted, so that grouped products need not reorder them.
 
         It is `target_languages.groups`, `target_languages.random_groups`, or None if the order does not matter.
@@ -220,7 +220,7 @@ class Guidance(nn.Module):
         """
         return None
 
-    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def memory_kv_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return a term for the keys and values of every cross-attention, or None; computed once for all layers."""
         return None
 
@@ -228,7 +228,7 @@ class Guidance(nn.Module):
         """Return a term that is added to the output projection of attention, or None; z is the joined heads."""
         return None
 
-    def output_matrices(
+    def output_term_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
         """Return the matrices of `output_term`, if it is a product with one matrix per language; otherwise None.
@@ -247,7 +247,7 @@ class Guidance(nn.Module):
         return x_BTD
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
-        """Return what the method has learnt about each language, by name; the first dimension is the language."""
+        """Return what the method has learned about each language, by name; the first dimension is the language."""
         return {}
 
 
@@ -303,9 +303,9 @@ class CombinedGuidance(Guidance):
         """Concatenate the tags of all methods, in their order."""
         return sum((method.tags_for_language(language) for method in self._methods_in_order()), start=LanguageTags())
 
-    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
+    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Return the first grouping that a method prefers."""
-        groupings = (method.preferred_grouping(target_languages) for method in self._methods_in_order())
+        groupings = (method.groups_to_sort_by(target_languages) for method in self._methods_in_order())
         return next((groups for groups in groupings if groups is not None), None)
 
     def pre_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
@@ -318,20 +318,20 @@ class CombinedGuidance(Guidance):
         """Sum the terms of all methods."""
         return _sum(method.qkv_term(point, x_BTD, target_languages) for method in self._methods_in_order())
 
-    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def memory_kv_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Sum the terms of all methods."""
-        return _sum(method.memory_term(memory_BSD, target_languages) for method in self._methods_in_order())
+        return _sum(method.memory_kv_term(memory_BSD, target_languages) for method in self._methods_in_order())
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Sum the terms of all methods."""
         return _sum(method.output_term(point, z_BTD, target_languages) for method in self._methods_in_order())
 
-    def output_matrices(
+    def output_term_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
         """Return the matrices, provided that only one method has an output term."""
         methods = [m for m in self._methods_in_order() if type(m).output_term is not Guidance.output_term]
-        return methods[0].output_matrices(point, z_BTD, target_languages) if len(methods) == 1 else None
+        return methods[0].output_term_matrices(point, z_BTD, target_languages) if len(methods) == 1 else None
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
         """Sum the terms of all methods."""

@@ -59,7 +59,7 @@ class LAA(GuidanceMethod):
         self.matmul: LanguageMatmul = language_matmul
         self.matrix_LDD = init_language_matrices(dimensions, settings.init_gain)
 
-    def preferred_grouping(self, target_languages: TargetLanguages) -> LanguageGroups | None:
+    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
         """Sort by the language of the matrices, as `grouped_matmul` needs it."""
         return self._matrix_groups(target_languages) if self.matmul is not gathered_matmul else None
 
@@ -67,7 +67,7 @@ class LAA(GuidanceMethod):
         """Return {Q,K,V} W of Eqs. 3 and 6."""
         return self._matmul_language(x_BTD, target_languages) if point.site in self.sites else None
 
-    def memory_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+    def memory_kv_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return {K,V} W of cross-attention, the same in all layers."""
         return self._matmul_language(memory_BSD, target_languages) if Site.DEC_CROSS in self.sites else None
 
@@ -79,7 +79,7 @@ class LAA(GuidanceMethod):
             z_BTD, target_languages.cast_table(self.matrix_LDD, z_BTD).mT, self._matrix_groups(target_languages)
         )
 
-    def output_matrices(
+    def output_term_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
         """Return W itself, because a linear layer multiplies by the transpose of its weight."""
@@ -103,7 +103,7 @@ class LAA(GuidanceMethod):
 
 
 def init_language_matrices(dimensions: ModelDimensions, gain: float = 1.0) -> nn.Parameter:
-    """Create a D x D matrix per language, each initialised like a linear layer (Xavier uniform)."""
+    """Create a D x D matrix per language, each initialized like a linear layer (Xavier uniform)."""
     matrix_LDD = nn.Parameter(torch.empty(dimensions.num_languages, dimensions.width, dimensions.width))
     for matrix_DD in matrix_LDD.detach():
         nn.init.xavier_uniform_(matrix_DD, gain)

@@ -1,4 +1,4 @@
-"""Language-aware layer normalisation (LALN): the target language selects the gain and bias of the layer norms.
+"""Language-aware layer normalization (LALN): the target language selects the gain and bias of the layer norms.
 
 LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each sub-layer (Zhang et al. 2020). The terms
 of a language are added to the shared gain and bias and start at zero. The norms of the embeddings and the final norms

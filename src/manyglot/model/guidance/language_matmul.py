@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from manyglot.model import kernels
+import manyglot.model.kernels as kernels
 
 GRADIENT_CHUNK_TOKENS = 2048
 """Maximum number of tokens over which one partial gradient of a matrix is summed."""
@@ -56,7 +56,7 @@ class LanguageGroups:
         """Select rows by index; a row may be repeated."""
         return LanguageGroups.from_languages(self.lang_B[rows_B], len(self.group_end_L))
 
-    def sorted_groups(self) -> LanguageGroups:
+    def groups_of_sorted_rows(self) -> LanguageGroups:
         """Return the groups of the sorted rows. The result is cached together with its own caches."""
         return self if self.sort_order_B is None else self._sorted_groups_and_inverse(self.sort_order_B)[0]
 
@@ -172,7 +172,7 @@ def gathered_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -
 def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
     """Compute one product per language; unsorted sentences are sorted first, and the result is unsorted."""
     if groups.sort_order_B is not None:
-        return groups.unsort_rows(grouped_matmul(groups.sort_rows(x_BTD), matrix_LDE, groups.sorted_groups()))
+        return groups.unsort_rows(grouped_matmul(groups.sort_rows(x_BTD), matrix_LDE, groups.groups_of_sorted_rows()))
     use_kernel = _supports_grouped_kernel(x_BTD, matrix_LDE)
     if torch.compiler.is_compiling() and not use_kernel:  # a compiled graph cannot depend on group sizes
         return gathered_matmul(x_BTD, matrix_LDE, groups)
@@ -205,17 +205,17 @@ def try_fused_language_linear(
     if not _supports_grouped_kernel(x_BTD, matrix_LED):
         return None
     if groups.sort_order_B is not None:
-        sorted_matrices = LanguageMatrices(matrix_LED, groups.sorted_groups())
+        sorted_matrices = LanguageMatrices(matrix_LED, groups.groups_of_sorted_rows())
         y_BTE = try_fused_language_linear(groups.sort_rows(x_BTD), weight_ED, half_ED, sorted_matrices)
         return None if y_BTE is None else groups.unsort_rows(y_BTE)
     x_ND, group_ends = x_BTD.flatten(0, 1), (groups.group_end_L.to(torch.int32), *groups.chunks(GRADIENT_CHUNK_TOKENS))
     matrix_LED, accumulator = groups.shared_table(matrix_LED)
     weights = half_ED, weight_ED, matrix_LED
-    y_NE: Tensor = FusedLanguageLinear.apply(x_ND, *weights, *group_ends, accumulator)  # type: ignore[no-untyped-call]
+    y_NE: Tensor = FusedSharedAndLanguageLinear.apply(x_ND, *weights, *group_ends, accumulator)  # type: ignore[no-untyped-call]
     return y_NE.view(*x_BTD.shape[:2], y_NE.shape[1])
 
 
-class FusedLanguageLinear(torch.autograd.Function):
+class FusedSharedAndLanguageLinear(torch.autograd.Function):
     """x (W + W_l)^T of all languages in one kernel; the matrices are added first."""
 
     @staticmethod

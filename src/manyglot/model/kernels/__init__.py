@@ -22,7 +22,7 @@ def runs_kernels(device: torch.device) -> bool:
     return device.type == "cuda" and has_triton()
 
 
-def kernel_dtype(x: Tensor) -> torch.dtype | None:
+def autocast_kernel_dtype(x: Tensor) -> torch.dtype | None:
     """Return the autocast data type in which kernels compute on x's device; None if kernels cannot be used."""
     if not (runs_kernels(x.device) and torch.is_autocast_enabled("cuda")):
         return None

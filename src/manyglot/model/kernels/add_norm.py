@@ -16,10 +16,10 @@ import triton.language as tl
 from torch import Tensor
 
 from manyglot.model.guidance.language_matmul import LanguageGroups
-from manyglot.model.kernels.dropout import dropout_keep_mask
-from manyglot.model.kernels.kernel_arguments import DropoutMask
+from manyglot.model.kernels.dropout_mask import dropout_keep_mask
+from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters
 from manyglot.model.kernels.partial_sums import reduce_partial_sums
-from manyglot.model.sublayer import SublayerOutput
+from manyglot.model.sublayer_types import SublayerOutput
 
 FORWARD_LAUNCH = {"ROWS": 4, "num_warps": 4}
 BACKWARD_LAUNCH = {"ROWS": 1, "num_warps": 2}
@@ -29,12 +29,12 @@ GRADIENT_CHUNK_ROWS, PROGRAMS_PER_CHUNK = 256, 16
 
 
 @triton.jit
-def layer_norm_rows(total, column_mask, eps, WIDTH: tl.constexpr):
-    """Return normalised rows, means and scales; values beyond the width are zero."""
+def normalize_rows(total, column_mask, eps, WIDTH: tl.constexpr):
+    """Return normalized rows, means and scales; values beyond the width are zero."""
     mean = tl.sum(total, axis=1) / WIDTH
-    centred = tl.where(column_mask, total - mean[:, None], 0.0)
-    scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
-    return centred * scale[:, None], mean, scale
+    centered = tl.where(column_mask, total - mean[:, None], 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centered * centered, axis=1) / WIDTH + eps)
+    return centered * scale[:, None], mean, scale
 
 
 @triton.jit
@@ -91,7 +91,7 @@ def _add_norm_forward_kernel(
     total = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32) + y
     total = tl.where(mask, total, 0.0).to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + offsets, total, mask=mask)
-    normed, mean, scale = layer_norm_rows(total.to(tl.float32), column_mask[None, :], eps, WIDTH)
+    normed, mean, scale = normalize_rows(total.to(tl.float32), column_mask[None, :], eps, WIDTH)
     if BY_LANGUAGE:
         language = tl.load(language_ptr + rows, mask=rows < num_rows, other=0)
         out = _scale_and_shift(normed, gain_ptr, shift_ptr, language, columns, mask, WIDTH)
@@ -117,7 +117,7 @@ def _add_norm_inference_kernel(
     total += tl.load(y_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     if TERM:
         total += tl.load(term_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-    normed, _, _ = layer_norm_rows(total, column_mask[None, :], eps, WIDTH)
+    normed, _, _ = normalize_rows(total, column_mask[None, :], eps, WIDTH)
     if BY_LANGUAGE:
         language = tl.load(language_ptr + rows // rows_per_sentence, mask=rows < num_rows, other=0)
         out = _scale_and_shift(normed, gain_ptr, shift_ptr, language, columns, mask, WIDTH)
@@ -228,14 +228,14 @@ class AddNorm(torch.autograd.Function):
         gain: Tensor,
         shift: Tensor,
         eps: float,
-        dropout: DropoutMask,
+        dropout: DropoutMaskParameters,
         groups: LanguageGroups | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Save the sum and its statistics. With `groups`, which must be sorted, gain and shift are tables."""
         num_rows, width = x_ND.shape
         sum_ND, out_ND = torch.empty_like(x_ND), torch.empty_like(x_ND)
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=x_ND.device)
-        ctx.constants = kernel_constants(width, dropout)
+        ctx.constants = add_norm_launch_arguments(width, dropout)
         ctx.has_term, ctx.groups = term_ND is not None, groups
         language_N = x_ND if groups is None else groups.lang_B
         _add_norm_forward_kernel[(triton.cdiv(num_rows, FORWARD_LAUNCH["ROWS"]),)](
@@ -276,7 +276,7 @@ class AddNorm(torch.autograd.Function):
         return dx_ND, dy_ND, dbias_D, dy_ND if ctx.has_term else None, dgain, dshift, None, None, None
 
 
-def kernel_constants(width: int, dropout: DropoutMask) -> dict[str, Any]:
+def add_norm_launch_arguments(width: int, dropout: DropoutMaskParameters) -> dict[str, Any]:
     """Return the launch arguments for the width and for dropout."""
     return {
         "seed_ptr": dropout.seed,
@@ -290,6 +290,6 @@ def kernel_constants(width: int, dropout: DropoutMask) -> dict[str, Any]:
 
 
 def allocate_partial_sums(num_sums: int, width: int, device: torch.device) -> Tensor:
-    """Allocate an uninitialised buffer for the partial sums of as many programs as fill the device."""
+    """Allocate an uninitialized buffer for the partial sums of as many programs as fill the device."""
     num_programs = 16 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
     return torch.empty((num_programs, num_sums, width), dtype=torch.float32, device=device)

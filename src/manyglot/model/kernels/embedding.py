@@ -17,13 +17,13 @@ from torch import Tensor
 from manyglot.model.kernels.add_norm import (
     BACKWARD_LAUNCH,
     FORWARD_LAUNCH,
+    add_norm_launch_arguments,
     allocate_partial_sums,
-    kernel_constants,
     layer_norm_backward,
-    layer_norm_rows,
+    normalize_rows,
 )
-from manyglot.model.kernels.dropout import dropout_keep_mask
-from manyglot.model.kernels.kernel_arguments import DropoutMask
+from manyglot.model.kernels.dropout_mask import dropout_keep_mask
+from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters
 from manyglot.model.kernels.partial_sums import reduce_partial_sums
 
 
@@ -63,7 +63,7 @@ def _embedding_forward_kernel(
     )
     total = (embedded * factor + position_embedding.to(tl.float32)).to(sum_ptr.dtype.element_ty)
     tl.store(sum_ptr + offsets, total, mask=mask)
-    normed, mean, scale = layer_norm_rows(total.to(tl.float32), column_mask[None, :], eps, WIDTH)
+    normed, mean, scale = normalize_rows(total.to(tl.float32), column_mask[None, :], eps, WIDTH)
     gain = tl.load(gain_ptr + columns, mask=column_mask, other=0.0).to(tl.float32)
     shift = tl.load(shift_ptr + columns, mask=column_mask, other=0.0).to(tl.float32)
     out = normed * gain[None, :] + shift[None, :]
@@ -123,7 +123,7 @@ def _embedding_backward_kernel(
     tl.store(partial_ptr + (program * 2 + 1) * WIDTH + columns, tl.sum(dshift, axis=0), mask=column_mask)
 
 
-class FusedEmbedding(torch.autograd.Function):
+class FusedEmbeddingNormDropout(torch.autograd.Function):
     """dropout(LN(factor E[id] + position)) in the given data type; padding has no gradient."""
 
     @staticmethod
@@ -138,14 +138,14 @@ class FusedEmbedding(torch.autograd.Function):
         factor: float,
         padding_idx: int,
         eps: float,
-        dropout: DropoutMask,
+        dropout: DropoutMaskParameters,
         dtype: torch.dtype,
     ) -> Tensor:
         """Save the sum and its statistics."""
         num_rows, width = len(ids_N), table_VD.shape[1]
         sum_ND, out_ND = (torch.empty((num_rows, width), dtype=dtype, device=table_VD.device) for _ in range(2))
         mean_N, scale_N = torch.empty((2, num_rows), dtype=torch.float32, device=table_VD.device)
-        ctx.constants = {"factor": factor, **kernel_constants(width, dropout)}
+        ctx.constants = {"factor": factor, **add_norm_launch_arguments(width, dropout)}
         _embedding_forward_kernel[(triton.cdiv(num_rows, FORWARD_LAUNCH["ROWS"]),)](
             table_VD, ids_N, position_table_PD, position_N, gain_D, shift_D, sum_ND, out_ND, mean_N, scale_N, num_rows,
             eps=eps, **FORWARD_LAUNCH, **ctx.constants,

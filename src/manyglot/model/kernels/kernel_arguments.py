@@ -6,16 +6,24 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from manyglot.model.kernels.tiles import TileGroups, fits_tile
+from manyglot.model.kernels.attention_tiles import TileGroups, fits_tile
 from manyglot.model.packing import PackedSentences
 
 
-class DropoutMask(NamedTuple):
+class DropoutMaskParameters(NamedTuple):
     """The parameters from which a kernel derives a dropout mask; the seed is in device memory."""
 
     probability: float
     seed: Tensor
     dropout_index: int
+
+
+class TopCandidates(NamedTuple):
+    """The best candidates of each sentence, and the logsumexp of every row of logits."""
+
+    beam_BC: Tensor
+    token_BC: Tensor
+    logsumexp_N: Tensor
 
 
 class PackedMask(NamedTuple):

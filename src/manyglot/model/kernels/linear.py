@@ -58,20 +58,22 @@ class MixedPrecisionLinear(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor | None, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x_ND: Tensor, half_weight_ED: Tensor, half_bias_E: Tensor | None, *master_weights: Tensor
+    ) -> Tensor:
         """Add the bias as part of the matrix product."""
-        ctx.save_for_backward(x_ND, half_ED)
-        ctx.sizes = [len(weight) for weight in weights]
-        return x_ND @ half_ED.T if half_E is None else torch.addmm(half_E, x_ND, half_ED.T)
+        ctx.save_for_backward(x_ND, half_weight_ED)
+        ctx.sizes = [len(weight) for weight in master_weights]
+        return x_ND @ half_weight_ED.T if half_bias_E is None else torch.addmm(half_bias_E, x_ND, half_weight_ED.T)
 
     @staticmethod
     def backward(ctx: Any, grad_NE: Tensor) -> Any:
         """Return the gradients of the weights in float32."""
-        x_ND, half_ED = ctx.saved_tensors
-        return grad_NE @ half_ED, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
+        x_ND, half_weight_ED = ctx.saved_tensors
+        return grad_NE @ half_weight_ED, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
-class JoinedGradients:
+class ConcatenatedGradients:
     """One buffer for the gradients of several layers, so that they can be multiplied in one product."""
 
     def __init__(self, num_parts: int) -> None:
@@ -86,31 +88,36 @@ class JoinedGradients:
             )
         return self.parts[index]
 
-    def join(self, grads: tuple[Tensor, ...]) -> Tensor:
+    def concatenate(self, grads: tuple[Tensor, ...]) -> Tensor:
         """Return all gradients concatenated, without a copy if they were written into the buffer."""
         is_in_place = self.parts and all(a.data_ptr() == b.data_ptr() for a, b in zip(grads, self.parts, strict=True))
         joined = self.parts[0]._base if is_in_place else None
         return torch.cat(grads, dim=1) if joined is None else joined
 
 
-class JoinedLinear(torch.autograd.Function):
+class ConcatenatedLinear(torch.autograd.Function):
     """x W^T + b of several layers as one product, forward and backward; otherwise like `MixedPrecisionLinear`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x_ND: Tensor, half_ED: Tensor, half_E: Tensor, joined_gradients: JoinedGradients, *weights: Tensor
+        ctx: Any,
+        x_ND: Tensor,
+        half_weight_ED: Tensor,
+        half_bias_E: Tensor,
+        concatenated_gradients: ConcatenatedGradients,
+        *master_weights: Tensor,
     ) -> tuple[Tensor, ...]:
         """Return the results of the layers as views of one tensor."""
-        ctx.save_for_backward(x_ND, half_ED)
-        ctx.joined_gradients, ctx.sizes = joined_gradients, [len(weight) for weight in weights]
-        return torch.addmm(half_E, x_ND, half_ED.T).chunk(joined_gradients.num_parts, dim=1)
+        ctx.save_for_backward(x_ND, half_weight_ED)
+        ctx.concatenated_gradients, ctx.sizes = concatenated_gradients, [len(weight) for weight in master_weights]
+        return torch.addmm(half_bias_E, x_ND, half_weight_ED.T).chunk(concatenated_gradients.num_parts, dim=1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         """Compute the gradients as for a single layer."""
-        x_ND, half_ED = ctx.saved_tensors
-        grad_NE = ctx.joined_gradients.join(grads)
-        return grad_NE @ half_ED, None, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
+        x_ND, half_weight_ED = ctx.saved_tensors
+        grad_NE = ctx.concatenated_gradients.concatenate(grads)
+        return grad_NE @ half_weight_ED, None, None, None, *matmul_to_float32(grad_NE.T, x_ND).split(ctx.sizes)
 
 
 class FusedFeedForward(torch.autograd.Function):
@@ -126,18 +133,18 @@ class FusedFeedForward(torch.autograd.Function):
         outer_DE: Tensor,
     ) -> Tensor:
         """Apply bias and ReLU as part of the matrix product."""
-        half_ED, half_E, half_DE = halves
-        hidden_NE = torch._addmm_activation(half_E, x_ND, half_ED.T)
-        ctx.save_for_backward(x_ND, hidden_NE, half_ED, half_DE)
+        half_weight_ED, half_bias_E, half_DE = halves
+        hidden_NE = torch._addmm_activation(half_bias_E, x_ND, half_weight_ED.T)
+        ctx.save_for_backward(x_ND, hidden_NE, half_weight_ED, half_DE)
         return hidden_NE @ half_DE.T
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> Any:
         """Sum the gradient of the bias in the kernel that computes the gradient before the ReLU."""
-        x_ND, hidden_NE, half_ED, half_DE = ctx.saved_tensors
+        x_ND, hidden_NE, half_weight_ED, half_DE = ctx.saved_tensors
         dhidden_NE, dbias_E = _relu_backward(grad_ND, half_DE, hidden_NE)
         dinner_ED, douter_DE = matmul_to_float32(dhidden_NE.T, x_ND), matmul_to_float32(grad_ND.T, hidden_NE)
-        return dhidden_NE @ half_ED, None, dinner_ED, dbias_E, douter_DE
+        return dhidden_NE @ half_weight_ED, None, dinner_ED, dbias_E, douter_DE
 
 
 def matmul_to_float32(a: Tensor, b: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from manyglot.model.kernels.attention_tiles import VOCABULARY_MULTIPLE
 from manyglot.model.kernels.linear import matmul_to_float32
-from manyglot.model.kernels.tiles import VOCABULARY_MULTIPLE
 
 MAX_LOGITS_CHUNK_TOKENS = 40_960
 """Maximum number of tokens in a chunk."""

@@ -20,9 +20,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from manyglot.model.kernels.attention_tiles import LONG_TILE, SHORT_TILE
 from manyglot.model.kernels.kernel_arguments import PackedMask
 from manyglot.model.kernels.partial_sums import reduce_partial_sums
-from manyglot.model.kernels.tiles import LONG_TILE, SHORT_TILE
 
 
 @triton.jit
@@ -181,9 +181,9 @@ class PackedSelfAttention(torch.autograd.Function):
     def forward(
         ctx: Any,
         qkv_NC: Tensor,
-        query_D: Tensor,
-        key_D: Tensor,
-        value_D: Tensor,
+        query_bias_D: Tensor,
+        key_bias_D: Tensor,
+        value_bias_D: Tensor,
         term_ND: Tensor | None,
         mask: PackedMask,
         num_heads: int,
@@ -218,9 +218,9 @@ class PackedCrossAttention(torch.autograd.Function):
         ctx: Any,
         q_ND: Tensor,
         kv_MC: Tensor,
-        query_D: Tensor,
-        key_D: Tensor,
-        value_D: Tensor,
+        query_bias_D: Tensor,
+        key_bias_D: Tensor,
+        value_bias_D: Tensor,
         term_ND: Tensor | None,
         term_MD: Tensor | None,
         mask: PackedMask,

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from manyglot.model.kernels.kernel_arguments import TopCandidates
+
 LANES = 1024
 COLUMNS_PER_READ = 4
 """Columns that a lane reads at a time."""
@@ -134,23 +136,23 @@ def top_candidates(
     logits_NW: Tensor,
     beam_score_BK: Tensor,
     num_candidates: int,
-    vocabulary: int,
+    vocabulary_size: int,
     allowed_tokens: range,
     forbidden_token: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the beams and the tokens of the best candidates of each sentence, and the logsumexp of each row.
+) -> TopCandidates:
+    """Find the best candidates of each sentence.
 
     A candidate's score is its beam's score plus the token's log-probability. Candidates are the tokens in
     `allowed_tokens` except `forbidden_token`. The logsumexp covers the whole vocabulary, but no padding.
     """
     (num_sentences, beam_size), (num_rows, columns) = beam_score_BK.shape, logits_NW.shape
-    device, columns_per_lane = logits_NW.device, triton.cdiv(vocabulary, LANES)
+    device, columns_per_lane = logits_NW.device, triton.cdiv(vocabulary_size, LANES)
     lane_max_BA = torch.empty((num_sentences, beam_size * LANES), dtype=torch.float32, device=device)
     logsumexp_N = torch.empty(num_rows, dtype=torch.float32, device=device)
     token_range = allowed_tokens.start, allowed_tokens.stop, forbidden_token
     step = LANES * COLUMNS_PER_READ
     _lane_maxima_kernel[(num_rows,)](
-        logits_NW, beam_score_BK, lane_max_BA, logsumexp_N, *token_range, V=vocabulary, W=columns,
+        logits_NW, beam_score_BK, lane_max_BA, logsumexp_N, *token_range, V=vocabulary_size, W=columns,
         END=max(step, allowed_tokens.stop // step * step), LANES=LANES, COLUMNS_PER_READ=COLUMNS_PER_READ,
         num_warps=NUM_WARPS,
     )  # fmt: skip
@@ -164,7 +166,8 @@ def top_candidates(
     )  # fmt: skip
     score_index_BC = top_indices(lane_score_BE, num_candidates)
     lane_index_BC = lane_index_BC.gather(1, score_index_BC // columns_per_lane)
-    return lane_index_BC // LANES, lane_index_BC % LANES + LANES * (score_index_BC % columns_per_lane), logsumexp_N
+    token_BC = lane_index_BC % LANES + LANES * (score_index_BC % columns_per_lane)
+    return TopCandidates(lane_index_BC // LANES, token_BC, logsumexp_N)
 
 
 @triton.jit

@@ -9,7 +9,7 @@ import pytest
 
 import manyglot
 from manyglot.batches.pair_index import PairIndex
-from manyglot.batches.prepare import sample_evenly
+from manyglot.batches.prepare_dataset import sample_evenly
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.errors import CorpusError, FolderError

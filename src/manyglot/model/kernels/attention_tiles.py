@@ -24,7 +24,7 @@ VOCABULARY_MULTIPLE = 64
 Table = TypeVar("Table")
 
 
-class GroupSpan(NamedTuple, Generic[Table]):
+class GroupTableColumns(NamedTuple, Generic[Table]):
     """The columns of a group table: the queries and the keys of a group, each from a first to an exclusive end."""
 
     first_query: Table
@@ -34,7 +34,7 @@ class GroupSpan(NamedTuple, Generic[Table]):
 
 
 class TileGroups(NamedTuple, Generic[Table]):
-    """One attention's group tables, whose columns are those of `GroupSpan`."""
+    """One attention's group tables, whose columns are those of `GroupTableColumns`."""
 
     short_G4: Table
     """Groups of as many sentences as fit into a short tile."""
@@ -63,13 +63,13 @@ def group_into_tiles(query_length_B: IntArray, key_length_B: IntArray) -> TileGr
     while edges[-1] < len(end_B):
         edges.append(end_B[edges[-1]])
     query_G, key_G = start_query_B[edges], start_key_B[edges]
-    span = GroupSpan(first_query=query_G[:-1], end_query=query_G[1:], first_key=key_G[:-1], end_key=key_G[1:])
+    span = GroupTableColumns(first_query=query_G[:-1], end_query=query_G[1:], first_key=key_G[:-1], end_key=key_G[1:])
     groups_G4 = np.stack(span, axis=1)
     is_long_G = np.maximum(np.diff(query_G), np.diff(key_G)) > SHORT_TILE
     return TileGroups(groups_G4[~is_long_G], groups_G4[is_long_G])
 
 
-def append_empty_groups(groups: TileGroups[IntArray]) -> TileGroups[IntArray]:
+def pad_groups_to_multiple(groups: TileGroups[IntArray]) -> TileGroups[IntArray]:
     """Append empty groups up to the multiples.
 
     Neither table stays empty, or its kernel would be missing from a CUDA graph that another batch replays.
@@ -85,4 +85,4 @@ def _pad_rows(groups_G4: IntArray, multiple: int) -> IntArray:
 
 
 def _empty(num_groups: int) -> IntArray:
-    return np.zeros((num_groups, len(GroupSpan._fields)), dtype=np.int64)
+    return np.zeros((num_groups, len(GroupTableColumns._fields)), dtype=np.int64)

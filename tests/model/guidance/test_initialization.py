@@ -1,4 +1,4 @@
-"""The initialisation of the methods' parameters, and their accuracy in half precision."""
+"""The initialization of the methods' parameters, and their accuracy in half precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def initial_parameters(**values: object) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("values", [{"method": "laa"}, {"method": "random_laa"}, {"method": "lalt"}], ids=str)
-def test_matrices_are_initialised_like_linear_layers(values: dict[str, object]) -> None:
+def test_matrices_are_initialized_like_linear_layers(values: dict[str, object]) -> None:
     """Xavier uniform: values within sqrt(6 / 2D), different for each language."""
     matrix_LDD = initial_parameters(**values)["matrix_LDD"]
     bound = (6 / 128) ** 0.5

@@ -7,7 +7,7 @@ import pytest
 
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
-from manyglot.reports.terminal_tables import print_evaluation_averages, print_translation_examples
+from manyglot.reports.terminal_output import print_evaluation_averages, print_translation_examples
 
 
 def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
@@ -51,7 +51,7 @@ def test_the_heat_map_has_a_cell_for_each_direction_and_metric() -> None:
 
 def test_the_terminal_shows_averages_examples_and_excluded_targets(capsys: pytest.CaptureFixture[str]) -> None:
     print_evaluation_averages(EVALUATION)
-    print_translation_examples(EVALUATION.evenly_spaced_examples(2))
+    print_translation_examples(EVALUATION.select_display_examples(2))
     shown = capsys.readouterr().out
     for text in (
         "zero-shot",
@@ -69,6 +69,6 @@ def test_examples_are_spread_evenly_over_both_groups() -> None:
     examples = [
         TranslationExample("en", target, zero, "text", "o", "r", "x") for zero in (False, True) for target in "aabbcc"
     ]
-    selected = replace(EVALUATION, examples=examples).evenly_spaced_examples(6)
+    selected = replace(EVALUATION, examples=examples).select_display_examples(6)
     assert [(e.zero_shot, e.target) for e in selected] == [(zero, target) for zero in (False, True) for target in "abc"]
-    assert replace(EVALUATION, examples=examples[:1]).evenly_spaced_examples(6) == examples[:1]
+    assert replace(EVALUATION, examples=examples[:1]).select_display_examples(6) == examples[:1]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from manyglot.batches.pair_index import PairIndex, write_pair_index
+from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
 from manyglot.batches.prepared_dataset import DATASET_FORMAT_VERSION, PreparedDataset
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
@@ -168,7 +168,9 @@ def _index_pairs(
     heldout_splits = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_heldout_overlap else ()
     heldout_stores = [TokenStore(folder / "store" / heldout, vocabulary.languages) for heldout in heldout_splits]
     store = TokenStore(folder / "store" / split, vocabulary.languages)
-    for language_pair, pairs_by_reason in write_pair_index(store, directions, cleaning, heldout_stores).items():
+    for language_pair, pairs_by_reason in clean_and_write_pair_index(
+        store, directions, cleaning, heldout_stores
+    ).items():
         for reason, pairs in pairs_by_reason.items():
             examples = [
                 vocabulary.decode([store[i].tolist() for i in sorted(pair)])
@@ -198,9 +200,14 @@ def _tokenize_split(
             counts[code] += result.kept_counts
             for reason, num_dropped in result.dropped.items():
                 dropped.add(code, reason, num_dropped, result.dropped_examples[reason])
-    sizes = (sum(c["sentences"] for c in counts.values()), sum(c["subwords"] for c in counts.values()))
     sentences_by_language = map(_sentences_with_rows, chunks_by_language.values())
-    write_token_store(folder / "store" / split, sentences_by_language, sizes, len(vocabulary))
+    write_token_store(
+        folder / "store" / split,
+        sentences_by_language,
+        num_sentences=sum(count["sentences"] for count in counts.values()),
+        num_tokens=sum(count["subwords"] for count in counts.values()),
+        vocabulary_size=len(vocabulary),
+    )
     return counts
 
 

@@ -30,7 +30,7 @@ class SublayerInput(NamedTuple):
         """Use the same tensor everywhere."""
         return cls(x, x, x)
 
-    def with_states(self, x: Tensor) -> SublayerInput:
+    def with_hook_output(self, x: Tensor) -> SublayerInput:
         """Return a copy with the states x of a guidance hook, cast to the old data type, which kernels require."""
         return self if x is self.residual else SublayerInput.from_states(x.to(self.residual.dtype))
 
