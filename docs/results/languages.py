@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from manyglot.probing.language_distance_analysis import ClusterMerge
-from manyglot.reports.html_language_map import language_map_data
+from manyglot.reports.html_language_map import representation_map_data
 from manyglot.reports.language_similarity_plots import label_points, plot_dendrogram, plot_points
 from manyglot.reports.learning_curve_plot import MATPLOTLIB_STYLE
 
@@ -50,7 +50,7 @@ def language_maps() -> list[dict[str, Any]]:
         if path.exists():
             stored = json.loads(path.read_text("utf-8"))
             similarities = {"similarities": {method: stored["similarities"][method]}}
-            data += language_map_data([(name, stored | similarities)])
+            data += representation_map_data([(name, stored | similarities)])
     return data
 
 

@@ -17,7 +17,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this name; `auto` selects a GPU if there is one. Raise an error if it does not exist."""
+    """Return the device with this name; `auto` selects a GPU if there is one. Raise an error if it does not exist."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -60,7 +60,7 @@ OUT_OF_MEMORY_MESSAGES = (
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
-"""Parts of PyTorch's out-of-memory messages; only most CUDA errors have an exception type of their own."""
+"""Parts of PyTorch's out-of-memory messages. Most CUDA errors have their own exception type; these errors do not."""
 
 
 def is_out_of_memory_error(error: Exception) -> bool:

@@ -36,7 +36,7 @@ class LanguageError(ManyglotError):
 
 
 class FolderError(ManyglotError):
-    """A folder is missing, damaged, of another format, or already exists."""
+    """A folder is missing, is damaged, has an unsupported format, or already exists."""
 
 
 class OutOfMemory(ManyglotError):

@@ -117,7 +117,7 @@ def unfinished_path(folder: Path) -> Path:
 def resumable_folder(folder: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
     """Write a folder atomically, as `atomic_folder` does, but keep unfinished work for the next attempt.
 
-    The unfinished folder records what it is made from; work of another provenance is deleted.
+    The unfinished folder records its provenance. If that differs from the given one, the contents are deleted.
     """
     unfinished = unfinished_path(folder)
     record, text = unfinished / "origin.json", json.dumps(provenance, sort_keys=True)

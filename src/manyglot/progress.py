@@ -26,10 +26,10 @@ MIN_SECONDS_TO_SHOW = 2.0
 
 
 class ProgressReporter(Protocol):
-    """Through which a long task reports its progress."""
+    """The interface through which a long task reports its progress."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Report that `amount` more units are done, with a short note such as the loss, of one or more lines."""
+        """Report that `amount` more units are done. The note, such as the loss, may have several lines."""
 
 
 def is_secondary_process() -> bool:
@@ -38,7 +38,7 @@ def is_secondary_process() -> bool:
 
 
 def print_status(message: str) -> None:
-    """Print a message that is not a result to stderr, in the main process only; a closed stderr is ignored."""
+    """Print a message other than a result to stderr, in the main process only. A closed stderr is ignored."""
     if not is_secondary_process():
         with suppress(BrokenPipeError):
             print(message, file=sys.stderr, flush=True)
@@ -153,7 +153,7 @@ class _RichCounter(ProgressCounter):
 
 
 class _PlainCounter(ProgressCounter):
-    """Prints a line every few seconds, for logs and pipes; nothing if the task finishes before the first."""
+    """Prints a line every few seconds, for logs and pipes. A task that finishes before the first prints nothing."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         super().advance(amount, note)

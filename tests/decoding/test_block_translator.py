@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from manyglot.decoding.block_translator import BlockTranslator
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translation_requests import TranslationRequest
 from manyglot.errors import ManyglotError, OutOfMemory
 from tests.decoding.stub import stub

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from manyglot.decoding.off_target import OffTargetCounts, OffTargetFilter
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from tests.decoding.stub import StubEngine, stub
 
 FRENCH = "bonjour le monde"

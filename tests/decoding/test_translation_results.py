@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.input_lines import remove_control_characters
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translation_requests import (
     TextFormat,
     TranslationRequest,

@@ -11,7 +11,7 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
 from manyglot.model.guidance import parse_method_settings

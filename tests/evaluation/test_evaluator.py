@@ -16,8 +16,8 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.textfiles import write_aligned_rows
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.evaluation_set import translate_evaluation_set
 from manyglot.evaluation.evaluator import Evaluation, EvaluationSettings, Evaluator, select_evaluation_set
+from manyglot.evaluation.test_set_translation import translate_evaluation_set
 from manyglot.langid.ngram_profile import NgramProfileIdentifier
 
 ROWS = [
@@ -135,7 +135,7 @@ def test_other_test_text_replaces_the_test_split(
         ("qaa", "qab", 3),
         ("qab", "qaa", 3),
     }
-    assert "The test text has no qac." in capsys.readouterr().err
+    assert "There is no test text in qac." in capsys.readouterr().err
     (tmp_path / "test.qab").unlink()
     with pytest.raises(ManyglotError, match="needs test text in at least two languages"):
         manyglot.evaluate(trained.run / "model", trained.data, test_folder=tmp_path)

@@ -13,7 +13,7 @@ from manyglot.model.executor import EncoderMemory, Executor
 from manyglot.model.guidance.base import CombinedGuidance, HookPoint, Site, TargetLanguages
 from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.padded_executor import PaddedDecoderExecutor, PaddedEncoderExecutor
-from manyglot.model.sublayer_types import SublayerInput
+from manyglot.model.sublayer_io import SublayerInput
 from manyglot.vocabulary.subword_model import PAD
 
 NONE = CombinedGuidance({})

@@ -35,7 +35,7 @@ from manyglot.model.kernels.packed_attention import PackedCrossAttention, Packed
 from manyglot.model.kernels.partial_sums import reduce_partial_sums  # noqa: E402
 from manyglot.model.packed_executor import packed_forward  # noqa: E402
 from manyglot.model.packing import pack_batch  # noqa: E402
-from manyglot.model.sublayer_types import GuidedNorm, SublayerOutput  # noqa: E402
+from manyglot.model.sublayer_io import GuidedNorm, SublayerOutput  # noqa: E402
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings, make_aligned_target_selection  # noqa: E402
 from manyglot.training.loss import summed_batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import LanguageTags  # noqa: E402

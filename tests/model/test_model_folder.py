@@ -63,7 +63,7 @@ def test_malformed_checksums_are_rejected(folder: Path, checksums: object) -> No
 
 def test_a_newer_format_is_rejected(folder: Path) -> None:
     (folder / "format.json").write_text('{"format": 2}')
-    with pytest.raises(FolderError, match=r"has model format 2 and this manyglot reads up to 1. Upgrade manyglot"):
+    with pytest.raises(FolderError, match=r"has model format 2, but this manyglot reads up to 1. Upgrade manyglot"):
         load_model(folder)
 
 

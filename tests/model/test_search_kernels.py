@@ -19,7 +19,7 @@ from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCrossKV
 from manyglot.model.kernels import top_candidates  # noqa: E402
 from manyglot.model.kernels.add_norm import add_norm_inference  # noqa: E402
 from manyglot.model.kernels.static_kv_attention import append_and_self_attend, cross_attend_sources  # noqa: E402
-from manyglot.model.sublayer_types import SublayerOutput  # noqa: E402
+from manyglot.model.sublayer_io import SublayerOutput  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]

@@ -7,7 +7,7 @@ import torch
 
 from manyglot.model.padded_executor import PaddedEncoderExecutor
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer_types import SublayerInput, SublayerOutput
+from manyglot.model.sublayer_io import SublayerInput, SublayerOutput
 from manyglot.model.transformer import Transformer
 from tests.conftest import random_batch, tiny_model
 

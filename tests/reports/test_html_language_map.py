@@ -7,7 +7,7 @@ import pytest
 
 from manyglot.probing.knn import cosine_similarities
 from manyglot.probing.uriel import URIEL_FOLDER_VARIABLE
-from manyglot.reports.html_language_map import language_map_data, lower_triangle_similarities
+from manyglot.reports.html_language_map import lower_triangle_similarities, representation_map_data
 from tests.probing.synthetic_families import make_families, vectors
 from tests.probing.synthetic_uriel import write_uriel
 
@@ -17,7 +17,7 @@ MODEL_CARD = {"languages": CODES, "similarities": {"token": lower_triangle_simil
 
 
 def test_the_map_data_has_similarities_dendrogram_and_points() -> None:
-    (map_data,) = language_map_data([("mine", MODEL_CARD)])
+    (map_data,) = representation_map_data([("mine", MODEL_CARD)])
     np.testing.assert_allclose(map_data["similarity"], cosine_similarities(VECTORS), atol=1e-4)
     assert sorted(map_data["leaf_order"]) == list(range(5))
     assert [len(map_data[key]) for key in ("merges", "points")] == [4, 5]
@@ -26,12 +26,12 @@ def test_the_map_data_has_similarities_dendrogram_and_points() -> None:
 
 def test_families_are_included_if_uriel_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(URIEL_FOLDER_VARIABLE, str(tmp_path / "nothing"))
-    (map_data,) = language_map_data([("mine", MODEL_CARD)])
+    (map_data,) = representation_map_data([("mine", MODEL_CARD)])
     assert map_data["languages"][4] == {"code": "ru", "name": "Russian", "script": "Cyrillic"}
     monkeypatch.setenv(
         URIEL_FOLDER_VARIABLE, str(write_uriel(tmp_path / "data", CODES[:4], np.zeros((4, 3), np.float32)))
     )
-    (map_data,) = language_map_data([("mine", MODEL_CARD)])
+    (map_data,) = representation_map_data([("mine", MODEL_CARD)])
     families = [language["family"] for language in map_data["languages"]]
     assert any(families)
     assert families[4] == "", "this database lacks Russian"
@@ -49,7 +49,7 @@ def test_families_are_included_if_uriel_is_installed(tmp_path: Path, monkeypatch
     ],
 )
 def test_incomplete_similarities_give_no_map(model_card: dict[str, object]) -> None:
-    assert language_map_data([("mine", model_card)]) == []
+    assert representation_map_data([("mine", model_card)]) == []
 
 
 def test_representations_that_are_not_finite_have_no_similarities() -> None:

@@ -103,7 +103,7 @@ def test_the_best_step_becomes_the_model(
         "value": 40.0,
         "measured_on": {"num_sentences": 1},
     }
-    assert "The model has the weights of step 4, the best of 8 by dev_bleu (40.00)." in capsys.readouterr().err
+    assert "The model has the weights of step 4 of 8, the best by dev_bleu (40.00)." in capsys.readouterr().err
 
 
 def test_without_a_best_metric_the_last_step_becomes_the_model(
@@ -332,7 +332,7 @@ def test_expensive_validation_is_reported_once(
     assert len(stderr) == 1, "one message"
     assert "lower validation.num_supervised_sentences or raise training.validate_every" in stderr[0]
     validation.report_time()
-    assert "of the time" in capsys.readouterr().err
+    assert "of the run time" in capsys.readouterr().err
 
 
 def test_the_current_best_metric_selects_the_model(
@@ -345,7 +345,7 @@ def test_the_current_best_metric_selects_the_model(
     model = manyglot.train(
         experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_metric": None})})
     )
-    assert "the weights of step 8, the last" in capsys.readouterr().err
+    assert "the weights of the last step, 8" in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 8
 
 

@@ -41,7 +41,7 @@ class Batch:
 
     @property
     def num_target_tokens(self) -> int:
-        """Number of target tokens that the model predicts; padding and given tags do not count."""
+        """Number of target tokens that the model predicts; padding and tags that it does not predict do not count."""
         return int((self.label_BT != PAD).sum())
 
 
@@ -121,7 +121,7 @@ class Collator:
         )
 
     def _padded_rows(self, sentences: AnyInts, prefix_BK: IntArray, append_eos: bool) -> IntArray:
-        """Pad sentences of the store: a prefix, the subwords and, if asked, </s>."""
+        """Return padded rows of sentences of the store: a prefix, the subwords and, with `append_eos`, </s>."""
         lengths = self.store.lengths(sentences)
         prefix_length, ends = prefix_BK.shape[1], np.cumsum(lengths)
         width = prefix_length + int(lengths.max()) + append_eos

@@ -74,7 +74,7 @@ class BatchLoader:
         tags: Sequence[LanguageTags],
         seed: int,
     ) -> None:
-        # A model without tags counts one, so that all models are trained on the same batches.
+        # A model without tags counts as having one, so that all models are trained on the same batches.
         max_tags = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))
         self.plan = BatchPlan(PairIndex(store), directions, settings, max_tags + 1, seed)  # 1: </s>
         self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
@@ -103,7 +103,7 @@ class BatchLoader:
         return ((planned.load(), after) for planned, after in self.iter_planned_batches(position))
 
     def iter_planned_batches(self, position: DataPosition) -> Iterator[tuple[PlannedBatch, DataPosition]]:
-        """Yield as `iter_batches` does, without loading the batches."""
+        """Like `iter_batches`, but without loading the batches."""
         epoch, first = position.epoch, position.next_batch
         while True:
             last = self.plan.num_batches(epoch)

@@ -23,7 +23,7 @@ from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, 
 from manyglot.corpus.languages import Direction
 
 NUM_EXACT_LEVELS, LEVEL_GROWTH, NUM_LEVELS = 24, 1.04, 300
-"""Each length below NUM_EXACT_LEVELS is a level of its own; above, lengths grow by LEVEL_GROWTH per level."""
+"""Each length below NUM_EXACT_LEVELS is a level; above, lengths grow by a factor of LEVEL_GROWTH per level."""
 LEVEL_MAX_LENGTHS = np.concatenate(
     [
         np.arange(NUM_EXACT_LEVELS),
@@ -84,9 +84,9 @@ def clean_and_write_pair_index(
     cleaning: CleaningSettings = NO_CLEANING,
     heldout_stores: Sequence[TokenStore] = (),
 ) -> dict[str, dict[DropReason, IntArray]]:
-    """Write the index of some directions; return the dropped pairs of each language pair, by reason.
+    """Write the index of the given directions; return the dropped pairs of each language pair, by reason.
 
-    Pairs with a sentence of the held-out stores, dev and test, are dropped if the cleaning settings ask for it.
+    If the cleaning settings ask for it, pairs with a sentence of the held-out stores (dev and test) are dropped.
     """
     cells, starts = [], [0]
     dropped: dict[str, dict[DropReason, IntArray]] = {}

@@ -29,7 +29,7 @@ from manyglot.corpus.temperature_sampling import temperature_pair_counts, weight
 from manyglot.errors import CorpusError, SettingsError, did_you_mean
 
 MAX_COUNTED_SAMPLES = 2**20
-"""Maximum number of samples of an unfinished epoch that are counted by direction; more are estimated."""
+"""If an unfinished epoch has more samples than this, its counts by direction are estimated."""
 BATCH_ORDER, SAMPLE_ORDER, PAIR_CHOICE = range(3)
 """Keys that make the pseudo-random permutations independent of one another."""
 
@@ -121,7 +121,7 @@ class _Buckets:
     sizes_DK: IntArray
     """Number of sentence pairs of each direction in each bucket."""
     starts_DK: IntArray
-    """Position of the first of them in the pair index."""
+    """Position of the first of these pairs in the pair index."""
     batch_size_K: IntArray
     """Maximum number of sentence pairs per batch."""
 
@@ -261,7 +261,7 @@ def _make_buckets(
 
 
 def _mixed_batch_size(num_samples_C: AnyInts, lengths: list[IntArray], max_tokens: int) -> int:
-    """Return how many randomly sampled pairs fit into `max_tokens` on each side (three standard deviations)."""
+    """Return how many random pairs fit into `max_tokens` on each side, with a margin of 3 standard deviations."""
     batch_sizes = []
     for length_C in lengths:
         mean = np.average(length_C, weights=num_samples_C)
@@ -273,7 +273,7 @@ def _mixed_batch_size(num_samples_C: AnyInts, lengths: list[IntArray], max_token
 
 
 def _bucket_ends(num_samples_C: AnyInts, max_length_C: IntArray, may_end_C: AnyInts, max_tokens: int) -> list[int]:
-    """Return the cells at which buckets end, so that each bucket makes at least two, nearly full batches."""
+    """Return the cells at which buckets end, so that each bucket makes at least two batches that are nearly full."""
     ends = []
     bucket_samples, bucket_length = 0.0, 1
     cells = zip(num_samples_C.tolist(), max_length_C.tolist(), may_end_C.tolist(), strict=True)

@@ -39,7 +39,7 @@ SUBWORD_SAMPLING_TEMPERATURE = 5.0
 
 
 class PreparationSettings(Settings):
-    """The settings that determine the prepared data, which stores them."""
+    """The settings that determine the prepared data. They are stored with it."""
 
     corpus: CorpusSettings
     vocabulary: VocabularySettings
@@ -96,7 +96,7 @@ def _build_dataset(
     vocabulary = Vocabulary(SubwordModel.load(model), languages)
     dropped = {split: DropStatistics() for split in Split}
     subwords = {}
-    for split in (Split.TEST, Split.DEV, Split.TRAIN):  # training may drop sentences of the other two
+    for split in (Split.TEST, Split.DEV, Split.TRAIN):  # train last: it may drop sentences of the others
         cleaning = NO_CLEANING if split is Split.TEST else settings.cleaning
         subwords[split] = _tokenize_split(folder, vocabulary, split, cleaning, dropped[split])
         if split is not Split.TEST:  # the test split is translated and scored as text
@@ -110,7 +110,7 @@ def _build_dataset(
 
 
 def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
-    """Copy the corpus as line-aligned text unless that is done; return the number of rows of each split."""
+    """Copy the corpus as line-aligned text unless this is already done; return the number of rows of each split."""
     counts_file = folder / "text" / "rows.json"
     if not counts_file.exists():
         counts = {split: write_aligned_rows(folder / "text", split, languages, corpus.rows(split)) for split in Split}
@@ -212,7 +212,7 @@ def _tokenize_split(
 
 
 def _sentences_with_rows(chunks: list[TextChunk]) -> Iterator[TokenizedSentences]:
-    """Yield the sentences of all chunks of a language, with rows of the whole file instead of the chunk."""
+    """Yield the sentences of all chunks of a language, with row numbers that count from the start of the file."""
     first_row = 0
     for result in map(read_tokenized_chunk, chunks):
         sentences = result.sentences
@@ -223,7 +223,7 @@ def _sentences_with_rows(chunks: list[TextChunk]) -> Iterator[TokenizedSentences
 def _check_directions(dataset: PreparedDataset, settings: CorpusSettings) -> None:
     """Raise an error if a requested direction, or a language, has no training pairs.
 
-    If all language pairs are trained on, some of them may have none.
+    If training uses all language pairs, some of them may have no training pairs.
     """
     index, directions = PairIndex(dataset.token_store(Split.TRAIN)), dataset.train_directions
     empty = [direction for direction in directions if index.num_pairs(direction) == 0]

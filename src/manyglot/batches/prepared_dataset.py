@@ -55,7 +55,7 @@ class PreparedDataset:
         return enumerate_directions(self.languages)
 
     def digest(self) -> str:
-        """Hash everything that training depends on: the metadata, which identify the text, and the subword model."""
+        """Hash everything that training depends on: the metadata, which identifies the text, and the subword model."""
         contents = [(self.folder / name).read_bytes() for name in ("dataset.json", "subwords.model")]
         return hashlib.sha256(b"".join(contents)).hexdigest()
 
@@ -85,7 +85,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{folder}/dataset.json is damaged. Delete the dataset and prepare it again.")
     if metadata.get("format") != DATASET_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has dataset format {metadata.get('format')} and this manyglot reads {DATASET_FORMAT_VERSION}. "
+            f"{folder} has dataset format {metadata.get('format')}, but this manyglot reads {DATASET_FORMAT_VERSION}. "
             f"Prepare it again."
         )
     return metadata

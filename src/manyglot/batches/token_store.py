@@ -1,8 +1,8 @@
 """The token store: the tokenized sentences of a split, all languages in one flat memory-mapped array.
 
 Sentences have consecutive indices, language after language in the order of the codes. The store keeps the row of each
-sentence in the corpus. Two sentences of the same row are translations of each other, so the pairs of two languages are
-an intersection of rows and no sentence is stored twice.
+sentence in the corpus. Two sentences of the same row are translations of each other. The pairs of two languages are
+therefore found by intersecting their rows, and no sentence is stored twice.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TokenStore:
         return np.where(has_unknown, unique_hashes, content_hashes)
 
     def translation_pairs(self, source: str, target: str) -> tuple[IntArray, IntArray]:
-        """Return the indices of the sentences of two languages that translate each other, in the order of rows."""
+        """Return the indices of all translation pairs of two languages, in the order of rows."""
         if len(self.sentence_range(source)) > len(self.sentence_range(target)):
             target_indices, source_indices = self.translation_pairs(target, source)
             return source_indices, target_indices

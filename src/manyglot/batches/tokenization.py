@@ -31,7 +31,7 @@ MIN_PARALLEL_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class TextChunk:
-    """A range of lines of a text file, given in bytes, and the file for their subwords."""
+    """A range of lines in a text file, as byte offsets, and the file that receives their subwords."""
 
     text_file: Path
     start: int
@@ -59,7 +59,7 @@ class TokenizedChunk:
 def split_into_chunks(
     text_file: Path, subword_model_file: Path, result_folder: Path, cleaning: CleaningSettings
 ) -> Iterator[TextChunk]:
-    """Split a file into chunks of about `CHUNK_BYTES` that end at line ends."""
+    """Split a file into chunks of about `CHUNK_BYTES` that end at line boundaries."""
     num_bytes, start, index = text_file.stat().st_size, 0, 0
     with text_file.open("rb") as file:
         while start < num_bytes:

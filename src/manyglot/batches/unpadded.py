@@ -20,19 +20,19 @@ class AlignedTargetSelection(NamedTuple):
     """Selects the target sentences that the encoder reads for the contrastive alignment loss."""
 
     every_nth_pair: int
-    """One in this many sentence pairs takes part."""
+    """Interval of the sentence pairs that take part: 2 selects every second pair."""
     num_leading_tags: int
     """Number of leading tags of a target sentence, which the encoder does not read."""
 
 
 class MaxLengths(NamedTuple):
-    """The length of the longest sentence, tags and </s> included."""
+    """The lengths of the longest sentences, tags and </s> included."""
 
     source: int
     encoded: int
-    """Of all sentences that the encoder reads: sources and aligned targets."""
+    """The longest of all sentences that the encoder reads: sources and aligned targets."""
     input: int
-    """Of the decoder inputs."""
+    """The longest decoder input."""
 
 
 class UnpaddedBatch(NamedTuple):
@@ -74,7 +74,7 @@ class UnpaddedBatch(NamedTuple):
         return self._replace(aligned_ids_A=ids_A, aligned_length_K=length_K, aligned_source_K=source_K)
 
     def padded_to_multiple(self, multiple: int, max_dummy_length: int) -> UnpaddedBatch:
-        """Append dummy sentences without labels, so that the numbers of tokens and sentences are multiples."""
+        """Append dummy sentences without labels, so that `multiple` divides the numbers of tokens and sentences."""
         missing_S, missing_N, missing_A = (
             -len(ids) % multiple for ids in (self.source_ids_S, self.input_ids_N, self.aligned_ids_A)
         )

@@ -1,4 +1,5 @@
-"""The command line: one file per command, which parses, calls the workflow of the same name and prints.
+"""The command line. Each command has one file, which parses the options, calls the workflow of the same name and
+prints the result.
 
 Results go to stdout, everything else to stderr. Commands import their workflow when they run, so that `manyglot --help`
 does not load torch and answers at once.
@@ -33,7 +34,7 @@ from manyglot.progress import print_status
 
 app = typer.Typer(
     help="Massively multilingual machine translation into the right language.\n\n"
-    "Start with `manyglot demo`. With your own text: write a YAML file (see examples/), then prepare, train, "
+    "Start with `manyglot demo`. For your own text, write a YAML file (see examples/), then run prepare, train, "
     "translate and evaluate.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # results are in many scripts, whatever the terminal's default
+            stream.reconfigure(encoding="utf-8")  # results contain scripts that the terminal's default may lack
     try:
         code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
         if code == INTERRUPT_EXIT_CODE and arguments[0] in RESUME_HINTS:  # typer catches Ctrl-C itself
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
         sys.stdout = None
-    except OSError as error:  # no space, no permission: for the user to correct
+    except OSError as error:  # such as a full disk, which the user can correct
         print_status(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
         sys.exit(2)
     except Exception as error:

@@ -14,7 +14,7 @@ def compare(
             help="Output folders of `evaluate`; NAME=A,B combines several seeds into one system.", metavar="RUN…"
         ),
     ],
-    baseline: Annotated[str | None, typer.Option(help="The run, or its name, to compare against.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Run to compare against, by folder or name.")] = None,
     format_name: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
     common_test_only: Annotated[
         bool, typer.Option("--common-test-only", help="Compare only the test sentences that all runs share.")

@@ -72,25 +72,31 @@ def preview_sampling(
 def build_zero_shot_sets(
     config: ConfigFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The new folder; ideally `zero-shot` inside a bilingual corpus.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder to create; ideally `zero-shot` in the folder of a bilingual corpus."
+        ),
     ],
     overrides: Overrides = [],  # noqa: B006
     drop_leaked: Annotated[bool, typer.Option("--drop-leaked", help="Drop sentences that occur in training.")] = False,
     deduplicate_translations: Annotated[
-        bool, typer.Option("--deduplicate-translations", help="Keep repeated translations once.")
+        bool, typer.Option("--deduplicate-translations", help="Keep one copy of each repeated translation.")
     ] = False,
     max_sentences_per_pair: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of sentences per language pair.")
     ] = None,
     include_supervised: Annotated[
         bool,
-        typer.Option("--include-supervised", help="Add the pairs with English, which `evaluate --test-folder` needs."),
+        typer.Option(
+            "--include-supervised", help="Add the pairs with English, so that `evaluate --test-folder` can score them."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build zero-shot test sets from an English-centric corpus.
 
-    Pairs test sentences of any two languages that share their English side, and counts those that occur in training.
+    Pairs the test sentences of any two languages that have the same English side, and counts the sentences that also
+    occur in training.
     """
     from manyglot.config.experiment import read_experiment
     from manyglot.reports.corpus_tables import print_zero_shot_leakage
@@ -117,8 +123,8 @@ def count_translations(
 ) -> None:
     """Count the translations of each English sentence.
 
-    Prints a histogram of the number of languages into which each unique English training sentence is translated, and
-    the mean.
+    Counts the languages into which each unique English training sentence is translated. Prints a histogram of these
+    counts and their mean.
     """
     from manyglot.config.experiment import read_experiment
     from manyglot.reports.translation_counts import translation_counts_line, translation_counts_svg

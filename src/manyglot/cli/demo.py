@@ -23,7 +23,7 @@ def demo(
     Prepares the built-in phrasebook, trains for a few minutes on two CPU cores, translates supervised and zero-shot
     directions, and prints scores and example translations. Also writes a report.
     """
-    from manyglot.reports.terminal_output import print_evaluation_averages, print_translation_examples
+    from manyglot.reports.print_results import print_evaluation_averages, print_translation_examples
     from manyglot.workflows import demo as workflow
 
     evaluation, report = workflow.demo(output, overrides)

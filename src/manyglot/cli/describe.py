@@ -21,7 +21,7 @@ def describe(
 
     Prints layers, guidance, languages and the number of parameters of each part.
     """
-    from manyglot.reports.terminal_output import print_model_description
+    from manyglot.reports.print_results import print_model_description
     from manyglot.workflows import describe as workflow
 
     description = workflow.describe(config_or_model, overrides)

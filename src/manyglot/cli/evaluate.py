@@ -29,7 +29,7 @@ def evaluate(
     Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot. With --output, an
     interrupted evaluation resumes where it stopped. Under torchrun, all processes translate.
     """
-    from manyglot.reports.terminal_output import print_evaluation_averages
+    from manyglot.reports.print_results import print_evaluation_averages
     from manyglot.workflows import evaluate as workflow
 
     evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test_folder)

@@ -15,7 +15,7 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.", show_default=False)],
     target: Annotated[
         list[str],
-        typer.Option(help="Target languages, such as de,fr; repeatable. Not needed if the guidance is tags only."),
+        typer.Option(help="Target languages, such as de,fr; repeatable. Not needed if tags are the only guidance."),
     ] = [],  # noqa: B006
     export_format: Annotated[
         str, typer.Option("--to", help="ctranslate2, or manyglot for a model folder of half the size.")
@@ -23,10 +23,10 @@ def export(
     quantization: Annotated[str | None, typer.Option(help="int8, int16, float16 …; default float32.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a model to CTranslate2, or at half the size.
+    """Export a model to CTranslate2, or to a model folder of half the size.
 
     For CTranslate2, guidance is folded into plain weights. The export has one folder per target language, or a single
-    folder if the guidance is tags only.
+    folder if tags are the only guidance.
     """
     from manyglot.workflows import export as workflow
 

@@ -27,7 +27,10 @@ def probe(
         str | None, typer.Option(metavar="METHOD", help="Probe only this guidance method, such as laa.")
     ] = None,
     voting_rule: Annotated[
-        str, typer.Option(help="majority, or paper: a value needs more than k/2 votes, and the best k is reported.")
+        str,
+        typer.Option(
+            help="majority, or paper. With paper, a value needs more than k/2 votes, and the best k is reported."
+        ),
     ] = "majority",
     k_values: Annotated[str, typer.Option(help="Numbers of nearest neighbors, comma-separated.")] = "1,3,5,7,9",
     num_random_baselines: Annotated[int, typer.Option(min=2, help="Number of random baselines to average.")] = 100,
@@ -40,10 +43,13 @@ def probe(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Plot accuracy against k, or against steps: .png, .svg or .pdf."),
+        typer.Option(
+            "--output", "-o", help="Image file for a plot of accuracy against k, or against steps: .png, .svg or .pdf."
+        ),
     ] = None,
     language_map: Annotated[
-        Path | None, typer.Option("--map", help="Plot the languages of one model: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option("--map", help="Image file for a map of the languages of one model: .png, .svg or .pdf."),
     ] = None,
     color_by: Annotated[str, typer.Option(help="Color the map by family or script.")] = "family",
     predict_missing: Annotated[

@@ -20,7 +20,7 @@ def report(
         bool, typer.Option("--common-test-only", help="Show only the test sentences that all runs share.")
     ] = False,
 ) -> None:
-    """Write an HTML report of a run, beside other runs.
+    """Write an HTML report of a run, optionally compared with other runs.
 
     Shows heat maps and tables of all directions, off-target outputs, the worst directions with examples, averages, win
     rates, learning curves and a model card. The report is one file that needs no network.

@@ -20,7 +20,7 @@ def train(
     config: ConfigFile,
     overrides: Overrides = [],  # noqa: B006
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, the time and the disk space, and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan and the time and disk space it needs, and write nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +50,7 @@ def train(
 
 
 def _print_dry_run(result: DryRunResult, as_json: bool) -> None:
-    """Print the result of a dry run; raise an error if training would be refused, for the same exit code."""
+    """Print the result of a dry run. If training would be refused, raise its error, which sets the same exit code."""
     from manyglot.reports.dry_run_table import print_dry_run
 
     if as_json:

@@ -21,15 +21,17 @@ def translate(
     model: Annotated[Path, typer.Argument(help="A model folder, or an export for CTranslate2.", show_default=False)],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files to translate, also .gz, .xz and .zst; stdin if none is given, or for -."),
+        typer.Argument(help="Files to translate, plain or compressed (.gz, .xz, .zst); - or no file reads stdin."),
     ] = None,
     to: Annotated[
-        str, typer.Option(help="Target languages, such as de or de,fr; lines of tsv and jsonl may name their own.")
+        str, typer.Option(help="Target languages, such as de or de,fr; each line of tsv or jsonl may name its own.")
     ] = "",
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Output file, also .gz; one per language for plain text: out.de.txt, out.fr.txt …"
+            "--output",
+            "-o",
+            help="Output file, plain or .gz; one per language if text has several: out.de.txt, out.fr.txt …",
         ),
     ] = None,
     file_format: Annotated[
@@ -40,7 +42,9 @@ def translate(
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Columns of text and target in tsv, by number or name: 1,2. 3 alone has no target."),
+        typer.Option(
+            help="tsv columns of text and target language, by number or name: 1,2. One column alone is the text."
+        ),
     ] = None,
     n_best: Annotated[int, typer.Option(help="Number of translations per sentence, for tsv or jsonl.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write scores, for tsv or jsonl.")] = False,
@@ -58,15 +62,17 @@ def translate(
     pivot: Annotated[str | None, typer.Option(help="Translate through this language, in two steps.")] = None,
     max_chars: Annotated[
         int | None,
-        typer.Option(help="Cut, or with --split-long split, longer texts; default 10,000.", show_default=False),
+        typer.Option(help="Cut longer texts, or split them with --split-long; default 10,000.", show_default=False),
     ] = None,
     split_long: Annotated[bool, typer.Option("--split-long", help="Split long texts into sentences.")] = False,
     correct_off_target: Annotated[
         bool,
-        typer.Option("--correct-off-target", help="Replace outputs in a wrong language by alternatives, or mark them."),
+        typer.Option(
+            "--correct-off-target", help="Replace outputs in the wrong language with alternatives, or mark them."
+        ),
     ] = False,
     langid_data: Annotated[
-        Path | None, typer.Option(help="Prepared data whose text identifies languages, instead of py3langid.")
+        Path | None, typer.Option(help="Identify languages by the text of this prepared data, not with py3langid.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, native or ctranslate2.")] = "auto",

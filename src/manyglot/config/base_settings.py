@@ -32,7 +32,7 @@ class ChangeableOnResume:
     """
 
     condition: Callable[[Any], bool] | None = None
-    """Decides from the section that contains the setting; None always allows the change."""
+    """Predicate on the section that contains the setting; None always allows the change."""
 
     def allows(self, section: Settings) -> bool:
         """Whether the setting may change, given the section that contains it."""
@@ -74,7 +74,7 @@ class DocumentedField(NamedTuple):
     default: str
     documentation: str
     changeable_on_resume: bool
-    """Whether it may always change when a run resumes. A condition is part of the documentation."""
+    """Whether it may always change when a run resumes. If this depends on a condition, `documentation` states it."""
 
 
 def iter_documented_fields(settings_class: type[Settings]) -> Iterator[DocumentedField]:

@@ -46,7 +46,7 @@ class Experiment(Settings):
     model: ModelSettings = ModelSettings()
     """The architecture of the Transformer."""
     guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (LanguageTokenSettings(),)
-    """How the model learns its target language: a list of guidance methods."""
+    """Guidance methods, which indicate the target language to the model."""
     training: TrainingSettings = TrainingSettings()
     """Optimization, checkpoints and early stopping."""
     validation: Annotated[ValidationSettings, CHANGEABLE_ON_RESUME] = ValidationSettings()

@@ -1,4 +1,4 @@
-"""YAML files of settings. A file may extend another one that its key `extends` names."""
+"""YAML files of settings. A file may extend another file, which its `extends` key names."""
 
 from __future__ import annotations
 

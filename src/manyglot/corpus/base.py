@@ -1,7 +1,7 @@
 """Definitions shared by all corpora: rows, splits, common settings and the protocol of a reader.
 
 A corpus consists of rows. A row maps language codes to the same sentence in each language and omits languages without a
-translation. Rows of a multi-way corpus have many languages, rows of a bilingual corpus have two. All later stages treat
+translation. Rows of a multi-way corpus have many languages; rows of a bilingual corpus have two. All later stages treat
 both the same way and store each sentence once, however many directions use it.
 """
 
@@ -16,7 +16,7 @@ from manyglot.config.base_settings import Settings
 
 T = TypeVar("T")
 Row = Mapping[str, str]
-"""One sentence by language code."""
+"""Maps language codes to the same sentence in each language."""
 
 
 class Split(StrEnum):

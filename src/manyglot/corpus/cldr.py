@@ -108,7 +108,7 @@ class CldrFormatter:
         return joined.format(str(patterns["end"]).format(*items[-2:]))
 
     def normalize_whitespace(self, text: str) -> str:
-        """Replace all whitespace by single spaces and remove invisible marks, so that text looks as people type it."""
+        """Replace whitespace with single spaces and remove invisible marks, so that text looks as people type it."""
         return " ".join(_INVISIBLE_MARKS.sub("", text).split())
 
     def _format_plural(self, number: float, patterns: dict[str, str]) -> str:

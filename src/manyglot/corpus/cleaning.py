@@ -29,10 +29,11 @@ class CleaningSettings(Settings):
     min_script_ratio: float | None = Field(None, gt=0, le=1)
     """Drop sentences with less than this share of their letters, such as 0.5, in the script of their language."""
     filter_by_language: bool = False
-    """Drop sentences of 30 or more characters that py3langid identifies as another language. It checks 10,000 per
-    second."""
+    """Drop sentences of 30 or more characters that py3langid identifies as another language. This checks about
+    10,000 sentences per second."""
     max_length_ratio: float | None = Field(None, ge=1)
-    """Drop pairs in which one side has more than this many times the subwords of the other, such as 3."""
+    """Drop pairs whose length ratio (subwords of the longer side / subwords of the shorter side) is above this, such as
+    3."""
     deduplicate_pairs: bool = False
     """Keep one copy of each repeated sentence pair."""
     drop_heldout_overlap: bool = False

@@ -32,7 +32,7 @@ class SplitLanguageStatistics:
     sample_sentences: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return the statistics as plain values."""
         return {
             "num_sentences": self.num_sentences,
             "num_characters": self.num_characters,
@@ -57,7 +57,7 @@ class CorpusInspection:
     """Possible defects of the text that was read, most serious first."""
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return the inspection as plain values."""
         return {
             "languages": list(self.languages),
             "num_rows": dict(self.num_rows),

@@ -67,7 +67,7 @@ class ParsedLanguageCode(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse_language_code(code: str) -> ParsedLanguageCode:
-    """Parse a code in any case and with `-` or `_`, and replace aliases of its language by the code of CLDR."""
+    """Parse a code in any case and with `-` or `_`, and replace aliases of its language with CLDR's code."""
     first, *rest = code.replace("_", "-").casefold().split("-")
     alias = get_global("language_aliases").get(first, first)
     language, *implied = alias.replace("_", "-").casefold().split("-")

@@ -97,8 +97,8 @@ def make_zero_shot_sets(
 ) -> list[ZeroShotSetStatistics]:
     """Write test sets for all pairs of languages, aligned through the central language, and return their statistics.
 
-    `drop_leaked` omits sentences that training has seen, `deduplicate_translations` uses repeated translations once,
-    and `include_supervised` adds the pairs with the central language.
+    `drop_leaked` omits sentences that training has seen, `deduplicate_translations` keeps one copy of each repeated
+    translation, and `include_supervised` adds the pairs with the central language.
     """
     central_language, corpus = require_central_language(settings.central_language), open_corpus(settings)
     tests = ZeroShotSets(corpus.rows(Split.TEST), central_language, deduplicate_translations, include_supervised)
@@ -120,7 +120,7 @@ def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
     if unknown := sorted({code for files in file_sets for code in files} - known):
         print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
     file_sets = [{code: path for code, path in files.items() if code in known} for files in file_sets]
-    texts: dict[str, str] = {}  # stores a sentence that occurs in many pairs once
+    texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
         {code: texts.setdefault(text, text) for code, text in row.items()}
         for files in file_sets

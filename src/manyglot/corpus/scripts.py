@@ -44,7 +44,7 @@ UNICODE_NAME_PREFIXES = {
 
 @cache
 def language_script_code(code: str) -> str | None:
-    """The ISO 15924 code of the usual script of a language by Unicode CLDR, or None if this module does not know it."""
+    """The ISO 15924 code of a language's usual script in Unicode CLDR; None if the script is not listed above."""
     parts = code.replace("_", "-").split("-")
     explicit = next((part.title() for part in parts[1:] if part.title() in UNICODE_NAME_PREFIXES), None)
     likely, aliases = get_global("likely_subtags"), get_global("language_aliases")

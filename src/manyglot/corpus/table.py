@@ -32,9 +32,9 @@ class TableSettings(BaseCorpusSettings):
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()
-    """The columns to use; empty uses all columns named by a language code that have training text."""
+    """The columns to use; empty uses all columns that are named by a language code and have training text."""
     missing_markers: tuple[str, ...] = ("__NULL__", "_ _ NULL _ _")
-    """Cell contents, besides the empty string, that mean the language lacks this sentence."""
+    """Cell contents that mark a missing sentence, in addition to the empty string."""
 
 
 class TableCorpus:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 MAX_EPOCH_GROWTH = 1.5
-"""An epoch has at most this many times the pairs of the corpus, as in the paper's experiments."""
+"""Maximum size of an epoch relative to the number of pairs in the corpus, as in the paper's experiments."""
 
 
 def temperature_pair_counts(sizes: npt.NDArray[np.int64], temperature: float | None) -> npt.NDArray[np.int64]:

@@ -80,7 +80,7 @@ def _zst_lines(path: Path) -> Iterator[bytes]:
 
 
 def _zst_blocks(path: Path) -> Iterator[bytes]:
-    """Decompress a zstd file block by block. The reader of the library would accept a truncated file as complete."""
+    """Decompress a zstd file block by block. The library's own reader would accept a truncated file as complete."""
     try:
         import zstandard
     except ImportError:
@@ -111,8 +111,8 @@ def _check_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Decode lines of UTF-8. Invalid bytes raise an error with the line number.
 
-    Only a newline ends a line: the other Unicode separators at which Python splits occur inside real sentences. A byte
-    order mark at the beginning is removed.
+    Only a newline ends a line. Python also splits at other Unicode separators, but those occur inside real sentences. A
+    byte order mark at the beginning is removed.
     """
     for number, line in enumerate(lines, start=1):
         try:
@@ -122,7 +122,7 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def to_single_line(text: str) -> str:
-    """Strip a sentence and replace line breaks by spaces, so that it fits on one line of a file."""
+    """Strip a sentence and replace line breaks with spaces, so that it fits on one line of a file."""
     return text.replace("\r", " ").replace("\n", " ").strip()
 
 

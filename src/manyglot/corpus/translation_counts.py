@@ -41,7 +41,7 @@ class TranslationCounts:
         return 1 - self.num_sentences_by_translations.get(1, 0) / self.num_sentences
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the counts as plain values."""
         return {
             "central_language": self.central_language,
             "num_sentences": self.num_sentences,

@@ -44,7 +44,7 @@ class LeakedSides(NamedTuple):
 
 
 class ZeroShotSets:
-    """Test sentences of all pairs of languages without the central one; `include_supervised` adds the pairs with it."""
+    """Test sets of all pairs of non-central languages; `include_supervised` adds pairs with the central language."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ZeroShotSets:
 
 
 class LeakDetector:
-    """Knows which test sentences occur in the training text of their language."""
+    """Detects which test sentences occur in the training text of their language."""
 
     def __init__(self, test_sets: ZeroShotSets, training: Iterable[Row]) -> None:
         keys = {
@@ -134,7 +134,7 @@ class ZeroShotSetStatistics:
     num_written: int
 
     def to_dict(self) -> dict[str, str | int]:
-        """Plain values."""
+        """Return the statistics as plain values."""
         return asdict(self)
 
 
@@ -147,7 +147,7 @@ def write_zero_shot_sets(
 ) -> list[ZeroShotSetStatistics]:
     """Write two files for each pair of languages that shares sentences, named as in OPUS-100, and the leak statistics.
 
-    A folder `zero-shot` inside a bilingual corpus makes the sets part of that corpus.
+    If the folder is named `zero-shot` and is inside a bilingual corpus, the sets become part of that corpus.
     """
     statistics = []
     with atomic_folder(folder) as unfinished:

@@ -61,7 +61,7 @@ class DecodingSettings(Settings):
     seed: int = Field(1, ge=0, lt=2**31)
     """Random seed for sampled tokens and for the languages that guidance samples (random_laa)."""
     pivot: str | None = None
-    """Translate into this language first, and from it into the target. Sources should not be in the pivot language.
+    """Translate into this language first, then from it into the target. Sources should not be in the pivot language.
     Evaluation pivots only in zero-shot directions, and validation never pivots."""
 
     def with_beam_size_and_scaled_batch(self, beam_size: int) -> DecodingSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translation_requests import TranslationRequest
 from manyglot.decoding.translation_results import TranslationResult, failed_result, failed_results, join_result
 from manyglot.decoding.translator import Translator

@@ -1,4 +1,4 @@
-"""Selects the best candidates of each sentence among all tokens after all of its beams.
+"""Selects the best candidates of each sentence among the possible next tokens of all its beams.
 
 Like `token_scorer`, the selector picks more candidates than needed from half-precision scores, and recomputes their
 scores from the full-precision weights. It does so per sentence instead of per beam, and on a GPU in one pass over the

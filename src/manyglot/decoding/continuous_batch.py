@@ -235,7 +235,7 @@ class ContinuousBatch:
         self._refill_slots(done_B)
 
     def _decode(self) -> Tensor:
-        """Return the hidden states of the current tokens. Slots are sorted as guidance prefers, and back again."""
+        """Return the hidden states of the current tokens, in slot order, although guidance may need another."""
         slots, queue = self.cache.slots, self.queue
         random_lang_B = queue.random_lang_S[slots.sentence_B] if self.model.guidance.uses_random_language else None
         target_languages = self.model.prepare_target_languages(queue.lang_S[slots.sentence_B], random_lang_B)

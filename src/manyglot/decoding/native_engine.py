@@ -45,8 +45,8 @@ class _ModelVariant(NamedTuple):
 class NativeEngine:
     """Searches for translations with a model on one device.
 
-    With `fold_guidance`, many sentences into one language use a model with that language's guidance folded, if its
-    guidance folds at all.
+    With `fold_guidance`, a request with many sentences into one language uses a model with that language's guidance
+    folded, if the guidance can be folded.
     """
 
     def __init__(

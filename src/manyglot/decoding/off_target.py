@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.langid.identifier import OffTargetDetector
 
 WiderSearch = Callable[[Sequence[int], int], list[list[Translation]]]

@@ -11,7 +11,7 @@ from manyglot.corpus.scripts import language_script_code
 _FULL_WIDTH_ENDS = "。！？｡"
 _ENDS = ".!?…؟۔։।॥።፧။។៕" + _FULL_WIDTH_ENDS
 _CLOSING = "\"'”’»›)\\]}」』）】〉》〕"
-# A run of marks matches only at its first mark, so the time is linear even for a line of nothing but full stops.
+# A run of marks matches only at its first mark, so the time is linear even for a line of nothing but periods.
 _SENTENCE_END = re.compile(rf"(?<![{_ENDS}])([{_ENDS}]++)[{_CLOSING}]*+(\s*+)")
 _INITIAL_OR_NUMBER = re.compile(r"(?:^|[^\w])(?:[^\W\d_]|\d{1,2})$")
 _SCRIPTS_WITHOUT_SPACES = {"Hans", "Hant", "Jpan"}
@@ -20,7 +20,7 @@ _SCRIPTS_WITHOUT_SPACES = {"Hans", "Hant", "Jpan"}
 def split_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, without the space between them.
 
-    A full stop does not end a sentence after an initial (J.) or a short number (3.), or before a lower-case letter.
+    A period does not end a sentence after an initial (J.) or a short number (3.), or before a lowercase letter.
     """
     start = 0
     for end in _SENTENCE_END.finditer(text):

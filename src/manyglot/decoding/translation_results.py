@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any, BinaryIO, Protocol, cast
 
 from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES, to_single_line
+from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.sentence_splitter import join_sentences
-from manyglot.decoding.translation import Translation
 from manyglot.decoding.translation_requests import TextFormat, TranslationRequest
 from manyglot.errors import ManyglotError
 

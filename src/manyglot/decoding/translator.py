@@ -19,7 +19,7 @@ from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.engine import Engine, SearchRequest
 from manyglot.decoding.native_engine import NativeEngine
 from manyglot.decoding.off_target import OffTargetFilter
-from manyglot.decoding.translation import Translation
+from manyglot.decoding.scored_translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.langid.identifier import OffTargetDetector

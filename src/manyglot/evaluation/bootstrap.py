@@ -1,12 +1,12 @@
 """Paired bootstrap resampling: is one system significantly better than another? (Koehn 2004)
 
-Each bootstrap sample draws the test sentences with replacement, the same ones for both systems. Its BLEU follows from
-the summed counts of its sentences. The p-value is the share of samples whose difference, after subtracting the mean of
-all samples, is at least as large as the observed difference (Riezler and Maxwell 2005, as in sacreBLEU).
+Each bootstrap sample contains test sentences sampled with replacement, the same ones for both systems. Its BLEU follows
+from the summed counts of its sentences. The p-value is the share of samples whose difference, after subtracting the
+mean of all samples, is at least as large as the observed difference (Riezler and Maxwell 2005, as in sacreBLEU).
 
 The number of times a sentence appears in a sample is Poisson-distributed with mean 1, the limit of sampling N of N
 sentences with replacement. It depends only on the key of the sentence. Directions that share test rows therefore
-resample them together, so the mean over thousands of directions is not taken to be more certain than its rows allow.
+resample them together, so that the significance of a mean over thousands of directions is not overestimated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from manyglot.evaluation.sentence_statistics import Array
 
 Floats = npt.NDArray[np.float64]
 MAX_CELLS_PER_CHUNK = 4_000_000
-"""Bootstrap samples times sentences held in memory at once."""
+"""Maximum number of bootstrap samples times sentences in memory at once."""
 SAMPLES_PER_HASH = 4
 """Number of 16-bit random numbers in a 64-bit hash."""
 _POISSON_CDF = np.cumsum([exp(-1) / factorial(times) for times in range(9)])
@@ -35,7 +35,7 @@ _POISSON_COUNTS = np.searchsorted(_POISSON_CDF, (np.arange(1 << 16) + 0.5) / (1 
 
 @dataclass(frozen=True)
 class Significance:
-    """A difference in BLEU and the probability that the choice of test sentences alone explains it."""
+    """A difference in BLEU, and the probability of one at least as large if the systems were equally good."""
 
     bleu_difference: float
     p_value: float

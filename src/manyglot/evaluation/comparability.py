@@ -50,7 +50,7 @@ def check_same_test_sets(runs: Sequence[tuple[str, Evaluation]]) -> None:
             raise ManyglotError(
                 f"{first} and {name} were not tested on the same sentences and directions "
                 f"({format_directions(differing)}). "
-                f"Add --common-test-only to compare the test sentences they share."
+                f"Add --common-test-only to compare them on the test sentences they share."
             )
 
 
@@ -70,7 +70,7 @@ def restrict_to_common_sentences(runs: Sequence[Evaluation]) -> list[Evaluation]
     num_sentences = max(sum(d.num_sentences for d in run.directions) for run in runs)
     num_directions = max(map(len, tables))
     extent = f"{num_shared:,} of {num_sentences:,} sentences in {len(parts):,} of {num_directions:,} directions"
-    print_status(f"Comparing the test sentences that all runs share: {extent}.")
+    print_status(f"Comparing the runs on the test sentences that all of them share: {extent}.")
     if inconsistent:
         print_status(
             f"{len(inconsistent)} directions are left out because they are zero-shot for only some of the runs."
@@ -99,7 +99,7 @@ def _restrict_direction(results: Sequence[DirectionResult], runs: Sequence[Evalu
     if len(known) < len(runs):
         raise ManyglotError(
             f"The runs share only some test sentences of {direction}, and not all runs have a statistics.npz. "
-            f"Evaluate the runs without one again."
+            f"Evaluate the runs that lack this file again."
         )
     shared = known[0].fingerprints_N
     for statistics in known[1:]:

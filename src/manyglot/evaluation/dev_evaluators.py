@@ -15,9 +15,9 @@ from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.evaluation_set import source_texts, translate_directions
 from manyglot.evaluation.metrics import BleuChrfScorer, score_translations
 from manyglot.evaluation.results import format_directions
+from manyglot.evaluation.test_set_translation import source_texts, translate_directions
 from manyglot.langid.identifier import LanguageIdentifier, describe_identifier, language_accuracy, predict_labels
 from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.model.transformer import Transformer

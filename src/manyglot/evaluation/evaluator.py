@@ -16,12 +16,12 @@ from manyglot.corpus.languages import Direction
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import CorpusError
 from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
-from manyglot.evaluation.evaluation_set import EvaluationSet
 from manyglot.evaluation.metrics import BleuChrfScorer, BleuTokenizerName
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
 from manyglot.evaluation.results import TranslationExample as TranslationExample
 from manyglot.evaluation.results import count_output_languages, format_directions
+from manyglot.evaluation.test_set_translation import EvaluationSet
 from manyglot.langid.identifier import LanguageIdentifier
 from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.progress import print_status

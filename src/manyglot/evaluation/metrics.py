@@ -1,7 +1,7 @@
 """BLEU and chrF++, identical to sacreBLEU's to the last digit and with its signatures.
 
-sacreBLEU writes the signatures and tokenizes. Only 13a, where most of the time goes, is reimplemented for many texts at
-once in `tokenizer_13a.py`. `ngram_matches.py` counts the n-grams.
+sacreBLEU writes the signatures and tokenizes. Only 13a, which takes most of the time, is reimplemented for many texts
+at once in `tokenizer_13a.py`. `ngram_matches.py` counts the n-grams.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def score_translations(
 ) -> BleuChrfScore:
     """Compute corpus BLEU and chrF++ of translations into a language."""
     if len(outputs) != len(references):
-        raise ManyglotError(f"{len(outputs)} translations need as many references, not {len(references)}.")
+        raise ManyglotError(
+            f"The number of translations ({len(outputs)}) differs from the number of references ({len(references)})."
+        )
     scorer = scorer or BleuChrfScorer()
     reference_ngrams = scorer.index_references(scorer.detokenize_if_enabled(references, language), language)
     outputs = scorer.detokenize_if_enabled(outputs, language)

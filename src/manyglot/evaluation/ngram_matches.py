@@ -27,7 +27,7 @@ BLEU_ORDER, CHAR_ORDER, WORD_ORDER = 4, 6, 2
 NUM_KINDS = CHAR_ORDER + WORD_ORDER + BLEU_ORDER
 KIND_BITS, HASH_BITS = 4, 46
 SENTENCES_PER_CHUNK = 1 << (64 - KIND_BITS - HASH_BITS - 1)
-"""Number of sentences counted together: what the remaining key bits can number."""
+"""Number of sentences counted together, limited by the key bits that remain to number them."""
 _UNIT_MULTIPLIER, _ROLL_MULTIPLIER, _FINAL_MULTIPLIER = (
     np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 )

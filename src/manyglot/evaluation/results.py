@@ -122,7 +122,7 @@ class Evaluation:
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
 
     def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
-        """Select examples for display: half supervised, half zero-shot, evenly spaced over directions, good or bad."""
+        """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
         selected = []
         for zero_shot in (False, True):
             group = [example for example in self.examples if example.zero_shot == zero_shot]
@@ -287,7 +287,7 @@ def _write_parquet(path: Path, evaluation: Evaluation) -> None:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        print_status(f"Skipping {path.name}: pip install 'manyglot[parquet]' to write it.")
+        print_status(f"Skipping {path.name}. To write it, run pip install 'manyglot[parquet]'.")
         return
     table = pyarrow.Table.from_pylist([_as_record(d) for d in evaluation.directions])
     common = {k: v for k, v in evaluation.to_dict().items() if k not in ("averages", "directions")}

@@ -108,7 +108,7 @@ class Comparison:
 def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[System], str | None]:
     """Load runs given as `[NAME=]FOLDER[,FOLDER…]`, one folder per seed, and return them with the baseline's name.
 
-    The baseline is one of the runs, given by name or as in `run_specs`, or a further run, which then comes first.
+    The baseline is either one of the runs, given by name or as in `run_specs`, or a further run, which comes first.
     """
     specs = list(dict.fromkeys(run_specs))
     names = name_systems(specs)

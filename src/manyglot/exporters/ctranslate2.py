@@ -194,7 +194,7 @@ def _to_numpy(tensor: Tensor) -> Any:
 
 
 def _format_readme(manifest: Manifest) -> str:
-    """Return a README that shows how to use the model without manyglot, with its first target language as example."""
+    """Return a README that shows how to use the model without manyglot, for example into its first target language."""
     tags = next(iter(manifest.targets.values()))
     words = 'subwords.encode("Tuesday, March 5, 2024", out_type=str)'
     source = f"source = [{', '.join(map(repr, tags.source))}, *{words}]" if tags.source else f"source = {words}"

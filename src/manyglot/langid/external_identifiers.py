@@ -2,7 +2,7 @@
 
 py3langid is always installed and fast. langid and langdetect are the paper's identifiers (for TED-59 and OPUS-100), and
 pycld2 is the fastest; these three are optional dependencies. Every adapter makes two predictions: the most likely of
-all languages that the package knows (unrestricted), and of the languages of the data (restricted).
+all languages that the package knows (unrestricted), and the most likely of the languages of the data (restricted).
 """
 
 from __future__ import annotations

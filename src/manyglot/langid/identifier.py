@@ -32,7 +32,7 @@ _SIGNATURE_DESCRIPTIONS = {
 
 
 def describe_identifier(signature: str) -> str:
-    """Describe the `signature` of an identifier for people."""
+    """Describe the `signature` of an identifier in words."""
     return ", ".join(_SIGNATURE_DESCRIPTIONS.get(part, part) for part in signature.split(":"))
 
 
@@ -51,9 +51,9 @@ class LanguageIdentifier(Protocol):
     signature: str
     """The package and its options, such as `py3langid:restricted`. Only runs with equal signatures are comparable."""
     is_restricted: bool
-    """Whether the restricted prediction counts, or else the unrestricted one."""
+    """Whether the restricted prediction counts; otherwise, the unrestricted one does."""
     min_letters: int
-    """Number of letters from which on a single prediction is reliable."""
+    """Minimum number of letters for a reliable prediction."""
 
     def label_for(self, code: str) -> str | None:
         """Return the label that predictions use for a language; None if it cannot be identified."""
@@ -73,13 +73,13 @@ def language_accuracy(predicted_labels: Sequence[str], label: str | None) -> flo
 
 
 def predict_labels(identifier: LanguageIdentifier, texts: Sequence[str]) -> list[str]:
-    """Return the labels of many texts by the prediction that counts."""
+    """Return the prediction that counts, restricted or unrestricted, for each text."""
     predictions = identifier.identify_batch(texts)
     return predictions.restricted if identifier.is_restricted else predictions.unrestricted
 
 
 def make_off_target_detector(identifier: LanguageIdentifier) -> OffTargetDetector:
-    """Return the function by which `OffTargetFilter` identifies outputs."""
+    """Return the function that `OffTargetFilter` calls to identify the language of outputs."""
 
     def detect(texts: Sequence[str], targets: Sequence[str]) -> list[str]:
         can_identify = [_can_identify(identifier, text, target) for text, target in zip(texts, targets, strict=True)]

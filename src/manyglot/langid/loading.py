@@ -26,9 +26,9 @@ def load_identifier(
 ) -> LanguageIdentifier:
     """Load an identifier for some languages.
 
-    `profile` learns from `training_text`, which returns the sentences of a language. The other identifiers choose among
-    these languages only if `restrict_to_data_languages` is set, and treat near-identical languages as one if
-    `merge_language_variants` is set.
+    `profile` learns from `training_text`, which returns the sentences of a language. For the other identifiers,
+    `restrict_to_data_languages` limits the predictions to these languages, and `merge_language_variants` treats
+    near-identical languages as one.
     """
     if name != "profile":
         return EXTERNAL_IDENTIFIERS[name](languages, restrict_to_data_languages, merge_language_variants)

@@ -39,10 +39,10 @@ class NaiveBayes:
     sublinear_tf: bool
     """Whether a feature counts as log(1 + frequency)."""
     normalize_unicode: bool
-    """Whether to normalize text to NFC, and to lowercase text in capitals."""
+    """Whether to normalize text to NFC, and to lowercase text that is all capitals."""
 
     def score_labels(self, texts: Sequence[str]) -> tuple[torch.Tensor, list[bool]]:
-        """Return log scores [texts, labels], and whether each text has any feature to be identified by."""
+        """Return log scores [texts, labels], and whether each text has any features."""
         batches = [self._score_batch(texts[i : i + TEXTS_PER_BATCH]) for i in range(0, len(texts), TEXTS_PER_BATCH)]
         if not batches:
             return self.prior_L.new_zeros(0, len(self.labels)), []
@@ -66,7 +66,7 @@ class NaiveBayes:
         return self.prior_L + sums, has_features.tolist()
 
     def _extract_features(self, texts: Sequence[bytes]) -> tuple[Ints, Ints]:
-        """Return all features that the texts emit, with the index of the text of each."""
+        """Return all features of the texts, each with the index of its text."""
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         order = np.argsort(-lengths, kind="stable")
         starts = (np.cumsum(lengths) - lengths)[order]

@@ -1,8 +1,8 @@
-"""Which language codes count as the same language when outputs are identified.
+"""Merge the codes that count as the same language when outputs are identified.
 
 Regions and scripts are ignored, because no identifier separates them reliably: zh-cn, zh-tw and zh-Hant are Chinese,
-pt-br is Portuguese, fr-ca is French. Deprecated codes are replaced according to Unicode CLDR (iw by he, cmn by zh). The
-table below merges languages that have codes of their own but are too similar for identifiers.
+pt-br is Portuguese, fr-ca is French. Deprecated codes are replaced as in Unicode CLDR (iw becomes he, cmn becomes
+zh). The table below merges languages that have codes of their own but are too similar for identifiers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MERGED_LABELS = {
     "hr": "sh",
     "sh": "sh",
     "sr": "sh",
-    "nb": "no",  # Bokmål, Nynorsk, and Norwegian without distinction
+    "nb": "no",  # Bokmål, Nynorsk, and Norwegian of unspecified standard
     "nn": "no",
     "no": "no",
 }

@@ -1,1 +1,1 @@
-"""The many-to-many Transformer, and the seam by which guidance tells it the target language."""
+"""The many-to-many Transformer, and the interface through which guidance tells it the target language."""

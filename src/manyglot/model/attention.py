@@ -1,7 +1,7 @@
-"""Multi-head attention. Here the guidance hook `qkv_term` acts; executors call `output_term` in `project_output`.
+"""Multi-head attention, which calls the guidance hook `qkv_term`. Executors call `output_term` in `project_output`.
 
-The functions at the end are attention as the paper writes it. Executors choose what the positions attend to, and some
-compute the same in another way. `guidance/laa.py` has the terms of language-aware attention (Eqs. 3-7).
+The functions at the end define attention as in the paper. Executors choose what the positions attend to, and some
+compute the same result differently. `guidance/laa.py` has the terms of language-aware attention (Eqs. 3-7).
 
 Shape letters: B rows, T query positions, S key positions, D model width, H heads, K width of a head.
 """
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from manyglot.model.executor import AttentionParameters, Executor
 from manyglot.model.guidance.base import HookPoint
-from manyglot.model.sublayer_types import SublayerInput, SublayerOutput
+from manyglot.model.sublayer_io import SublayerInput, SublayerOutput
 
 
 class MultiHeadAttention(nn.Module):
@@ -24,14 +24,14 @@ class MultiHeadAttention(nn.Module):
         self.point, self.num_heads = point, num_heads
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
         for projection in (self.query, self.key, self.value):
-            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)  # as if the three were one matrix
+            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)  # as for one concatenated matrix
         nn.init.xavier_uniform_(self.output.weight)
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.zeros_(projection.bias)
 
 
 class SelfAttention(MultiHeadAttention):
-    """Each position attends to its own sentence; in the decoder, to positions up to its own."""
+    """Each position attends to its own sentence; in the decoder, only to positions up to itself."""
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerOutput:
         """Compute softmax(q k^T / sqrt(K)) v W^O; guidance adds one term to q, k and v and another to the output."""

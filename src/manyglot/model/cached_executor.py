@@ -86,7 +86,7 @@ def _with_spare_capacity(x_NHSK: Tensor) -> Tensor:
 
 
 class CachedDecoderExecutor(Executor):
-    """A decoder whose input continues what it decoded before.
+    """A decoder whose input continues the cached positions.
 
     At first the input holds the next tokens of each sentence. After `expand_to_beams` it holds the next token of each
     beam.

@@ -1,7 +1,7 @@
 """The output layer and label-smoothed cross-entropy in one operation, chunk by chunk.
 
 The logits of a chunk are replaced by their gradients in place and multiplied immediately, so that only one chunk of
-logits exists at a time. On a GPU in half precision, `kernels/linear_cross_entropy.py` replaces the plain PyTorch below.
+logits exists at a time. On a GPU in half precision, `kernels/linear_cross_entropy.py` replaces the PyTorch code below.
 
 Shape letters: N tokens, n tokens of a chunk, D model width, V vocabulary.
 """
@@ -47,7 +47,7 @@ class ChunkedLinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignore_index: int
     ) -> tuple[Tensor, Tensor]:
-        """Compute the losses and already the gradients; softmax and sums use at least float32."""
+        """Compute both the losses and the gradients; softmax and sums use at least float32."""
         dtype = torch.promote_types(hidden_ND.dtype, torch.float32)
         smoothed, nll_N = hidden_ND.new_zeros((), dtype=dtype), hidden_ND.new_empty(len(hidden_ND), dtype=dtype)
         needs_gradients = any(ctx.needs_input_grad)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from manyglot.model.fused_inference import add_norm, feed_forward
 from manyglot.model.guidance.base import Guidance, HookPoint, TargetLanguages
-from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_io import GuidedNorm, SublayerInput, SublayerOutput
 
 
 class AttentionParameters(Protocol):
@@ -119,7 +119,7 @@ class BatchLayout(Protocol):
     def encoder_executor(self, guidance: Guidance, target_languages: TargetLanguages) -> Executor:
         """Return the executor of the encoder."""
 
-    def drop_aligned_targets(self, encoded: Tensor) -> Tensor:
+    def keep_source_sentences(self, encoded: Tensor) -> Tensor:
         """Return the part of the encoder's output that the decoder attends to."""
 
     def decoder_executor(

@@ -53,8 +53,8 @@ def uses_only_tags(model: Transformer) -> bool:
 def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False) -> Transformer:
     """Return a plain Transformer that translates into one target language as the guided model does.
 
-    `language` is a language id. Methods that add tags to the sequences raise a FoldingError, unless the plain model
-    will read the same tags (`keep_tags`). So does guidance that is random or that plain weights cannot express.
+    `language` is a language id. Raises a FoldingError if guidance is random or cannot be expressed in plain weights,
+    or if it adds tags to the sequences. With `keep_tags`, tags are allowed: the plain model reads the same tags.
     """
     if language not in range(model.num_languages):
         raise LanguageError(

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model import kernels
-from manyglot.model.sublayer_types import GuidedNorm, SublayerOutput
+from manyglot.model.sublayer_io import GuidedNorm, SublayerOutput
 
 
 def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:

@@ -12,7 +12,7 @@ class HalfPrecisionWeights:
     """Copies of the weights and biases of linear layers in one block of memory, in the order of the layers.
 
     Casting each weight where it is used would launch hundreds of small kernels, and concatenating query, key and value
-    as many again.
+    would launch as many again.
     """
 
     def __init__(self, layers: Iterable[nn.Module], dtype: torch.dtype) -> None:

@@ -10,7 +10,7 @@ from manyglot.model.attention import CrossAttention, SelfAttention
 from manyglot.model.executor import Executor
 from manyglot.model.guidance.base import HookPoint, Site
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_io import GuidedNorm, SublayerInput, SublayerOutput
 
 SublayerFunction = Callable[[SublayerInput, Executor], SublayerOutput]
 """The function of a sub-layer: attention or feed-forward."""

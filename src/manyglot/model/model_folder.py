@@ -228,7 +228,7 @@ def _read_format(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= MODEL_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has model format {reprlib.repr(version)} and this manyglot reads up to {MODEL_FORMAT_VERSION}. "
+            f"{folder} has model format {reprlib.repr(version)}, but this manyglot reads up to {MODEL_FORMAT_VERSION}. "
             f"Upgrade manyglot to use it."
         )
     return metadata

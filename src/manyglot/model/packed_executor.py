@@ -27,7 +27,7 @@ from manyglot.model.half_precision_weights import HalfPrecisionWeights
 from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters, PackedMask
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.packing import PackedBatch, PackedSentences
-from manyglot.model.sublayer_types import GuidedNorm, SublayerInput, SublayerOutput
+from manyglot.model.sublayer_io import GuidedNorm, SublayerInput, SublayerOutput
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.vocabulary.subword_model import PAD
 
@@ -100,7 +100,7 @@ class PackedLayout:
         token_languages = target_languages.per_token(batch.source.sentence_N)
         return PackedExecutor(guidance, token_languages, self.context, batch.encoded, mask)
 
-    def drop_aligned_targets(self, encoded_M1D: Tensor) -> Tensor:
+    def keep_source_sentences(self, encoded_M1D: Tensor) -> Tensor:
         """Return the encoder's output without the aligned target sentences."""
         return encoded_M1D[: len(self.batch.source.ids_N)] if len(self.batch.aligned_source_K) else encoded_M1D
 
@@ -190,7 +190,7 @@ class PackedExecutor(Executor):
         return _attend_padded(q_ND, k_ND, v_ND, self.mask, attention.num_heads)[:, None]
 
     def attend_cross(self, attention: AttentionParameters, x_N1D: Tensor, term_N1D: Tensor | None) -> Tensor:
-        """Compute key and value in one product, or in one for all layers, then attend to the source."""
+        """Compute key and value in one product, per layer or for all layers at once, then attend to the source."""
         assert self.cross is not None, "an encoder has no cross-attention"
         memory, mask, all_projected = self.cross
         x_ND, term_ND, term_MD = x_N1D.flatten(0, 1), drop_positions(term_N1D), drop_positions(memory.kv_term_BSD)

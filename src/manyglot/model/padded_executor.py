@@ -26,7 +26,7 @@ class PaddedLayout:
         """Every source position attends to the whole source."""
         return PaddedEncoderExecutor(guidance, target_languages, self.source_mask)
 
-    def drop_aligned_targets(self, encoded_BSD: Tensor) -> Tensor:
+    def keep_source_sentences(self, encoded_BSD: Tensor) -> Tensor:
         """Return the encoder's whole output."""
         return encoded_BSD
 

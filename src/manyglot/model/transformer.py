@@ -27,7 +27,7 @@ from manyglot.model.layers import DecoderLayer, EncoderLayer
 from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.positions import sinusoidal_positions
 from manyglot.model.settings import ModelSettings
-from manyglot.model.sublayer_types import SublayerInput
+from manyglot.model.sublayer_io import SublayerInput
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
 
@@ -87,7 +87,7 @@ class Transformer(nn.Module):
         executor = layout.encoder_executor(self.guidance, target_languages)
         encoded = self.encode(source, executor)
         memory = self.apply_memory_guidance(
-            layout.drop_aligned_targets(encoded), executor.target_languages, layout.source_mask
+            layout.keep_source_sentences(encoded), executor.target_languages, layout.source_mask
         )
         decoded = self.decode(decoder_input, layout.decoder_executor(self.guidance, target_languages, memory))
         return HiddenStates(encoded, decoded)

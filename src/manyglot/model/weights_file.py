@@ -26,7 +26,7 @@ def read_weights_header(path: Path) -> WeightsHeader:
     """Read the names, types and shapes of the tensors without reading the weights."""
     size = int.from_bytes(read_first_bytes(path, 8), "little")
     if size > MAX_HEADER_BYTES:
-        raise FolderError(f"The weights {path} cannot be read (the header has {size:,} bytes).")
+        raise FolderError(f"The weights {path} cannot be read (the header has {size:,} bytes, which is too many).")
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
@@ -36,7 +36,7 @@ def read_weights_header(path: Path) -> WeightsHeader:
 
 
 def check_header_matches_model(header: WeightsHeader, model: Transformer, path: Path) -> None:
-    """Raise a FolderError unless names, shapes and types are those of the model that the settings describe."""
+    """Raise a FolderError unless names, shapes and types match the model that the settings describe."""
     expected = {name: ("F32", tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
     for name in sorted(expected.keys() | header.keys()):
         dtype, shape = header.get(name, ("", ()))

@@ -64,7 +64,7 @@ class CorrectCounts:
 
 
 def cosine_similarities(representation: NDArray[Any]) -> Floats:
-    """Return the similarity of each two languages: the cosine of vectors, or the mean row-wise cosine of matrices."""
+    """Return the similarity of all language pairs: the cosine of vectors, or the mean row-wise cosine of matrices."""
     rows = representation.reshape(len(representation), -1, representation.shape[-1]).astype(np.float32)
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
     rows /= np.where(length > 0, length, 1)
@@ -154,7 +154,7 @@ def _count_correct(same_NGPF: Bools, k: int, available: int, voting_rule: Voting
 
 
 def _count_correct_without(same_NGPF: Bools, k: int, available: int, voting_rule: VotingRule) -> Floats:
-    """Count them with each neighbor held out in turn; the next neighbor replaces it, if there is one."""
+    """Like `_count_correct`, with each neighbor held out in turn; the next neighbor, if any, replaces it."""
     reach = min(k + 1, available)
     votes_NGF = same_NGPF[:, :, :reach].sum(axis=2, dtype=np.int16)
     correct = []
@@ -166,7 +166,7 @@ def _count_correct_without(same_NGPF: Bools, k: int, available: int, voting_rule
 
 
 def _is_correct(votes: NDArray[np.int16], num_voters: int, farthest: Bools, k: int, voting_rule: VotingRule) -> Bools:
-    """Return whether `votes` of `num_voters` for a language's own value decide the prediction for it."""
+    """Return whether a language's own value is predicted, given its `votes` among `num_voters` neighbors."""
     if voting_rule is VotingRule.PAPER:
         return np.asarray(2 * votes > k)
     if num_voters == 0:

@@ -1,7 +1,7 @@
 """Probe how well representations predict the typological features of languages, against baselines without a model.
 
 The default protocol selects each language's k on all other languages (nested leave-one-out). The paper's protocol takes
-the best k afterwards, on the test data itself.
+the best k afterward, on the test data itself.
 
 Shape letters: N rankings, L languages, H the held-out language, K values of k, S feature sets.
 """
@@ -139,13 +139,13 @@ class TypologyProber:
         self.family_geography_LD = uriel.family_and_geography_vectors(self.isos, known_isos)
         self.baselines = {group: self._baselines(group) for group in self.sets_by_group}
 
-    def select_matched_rows(self, representation: NDArray[Any]) -> NDArray[Any]:
+    def select_matched_languages(self, representation: NDArray[Any]) -> NDArray[Any]:
         """Return the rows of a model's representation that belong to the probed languages."""
         return representation[[self.model_codes.index(code) for code in self.matched.codes]]
 
     def probe(self, model_name: str, method: str, representation: NDArray[Any]) -> ProbeResult:
         """Probe a representation with one row for each language of the model, including those without features."""
-        similarity_LL = cosine_similarities(self.select_matched_rows(representation))
+        similarity_LL = cosine_similarities(self.select_matched_languages(representation))
         group_results = tuple(self._probe_group(group, similarity_LL) for group in self.sets_by_group)
         return ProbeResult(model_name, method, self.matched.codes, group_results)
 
@@ -244,7 +244,7 @@ def merge_exclusions(probers: Iterable[TypologyProber]) -> dict[str, Exclusion]:
 
 
 def select_k_index_per_language(counts: Sequence[CorrectCounts]) -> Indices:
-    """Return the index (N, L) of the k selected for each language on the other languages: the largest one good enough.
+    """Return the index (N, L) of each language's k, selected on the other languages: the largest that is good enough.
 
     A k is good enough if the best k beats it by no more than the contribution of a single language. Taking the best k
     itself would be biased: where all k are equally good, the k that is correct for a language loses that language's

@@ -131,7 +131,7 @@ class UrielDatabase:
     def find_iso(self, code: str) -> str | None:
         """Return the ISO 639-3 code of a language's URIEL entry, or None.
 
-        Two-letter codes are mapped by the ISO 639-1 table, whose macro-language codes (ara, zho) have the most data.
+        Two-letter codes are mapped by the ISO 639-1 table, whose macrolanguage codes (ara, zho) have the most data.
         Three-letter codes are used as they are, unless only the language's canonical code has features: lvs is lav.
         """
         first, usual = primary_subtag(code).lower(), parse_language_code(code).language
@@ -244,7 +244,7 @@ def to_unit_length(vector_LD: Vectors) -> Vectors:
 
 
 def find_uriel_folder(folder: Path | None = None) -> Path:
-    """Return the URIEL data folder: the given one, that of the environment variable, or the installed package's."""
+    """Return the URIEL data folder: as given, as set in the environment variable, or in the installed package."""
     if folder is None and os.environ.get(URIEL_FOLDER_VARIABLE):
         folder = Path(os.environ[URIEL_FOLDER_VARIABLE])
     if folder is not None:

@@ -39,7 +39,7 @@ def checkpoint_probing_markdown(checkpoints: Sequence[CheckpointProbeResult]) ->
             lines.append([label, "", *cells, *[""] * len(kinds)])
     notes = (
         "Accuracy in percent at the selected k; r: correlation of the model's distances with URIEL's. "
-        "In brackets: p-value from permutations of the languages."
+        "In parentheses: p-value from permutations of the languages."
     )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n- {notes}\n"
 

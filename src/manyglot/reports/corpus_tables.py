@@ -70,7 +70,7 @@ def print_corpus_inspection(inspection: CorpusInspection) -> None:
 
 
 def print_zero_shot_leakage(test_sets: Sequence[ZeroShotSetStatistics]) -> None:
-    """Print the size of zero-shot test sets and how many of their sentences occur in training: totals and the worst."""
+    """Print the size of zero-shot test sets and how many sentences occur in training: the totals and the worst sets."""
     num_sentences, num_leaked = sum(s.num_sentences for s in test_sets), sum(s.num_any_leaked for s in test_sets)
     num_sides_leaked = sum(s.num_first_leaked + s.num_second_leaked for s in test_sets)
     num_central_leaked, num_written = (

@@ -39,7 +39,7 @@ def lower_triangle_similarities(representation: NDArray[Any]) -> list[float] | N
     return [round(float(value), DIGITS) for value in pairs] if np.isfinite(pairs).all() else None
 
 
-def language_map_data(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def representation_map_data(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Return a map for each representation of the runs, given as name and model card. A card may have none."""
     maps = [
         (name, method, tuple(card["languages"]), similarity_LL)

@@ -65,7 +65,7 @@
     return codes;
   };
 
-  /** The end of the color scale. For differences it ignores the most extreme percent, which would fade all others. */
+  /** The end of the color scale. For differences it ignores the most extreme 1%, which would make others look pale. */
   const scaleMaximum = () => {
     const values = allDirections.map(cellValue).filter((value) => value !== null);
     if (state.baseline >= 0) {
@@ -369,7 +369,7 @@
 
   // ---- off-target languages -----------------------------------------------------------------------------------------
 
-  /** Percentages of the outputs into a language that are in the target language and in others, most frequent first. */
+  /** The percentages of outputs into a language that are in this language and in others, most frequent first. */
   const outputLanguages = (run, code, groups) => {
     const counts = {};
     for (const group of groups)

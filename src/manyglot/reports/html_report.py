@@ -29,7 +29,7 @@ from manyglot.reports.html_report_data import load_report_run as load_report_run
 from manyglot.reports.html_report_data import make_report_run as make_report_run
 from manyglot.reports.html_report_data import restrict_report_run as restrict_report_run
 from manyglot.reports.learning_curves_html import learning_curves_html
-from manyglot.reports.terminal_output import group_label
+from manyglot.reports.print_results import group_label
 
 SECTIONS = {
     "averages": "Averages",

@@ -15,7 +15,7 @@ from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup, SentenceIndices, read_examples, select_examples_by_direction
-from manyglot.reports.html_language_map import language_map_data
+from manyglot.reports.html_language_map import representation_map_data
 
 NUM_WORST_DIRECTIONS = 10
 """Number of worst directions, supervised and zero-shot each, whose examples the report lists."""
@@ -24,7 +24,7 @@ EXAMPLES_PER_WORST_DIRECTION = 3
 MAX_SHOWN_CHARACTERS = 400
 """Longer sentences are truncated."""
 MAX_EXAMPLE_BYTES = 1_500_000
-"""If the examples need more, only those of the worst directions are included."""
+"""Maximum size of all examples. If they exceed it, only those of the worst directions are included."""
 
 REQUIRED_MODEL_CARD_KEYS = {
     "model",
@@ -88,7 +88,7 @@ def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, 
 
 
 def restrict_report_run(run: ReportRun, evaluation: Evaluation) -> ReportRun:
-    """Replace a run's evaluation by one of a subset of its sentences; examples then come from this subset, too."""
+    """Replace a run's evaluation with that of a subset of its sentences. Examples then come from this subset, too."""
 
     def original_indices(direction: Direction, indices: Collection[int]) -> Collection[int]:
         whole, subset = run.evaluation.statistics.get(direction), evaluation.statistics.get(direction)
@@ -136,7 +136,7 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
         "runs": [_metric_columns(run, directions) for run in runs],
         "language_names": {label: english_language_name(label) for label in sorted(_identified_languages(runs))},
         **_example_data(runs, directions),
-        "language_maps": language_map_data([(run.name, run.model_card) for run in runs]),
+        "language_maps": representation_map_data([(run.name, run.model_card) for run in runs]),
     }
 
 
@@ -199,7 +199,7 @@ def _example_data(runs: Sequence[ReportRun], directions: Sequence[Direction]) ->
 
 
 def _evenly_spaced_indices(size: int, num_indices: int) -> set[int]:
-    """Return indices spread evenly over a test set, so that good and bad translations appear as they come."""
+    """Return indices spread evenly over a test set, so that examples are not selected by quality."""
     num_indices = min(size, num_indices)
     return {(2 * i + 1) * size // (2 * num_indices) for i in range(num_indices)}
 

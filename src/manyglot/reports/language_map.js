@@ -54,7 +54,7 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
     return svg;
   };
 
-  /** The dendrogram beside the rows. The axis starts shortly below the first merge, so that differences are visible. */
+  /** The dendrogram beside the rows. The axis starts just below the first merge, so that differences are visible. */
   const dendrogram = (map, cell, top, dendrogramWidth) => {
     const svg = svgElement("svg", tooltipAttributes({ class: "dendrogram", width: dendrogramWidth, height: top + map.leaf_order.length * cell, "aria-label": "Dendrogram of the languages." }));
     const heights = map.merges.map(([, , height]) => height), highest = Math.max(...heights);
@@ -71,7 +71,7 @@ const makeLanguageMap = (maps, { element, svgElement, selectControl, tooltip, pl
     return svg;
   };
 
-  /** Similarities in the order of the dendrogram. The color scale ends at the 99th percentile, or extremes would fade the rest. */
+  /** Similarities in the order of the dendrogram. The color scale ends at the 99th percentile, or outliers would make the rest look pale. */
   const similarityHeatmap = (map, cell, gutter, low, high) => {
     const n = map.leaf_order.length, font = Math.min(12, Math.max(8, cell - 2)), names = map.leaf_order.map((i) => map.languages[i]);
     const rows = svgElement("svg", { class: "rows", width: gutter, height: gutter + n * cell, style: `font-size:${font}px` });

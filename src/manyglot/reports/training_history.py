@@ -33,7 +33,7 @@ class Curve(NamedTuple):
         return Curve(*(np.array([part.mean() for part in np.array_split(axis, max_points)]) for axis in self))
 
     def mean_of_last_tenth(self) -> float:
-        """Return the mean of the last tenth of the points, so that no single line of the log decides."""
+        """Return the mean of the last tenth of the points, so that no single line of the log determines it."""
         return float(self.y[-math.ceil(len(self.y) / 10) :].mean())
 
 

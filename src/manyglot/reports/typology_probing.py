@@ -44,7 +44,7 @@ def predicted_features_markdown(language: str, representation: str, predicted: S
         cells = (p.group, feature, str(p.value), f"{100 * p.neighbor_agreement:.0f}%", accuracy, neighbors)
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "Agreement: share of the neighbors with this value; neighbors with another value are followed by it. "
+        "Agreement: share of the neighbors with this value. A neighbor with another value is followed by that value. "
         "Accuracy: how often the feature is predicted correctly for the other languages."
     )
     return "\n".join([*lines, "", note, ""])
@@ -149,7 +149,7 @@ def _probing_notes(results: Sequence[ProbeResult], settings: ProbeSettings) -> I
         suffix = f" for {result.model_name}" if several else ""
         for group in result.group_results:
             sources = ", ".join(f"{source} ({number})" for source, number in group.languages_by_source)
-            yield f"{group.group}{suffix}: mean over sources (number of languages in brackets): {sources}."
+            yield f"{group.group}{suffix}: mean over sources (number of languages in parentheses): {sources}."
         for name in FEATURE_GROUPS.keys() - {group.group for group in result.group_results}:
             yield f"{name}{suffix}: no two languages share a feature."
 

@@ -14,7 +14,7 @@ AUTO_BEST_METRICS = ("dev_bleu", "dev_nll")
 """`auto` selects the first of these metrics that validation computes."""
 LOWER_IS_BETTER_METRICS = ("dev_nll",)
 UNTRAINED_SCORE = 0.0
-"""BLEU, chrF++ or language accuracy of an untrained model. While the best score is this, patience does not count."""
+"""BLEU, chrF++ or language accuracy of an untrained model. While it is the best score, patience is suspended."""
 METRIC_REQUIREMENTS: dict[str, str] = {
     "dev_nll": "dev text of trained directions and validation.num_loss_pairs above 0",
     "dev_bleu": "dev text of trained directions and validation.num_supervised_sentences above 0",
@@ -56,7 +56,7 @@ class BestSteps:
     """What the scores measure; None if no metric selects the best step."""
     scores: tuple[StepScore, ...] = ()
     num_validations_without_improvement: int = 0
-    """Validations since the last improvement. They count once a score differs from that of an untrained model."""
+    """Validations since the last improvement. Counting starts once a score differs from that of an untrained model."""
 
     @property
     def steps(self) -> list[int]:
@@ -93,7 +93,7 @@ class BestSteps:
 def resolve_best_metric(
     best_metric: BestMetric | None, available_metrics: Collection[str], patience: int | None
 ) -> str | None:
-    """Resolve `auto` to a metric, or None; raise an error if the metric cannot be computed or patience has none."""
+    """Resolve `auto` to a metric, or None; raise an error if it cannot be computed or patience has no metric."""
     if best_metric is not None and best_metric != "auto" and best_metric not in available_metrics:
         available = ", ".join(available_metrics) or "none"
         requirements = METRIC_REQUIREMENTS[best_metric]

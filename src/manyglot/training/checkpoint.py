@@ -165,7 +165,8 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     parameters = dict(model.named_parameters())
     for path, value in tensors.items():
         key, _, name = path.partition("/")
-        optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])  # also Adam's step: it is fused
+        # This also moves Adam's step to the device, where the fused optimizer needs it.
+        optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])
 
 
 def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

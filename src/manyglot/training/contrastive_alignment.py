@@ -1,7 +1,7 @@
 """Contrastive alignment of the encoder, for zero-shot directions.
 
 The encoder also reads some target sentences of each batch, as if they were sources. A contrastive loss on the cosine
-similarity of mean-pooled encoder states must identify the target of each source among all targets, and the reverse. A
+similarity of mean-pooled encoder states must identify the target of each source among all targets, and vice versa. A
 sentence and its translation thus get similar states, and a decoder trained on one source language can read another.
 
 Shape letters: M encoded tokens, S encoded sentences, K pairs, D model width.
@@ -23,7 +23,7 @@ from manyglot.model.transformer import Transformer
 TEMPERATURE = 0.1
 """Divides the cosine similarities. A lower temperature emphasizes pairs that are hard to distinguish."""
 MIN_ALIGNED_PAIRS = 2
-"""Minimum of aligned pairs per batch, on average. The loss of a single pair is always zero."""
+"""Minimum average number of aligned pairs per batch. The loss of a single pair is always zero."""
 
 
 class ContrastiveAlignmentSettings(Settings):

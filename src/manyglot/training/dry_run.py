@@ -48,7 +48,7 @@ class DataSchedule:
     num_steps: int
     num_epochs: float
     median_target_repetitions: dict[str, float] = field(default_factory=dict)
-    """By target language with several sources: half of the samples are of sentences seen at least this often."""
+    """For targets with several source languages: half of the samples have a target sentence seen this often or more."""
 
     @classmethod
     def from_loader(
@@ -119,7 +119,7 @@ def _median_target_repetitions(
 
 
 def _list_extreme_directions(times: Mapping[Direction, float], *, most_first: bool = False) -> str:
-    """List the directions that are seen least, or most, with the times they are seen."""
+    """List the directions that are seen least, or most, and how often each is seen."""
     first = sorted(times, key=lambda direction: times[direction], reverse=most_first)[:MAX_NAMED_DIRECTIONS]
     more = f" and {len(times) - MAX_NAMED_DIRECTIONS} more" if len(times) > MAX_NAMED_DIRECTIONS else ""
     return ", ".join(f"{direction} {times[direction]:,.{0 if most_first else 2}f}×" for direction in first) + more

@@ -1,6 +1,6 @@
 """Fully sharded data parallel training (FSDP2): each process holds a shard of every weight, gradient and moment.
 
-The weights of a layer are gathered for its forward and backward pass and freed afterwards. Checkpoints and validation
+The weights of a layer are gathered for its forward and backward pass and freed afterward. Checkpoints and validation
 use the full model, so a run can resume with or without sharding.
 """
 
@@ -37,7 +37,7 @@ def _apply_fsdp(model: Transformer, distributed: DistributedContext) -> None:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh, reshard_after_forward=False)  # the output layer reuses the embeddings
     for module in model.modules():
-        if isinstance(module, FSDPModule):  # sum: the loss is already divided by the tokens of all processes
+        if isinstance(module, FSDPModule):  # sum, not average: the loss is already divided by all tokens
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
 

@@ -1,4 +1,4 @@
-"""CPU memory check before a run: the minimum that a step needs against what the system has available."""
+"""CPU memory check before a run: compares the minimum that a step needs with the available memory."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TOKEN_MULTIPLE = 1024
 MAX_CUDA_GRAPHS = 256
 """Number of captured graphs to keep. The least recently used graph is evicted."""
 MEMORY_HEADROOM = 1.04
-"""A graph may exceed the batch whose memory was measured by this factor."""
+"""Maximum size of a graph's batch, relative to the batch whose memory was measured."""
 
 
 class ForwardBackwardStep(Protocol):
@@ -139,7 +139,7 @@ class CudaGraphStep(EagerStep):
         return graph.loss_vector.clone()
 
     def _add_gradients(self, loss: Tensor) -> None:
-        """Add the gradients of all parameters, which are hundreds, in one fused operation."""
+        """Add the gradients of all parameters in one fused operation; there are hundreds of them."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         gradients = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
         pairs = [(p.grad, gradient) for p, gradient in gradients if p.grad is not None and gradient is not None]

@@ -24,7 +24,7 @@ class StopRequest:
         if self.is_requested:
             raise KeyboardInterrupt
         self.is_requested = True
-        print_status("Stopping after this step, which is saved. Press Ctrl-C again to stop at once.")
+        print_status("Stopping after this step and saving a checkpoint. Press Ctrl-C again to stop at once.")
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def train(
     if state.step:
         print_status(f"Resuming from step {state.step:,}.")
     if settings.warmup_steps >= settings.max_steps:
-        print_status("training.warmup_steps is not below training.max_steps: the learning rate never decays. Lower it.")
+        print_status("training.warmup_steps is not below max_steps, so the learning rate never decays. Lower it.")
     if state.step < settings.max_steps:
         state = replace(state, best_steps=validator.resume_best_steps(state.best_steps, settings.validate_every))
     distributed.barrier()  # no process writes before all of them have read

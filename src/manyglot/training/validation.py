@@ -120,7 +120,7 @@ class Validator:
         is_first = self.num_validations == 1  # it takes longer, because an untrained model generates long outputs
         if self.time_share > MAX_TIME_SHARE and not is_first and not self.has_warned_of_cost:
             self.has_warned_of_cost = True
-            print_status(f"Validation takes {self.time_share:.0%} of the time. {self._cost_advice()}")
+            print_status(f"Validation takes {self.time_share:.0%} of the run time. {self._cost_advice()}")
         cost = {"seconds": sum(self.seconds_by_evaluator) - seconds_before, "share": self.time_share}
         return {**scores, "validation": cost, "directions": directions}
 
@@ -134,7 +134,7 @@ class Validator:
             needs_advice = self.time_share > MAX_TIME_SHARE and not self.has_warned_of_cost
             advice = f" {self._cost_advice()}" if needs_advice else ""
             seconds = sum(self.seconds_by_evaluator)
-            print_status(f"Validation took {seconds:.0f} s, {self.time_share:.1%} of the time.{advice}")
+            print_status(f"Validation took {seconds:.0f} s, {self.time_share:.1%} of the run time.{advice}")
 
     def _cost_advice(self) -> str:
         _, slowest = max(zip(self.seconds_by_evaluator, self.evaluators, strict=True), key=lambda pair: pair[0])

@@ -59,7 +59,7 @@ class SubwordModel:
 
     @classmethod
     def load(cls, path: Path, max_bytes: int = MAX_MODEL_BYTES) -> SubwordModel:
-        """Read a SentencePiece model file. `max_bytes` limits its size; in memory it takes fifty times as much."""
+        """Read a SentencePiece model file. `max_bytes` limits its size; loading takes fifty times as much memory."""
         serialized = read_small_file(path, max_bytes)
         try:
             subword_model = cls(serialized)

@@ -66,8 +66,8 @@ def build_zero_shot_sets(
 ) -> list[ZeroShotSetStatistics]:
     """Write test sets for all language pairs, aligned through their common sentences in the central language.
 
-    `drop_leaked` drops sentences that training has seen, `deduplicate_translations` keeps repeated translations once,
-    and `include_supervised` adds the pairs with the central language.
+    `drop_leaked` drops sentences that training has seen, `deduplicate_translations` keeps one copy of each repeated
+    translation, and `include_supervised` adds the pairs with the central language.
     """
     return make_zero_shot_sets(
         experiment.corpus,

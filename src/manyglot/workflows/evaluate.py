@@ -23,7 +23,6 @@ from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import distributed_context, launched_world_size
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.evaluation.evaluation_set import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.evaluator import (
     Evaluation,
     EvaluationSettings,
@@ -31,6 +30,7 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
+from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, file_sha256, is_empty_folder, optional_path, resumable_folder, unfinished_path
 from manyglot.model.model_folder import TrainedModel, load_model
@@ -74,13 +74,13 @@ def evaluate(
 
     The files of `test_folder`, line-aligned or in pairs, replace the test split of the data. With `output`, results and
     a report are written to that folder, an interrupted evaluation reuses its finished translations, and under torchrun
-    all processes translate. The model folder has the settings; `overrides` change its `decoding` and `evaluation`
-    settings.
+    all processes translate. The settings come from the model folder; `overrides` change its `decoding` and
+    `evaluation` settings.
     """
     request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
     if output is None:
         if launched_world_size() > 1:
-            raise SettingsError("Several processes exchange their translations through a folder. Give --output.")
+            raise SettingsError("Under torchrun, the processes exchange translations through a folder. Give --output.")
         return evaluate_in_memory(request)[0]
     output = Path(output)
     if output.exists() and not is_empty_folder(output):
@@ -120,11 +120,14 @@ class _EvaluationTask:
 
     @classmethod
     def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
-        """Load the model and the test sentences; raise an error if they do not fit together."""
+        """Load the model and the test sentences; raise an error if they are incompatible."""
         trained, dataset = load_model(request.model_folder), PreparedDataset(request.data)
         for code in dataset.languages:
             if code not in trained.vocabulary.languages:
-                raise LanguageError(f"The model does not know '{code}', a language of {request.data}.")
+                raise LanguageError(
+                    f"The model does not know '{code}', a language of {request.data}. "
+                    f"Choose data in the model's languages."
+                )
         values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
         for override in request.overrides:
             apply_override(values, override)
@@ -170,7 +173,7 @@ def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, mo
 
 
 def _model_card(model_folder: Path, trained: TrainedModel, dataset: PreparedDataset) -> dict[str, Any]:
-    """Describe the model, its data and its training, with learning curves if the log lies beside the model folder."""
+    """Describe the model, its data and its training, with learning curves if their log is next to the model folder."""
     log = read_log(model_folder.parent / "log.jsonl")
     history, parameters = TrainingHistory(log), trained.model.num_parameters_by_part()
     is_training_corpus = dataset.metadata["provenance"].get("corpus") == trained.config.get("corpus")
@@ -207,7 +210,7 @@ def _directions_with_text(directions: Iterable[Direction], rows: Sequence[Mappin
     with_text = {code for row in rows for code in row}
     missing = {code for direction in directions for code in direction} - with_text
     if missing:
-        print_status(f"The test text has no {', '.join(sorted(missing))}.")
+        print_status(f"There is no test text in {', '.join(sorted(missing))}.")
     return [direction for direction in directions if with_text.issuperset(direction)]
 
 

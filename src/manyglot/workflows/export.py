@@ -22,8 +22,8 @@ def export(
 ) -> list[Path]:
     """Write a model in another format and return the folders.
 
-    `ctranslate2` is for the CTranslate2 engine, with the given target languages; `manyglot` is a model folder with
-    bfloat16 weights, half the size.
+    `ctranslate2` writes an export for the CTranslate2 engine, with the given target languages. `manyglot` writes a
+    model folder with bfloat16 weights, which is half the size.
     """
     if export_format not in EXPORTERS:
         raise SettingsError(f"--to: '{export_format}' is not a format. {did_you_mean(export_format, EXPORTERS)}")
@@ -37,7 +37,9 @@ def _export_bfloat16(
     if targets:
         raise SettingsError("--target: a model folder always has all languages of the model. Remove the option.")
     if quantization not in (None, "bfloat16"):
-        raise SettingsError(f"--quantization: a model folder is always written in bfloat16, not in {quantization}.")
+        raise SettingsError(
+            f"--quantization: --to manyglot always writes bfloat16, not {quantization}. Remove the option."
+        )
     save_model(folder, trained, torch.bfloat16)
     return [folder]
 

@@ -11,6 +11,6 @@ from manyglot.corpus.readers import corpus_languages, resolve_train_directions
 def prepare(experiment: Experiment) -> PreparedDataset:
     """Read the corpus and write the prepared data."""
     batches = experiment.batches
-    if batches.direction_weights or batches.target_weights:  # check now what training would refuse after all the work
+    if batches.direction_weights or batches.target_weights:  # fail now, not when training starts
         batches.check_weights(resolve_train_directions(corpus_languages(experiment.corpus), experiment.corpus))
     return prepare_dataset(experiment.data, experiment.preparation_settings)

@@ -33,7 +33,7 @@ from manyglot.workflows.train import initialize_model
 
 @dataclass(frozen=True)
 class ProbingResults:
-    """The results of several representations, in the same order, and the excluded languages with the reasons."""
+    """Results with one list entry per representation, and the excluded languages with the reasons."""
 
     representations: list[LanguageRepresentation]
     results: list[ProbeResult]
@@ -144,7 +144,7 @@ def _require_one_model(representations: Sequence[LanguageRepresentation], option
     """Return the first representation of the only model; report how to choose another."""
     first = representations[0]
     if any(other.model_name != first.model_name for other in representations):
-        raise SettingsError(f"{option} takes one model. Give one.")
+        raise SettingsError(f"{option} takes one model. Give only one.")
     if len(representations) > 1:
         others = ", ".join(other.method for other in representations[1:])
         print_status(f"{option} uses the representation of {first.method}. Choose another with --method: {others}.")
@@ -152,9 +152,9 @@ def _require_one_model(representations: Sequence[LanguageRepresentation], option
 
 
 def iter_checkpoint_models(run: Path) -> Iterator[tuple[int, TrainedModel]]:
-    """Yield the step and the model of each checkpoint of a run, earliest first. It is one model object, reloaded.
+    """Yield the step and the model of each checkpoint of a run, earliest first.
 
-    The run need not be finished.
+    All steps share one model object, whose weights are replaced. The run may be unfinished.
     """
     if not run.exists():
         raise FolderError(f"{run} does not exist. Give the `run` folder of an experiment.")

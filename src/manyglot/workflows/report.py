@@ -1,4 +1,4 @@
-"""`manyglot report`: write the HTML report of a run, beside other runs."""
+"""`manyglot report`: write the HTML report of a run, optionally compared with other runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manyglot.reports.html_report import load_report_run, restrict_report_run, w
 
 
 def report(runs: Sequence[str], output: StrPath, common_test_only: bool = False) -> None:
-    """Write the report of the first run, beside other runs.
+    """Write the report of the first run, compared with the other runs.
 
     A run is `[NAME=]FOLDER` with an output folder of `evaluate`. With `common_test_only`, the report shows only the
     test sentences that all runs share.

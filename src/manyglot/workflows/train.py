@@ -51,7 +51,7 @@ def train(experiment: Experiment) -> Path:
 def dry_run(experiment: Experiment) -> DryRunResult:
     """Report what `train` would do, how long it would take and what it would need, without writing anything.
 
-    If the memory is too small and training would be refused, the result has everything except the time.
+    If training would be refused because the memory is too small, the result has everything except the time.
     """
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
@@ -107,7 +107,7 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
     run_identity = experiment.run, experiment, dataset.digest()
     check_trackers_installed(settings.trackers)
-    check_resumable(*run_identity)  # after the checks of the settings, and in all processes, so that all of them fail
+    check_resumable(*run_identity)  # after the settings checks; in every process, so that all of them fail
     distributed.barrier()
     model_folder = experiment.run / "model"
     if (last_step := _finished_step(experiment)) is not None:
@@ -120,7 +120,7 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
         state = trainer.train(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
         if not is_finished(state, settings):
-            raise StoppedByUser(f"Stopped at step {state.step:,}, which is saved. Run the same command to resume.")
+            raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
         directions = tuple(loader.directions)
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
@@ -150,22 +150,22 @@ def _finished_step(experiment: Experiment) -> int | None:
 
 
 def _load_best_or_last_weights(run: Path, model: Transformer, state: RunState, validator: Validator) -> dict[str, Any]:
-    """Load the weights of the best step, or leave those of the last step; report and return which."""
+    """Load the weights of the best step, or keep those of the last step. Report and return the step and its score."""
     is_unchanged = state.best_steps.criterion == validator.criterion
     criterion = state.best_steps.criterion if is_unchanged else None
     best = None if criterion is None else load_best_weights(run / "checkpoints", model, state.best_steps)
     if best is None or criterion is None:
-        print_status(f"The model has the weights of step {state.step:,}, the last.")
+        print_status(f"The model has the weights of the last step, {state.step:,}.")
         return {"steps": state.step, "step": state.step, "best_metric": None}
     metric, sample = criterion.metric, dict(criterion.sample_id)
     print_status(
-        f"The model has the weights of step {best.step:,}, the best of {state.step:,} by {metric} ({best.value:.2f})."
+        f"The model has the weights of step {best.step:,} of {state.step:,}, the best by {metric} ({best.value:.2f})."
     )
     return {"steps": state.step, "step": best.step, "best_metric": metric, "value": best.value, "measured_on": sample}
 
 
 def _warn_if_text_changed(experiment: Experiment, dataset: PreparedDataset) -> None:
-    """Warn if the text has changed since the data was prepared. The text may also be gone."""
+    """Warn if the text has changed since the data was prepared. Ignore text that no longer exists."""
     try:
         text = open_corpus(experiment.corpus).fingerprint()
     except ManyglotError:
@@ -196,7 +196,7 @@ def _make_dev_evaluators(
     train_directions: list[Direction],
     device: torch.device,
 ) -> list[DevEvaluator]:
-    """Make the evaluators that the dev split allows; without dev text there are none."""
+    """Make the evaluators for which the dev split has text. Without dev text, there are none."""
     store, settings = dataset.token_store(Split.DEV), experiment.validation
     evaluators: list[DevEvaluator] = []
     if settings.num_loss_pairs and any(map(PairIndex(store).num_pairs, train_directions)):

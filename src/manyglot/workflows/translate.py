@@ -33,13 +33,11 @@ class TranslatorOptions:
     correct_off_target: bool = False
     """Whether to replace or mark outputs that are not in their target language."""
     langid_data: StrPath | None = None
-    """Prepared data whose training text identifies languages; py3langid does by default."""
+    """Prepared data whose training text is used to identify languages. By default, py3langid identifies them."""
 
     def __post_init__(self) -> None:
         if self.langid_data is not None and not self.correct_off_target:
-            raise SettingsError(
-                "--langid-data needs --correct-off-target, which identifies languages by it. Give both."
-            )
+            raise SettingsError("--langid-data has no effect without --correct-off-target. Give both, or neither.")
 
     def open_translator(self, model: StrPath) -> Translator:
         """Open a model folder or an export."""
@@ -51,7 +49,7 @@ class TranslatorOptions:
 
 
 def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> JobOutcome:
-    """Run a translation job. It reads standard input and writes standard output unless it names files."""
+    """Run a translation job. Without files, the job reads standard input and writes to standard output."""
     translator = options.open_translator(model)
     outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
     for message in translator.off_target_filter.summary_lines() if translator.off_target_filter else ():

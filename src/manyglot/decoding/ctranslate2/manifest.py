@@ -89,7 +89,7 @@ def read_and_verify_manifest(folder: Path) -> Manifest:
     if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
             f"{folder} has export format {version}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot."
+            "Upgrade manyglot to use it."
         )
     try:
         manifest = parse_settings(Manifest, values)

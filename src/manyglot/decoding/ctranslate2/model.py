@@ -39,7 +39,7 @@ NEGLIGIBLE_LENGTH_PENALTY = 1e-6
 """Stands for a length penalty of 0, with which CTranslate2 would stop as soon as the best hypothesis ends. It is too
 small to change the ranking."""
 MIN_LOG_PROBABILITY = -1e9
-"""CTranslate2 uses log-probabilities below this for minus infinity."""
+"""Log-probabilities below this value represent minus infinity in CTranslate2."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class CTranslate2Model:
             num_needed = 1 + max(len(source), len(tags.target) + sentence.max_length)
             if num_needed > self.manifest.num_positions:
                 raise ManyglotError(
-                    f"The exported model handles at most {self.manifest.num_positions} tokens per sentence, but one "
-                    f"of {len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
+                    f"The exported model handles at most {self.manifest.num_positions} tokens, but a sentence of "
+                    f"{len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
                 )
             sentences.append(sentence)
         return self._with_tag_scores(sentences)

@@ -43,7 +43,7 @@ def parse_method_settings(values: Any) -> MethodSettings:
 
 
 def check_compatible_methods(methods: tuple[MethodSettings, ...]) -> tuple[MethodSettings, ...]:
-    """Raise a SettingsError if a method is listed twice or two methods exclude each other."""
+    """Raise a SettingsError if a method is listed twice or two methods cannot be combined."""
     names = [settings.method for settings in methods]
     classes = {name: _method_class(name) for name in names}
     for name in classes:

@@ -48,12 +48,12 @@ class LanguageLinear(GuidanceMethod):
             nn.init.zeros_(self.matrix_LDD)
 
     def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """Sort by target language, as `grouped_matmul` needs it."""
+        """Sort by target language, as `grouped_matmul` requires."""
         return target_languages.groups
 
     @torch.no_grad()
     def reset_to_identity(self) -> None:
-        """Set W to zero with a residual, to the identity without."""
+        """Set W to zero if there is a residual connection, otherwise to the identity."""
         self.matrix_LDD.zero_()
         if not self.residual:
             self.matrix_LDD.diagonal(dim1=1, dim2=2).fill_(1)

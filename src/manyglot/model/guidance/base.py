@@ -292,7 +292,7 @@ class CombinedGuidance(Guidance):
 
     @property
     def affects_encoder(self) -> bool:
-        """Whether any method does."""
+        """Whether any method affects the encoder."""
         return any(method.affects_encoder for method in self._methods_in_order())
 
     def _methods_in_order(self) -> Iterable[Guidance]:

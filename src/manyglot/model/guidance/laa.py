@@ -60,7 +60,7 @@ class LAA(GuidanceMethod):
         self.matrix_LDD = init_language_matrices(dimensions, settings.init_gain)
 
     def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """Sort by the language of the matrices, as `grouped_matmul` needs it."""
+        """Sort by the language of the matrices, as `grouped_matmul` requires."""
         return self._matrix_groups(target_languages) if self.matmul is not gathered_matmul else None
 
     def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 LN(x) = (g + g_l) (x - mean) / deviation + (b + b_l) in the layer norm of each sub-layer (Zhang et al. 2020). The terms
 of a language are added to the shared gain and bias and start at zero. The norms of the embeddings and the final norms
-of pre-norm stacks stay shared: the paper's 94M parameters are those of its 30 sub-layers.
+of pre-norm stacks stay shared: the 94M parameters in the paper match language-aware norms in its 30 sub-layers only.
 
 Shape letters: D model width, L languages, P points.
 """

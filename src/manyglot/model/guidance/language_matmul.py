@@ -375,7 +375,7 @@ def _matmul_per_language(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) 
 
 
 def matmul_dtype(x: Tensor) -> torch.dtype:
-    """Return the data type for grouped products of x. They follow autocast here, because autocast ignores them."""
+    """Return the data type for grouped products of x. Autocast ignores them, so its data type is applied here."""
     device_type = x.device.type
     uses_autocast = torch.is_autocast_enabled(device_type) and x.dtype != torch.float64  # autocast keeps float64
     return torch.get_autocast_dtype(device_type) if uses_autocast else x.dtype

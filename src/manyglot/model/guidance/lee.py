@@ -1,8 +1,8 @@
 """Language embedding embodiment (LEE): adds the embedding of the target language at switching points, Eqs. 1-2.
 
 At each site and in every layer, x becomes x + E before the residual branches off: unscaled, without dropout or
-projection. E is the embedding of the language's tag in the shared table, so there are no new parameters; no sequence
-contains the tag itself. At `memory` E is added once, to the encoder's output as the decoder reads it.
+projection. E is the embedding of the language's tag in the shared table, so LEE adds no parameters. No sequence
+contains the tag itself. At `memory`, E is added once, to the encoder's output as the decoder reads it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LEESettings(SitedSettings):
     def parse_site(cls, name: Any) -> Any:
         """Accept the paper's numbers as well as the names."""
         number = int(name) if isinstance(name, str) and name.isdecimal() else name
-        return SITE_BY_PAPER_NUMBER.get(number, name) if type(number) is int else name  # a bool is no number
+        return SITE_BY_PAPER_NUMBER.get(number, name) if type(number) is int else name  # a bool is an int too
 
     @classmethod
     def format_possible_sites(cls) -> str:

@@ -1,8 +1,8 @@
 """LAA with randomly selected matrices (LAA^R): the paper's control for the parameters that LAA adds.
 
-In each forward pass every sentence uses the matrix of a uniformly sampled language, the same in all layers, beams and
-decoding steps, in training and in translation. The matrices carry no information about the target language, so another
-method must convey it.
+In training and in translation, every sentence uses the matrix of a uniformly sampled language. All layers, beams and
+decoding steps share this language. The matrices carry no information about the target language, so another method must
+convey it.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ class RandomLAA(LAA):
         return {}
 
     def _matrix_groups(self, target_languages: TargetLanguages) -> LanguageGroups:
-        assert target_languages.random_groups is not None, "Transformer.target_languages samples them"
+        assert target_languages.random_groups is not None, "Transformer.prepare_target_languages samples them"
         return target_languages.random_groups

@@ -19,13 +19,13 @@ from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.kernels.dropout_mask import dropout_keep_mask
 from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters
 from manyglot.model.kernels.partial_sums import reduce_partial_sums
-from manyglot.model.sublayer_types import SublayerOutput
+from manyglot.model.sublayer_io import SublayerOutput
 
 FORWARD_LAUNCH = {"ROWS": 4, "num_warps": 4}
 BACKWARD_LAUNCH = {"ROWS": 1, "num_warps": 2}
-"""Rows that a program processes at a time, and its warps."""
+"""Number of rows that a program processes at a time, and its number of warps."""
 GRADIENT_CHUNK_ROWS, PROGRAMS_PER_CHUNK = 256, 16
-"""Maximum number of rows in a chunk of one language, and the programs that share the chunk in the backward pass."""
+"""Maximum number of rows in a chunk of one language, and number of programs that share it in the backward pass."""
 
 
 @triton.jit

@@ -17,7 +17,7 @@ from manyglot.batches.token_store import IntArray
 SHORT_TILE, LONG_TILE = 64, 128
 """Tokens along each side of a tile. A sentence longer than the long tile does not fit the kernels."""
 SHORT_GROUPS_MULTIPLE, LONG_GROUPS_MULTIPLE = 512, 128
-"""The rows of padded group tables are multiples of these. An empty group costs next to nothing."""
+"""Padded group tables have a multiple of this many rows. An empty group costs next to nothing."""
 VOCABULARY_MULTIPLE = 64
 """The output layer is padded to a multiple of this; otherwise its matrix products are several times slower."""
 
@@ -48,7 +48,7 @@ def fits_tile(max_length: int) -> bool:
 
 
 def empty_groups() -> TileGroups[IntArray]:
-    """Empty tables, for a batch that does not fit the kernels."""
+    """Return empty tables, for a batch that does not fit the kernels."""
     return TileGroups(_empty(0), _empty(0))
 
 
@@ -70,7 +70,7 @@ def group_into_tiles(query_length_B: IntArray, key_length_B: IntArray) -> TileGr
 
 
 def pad_groups_to_multiple(groups: TileGroups[IntArray]) -> TileGroups[IntArray]:
-    """Append empty groups up to the multiples.
+    """Append empty groups to each table up to the next multiple.
 
     Neither table stays empty, or its kernel would be missing from a CUDA graph that another batch replays.
     """

@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def _mix_bits(x):
-    """Mix 32 bits bijectively, so that every output bit depends on every input bit (the finaliser of MurmurHash3)."""
+    """Mix 32 bits bijectively, so that every output bit depends on every input bit (the finalizer of MurmurHash3)."""
     x = (x ^ (x >> 16)) * 0x85EBCA6B
     x = (x ^ (x >> 13)) * 0xC2B2AE35
     return x ^ (x >> 16)

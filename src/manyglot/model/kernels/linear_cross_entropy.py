@@ -83,7 +83,7 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, smoothing: float, ignore_index: int
     ) -> tuple[Tensor, Tensor]:
-        """Compute the losses and already the gradients."""
+        """Compute both the losses and the gradients."""
         vocabulary, padded_vocabulary = (
             len(weight_VD),
             triton.cdiv(len(weight_VD), VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE,

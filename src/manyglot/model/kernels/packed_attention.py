@@ -160,8 +160,8 @@ def _attention_backward_kernel(
     tl.store(dq_ptr + query[:, None] * stride_dq + columns[None, :], dq.to(dtype), mask=tile_mask_q)
     tl.store(dk_ptr + key[:, None] * stride_dk + columns[None, :], dk.to(dtype), mask=tile_mask_k)
     tl.store(dv_ptr + key[:, None] * stride_dv + columns[None, :], dv.to(dtype), mask=tile_mask_k)
-    # Sum over the rows by products. The weights of a query sum to one, so the gradient of the value bias is the sum of
-    # the gradients of the outputs, and the key bias has no gradient.
+    # Sum over the rows with matrix products. The weights of a query sum to one, so the gradient of the value bias is
+    # the sum of the gradients of the outputs, and the key bias has no gradient.
     ones, row = tl.full((16, TILE), 1.0, dtype=dtype), tl.arange(0, 16)[:, None]
     first_row = (row == 0) & column_mask[None, :]
     tl.store(sums[None, :] + row * 0, tl.dot(ones, dq.to(dtype), input_precision="ieee"), mask=first_row)
@@ -248,7 +248,7 @@ class PackedCrossAttention(torch.autograd.Function):
 
 
 class _Inputs(NamedTuple):
-    """Query, key and value, and two terms: of the query, and of key and value."""
+    """Query, key and value, and two guidance terms: one for the query, and one for key and value."""
 
     qkv: tuple[Tensor, ...]
     terms: tuple[Tensor | None, Tensor | None]

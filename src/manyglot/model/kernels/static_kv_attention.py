@@ -1,4 +1,4 @@
-"""Attention on a static KV cache: of beams to their own earlier positions, and to the source of their slot's sentence.
+"""Attention on a static KV cache: beams attend to their own earlier positions and to their slot's source sentence.
 
 Keys and values stay where they were written, in the row of the beam that decoded the position. A beam search therefore
 moves beam indices (`ancestor_BKT`) instead of keys and values.

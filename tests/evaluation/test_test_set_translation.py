@@ -8,7 +8,7 @@ import pytest
 
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.evaluation import evaluation_set
-from manyglot.evaluation.evaluation_set import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache
 
 CODES = ("de", "en", "fr", "sw")

@@ -31,7 +31,7 @@ class SublayerInput(NamedTuple):
         return cls(x, x, x)
 
     def with_hook_output(self, x: Tensor) -> SublayerInput:
-        """Return a copy with the states x of a guidance hook, cast to the old data type, which kernels require."""
+        """Return a copy with new states x from a guidance hook, cast to the previous data type as kernels require."""
         return self if x is self.residual else SublayerInput.from_states(x.to(self.residual.dtype))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
-from manyglot.reports.terminal_output import print_evaluation_averages, print_translation_examples
+from manyglot.reports.print_results import print_evaluation_averages, print_translation_examples
 
 
 def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
