@@ -157,5 +157,5 @@ def test_missing_uriel_data_names_what_to_install(
     make: Maker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MANYGLOT_URIEL", raising=False)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.path", [])
     assert "pip install 'manyglot[typology]'" in mistake(capsys, "probe", make("one", {"method": "token"}))

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from manyglot.errors import LanguageError, SettingsError
 from manyglot.probing.knn import VotingRule, cosine_similarities, count_correct_predictions, rank_neighbors
-from manyglot.probing.typology_probe import ProbeSettings, TypologyProber, select_k_index_per_language
+from manyglot.probing.language_representations import LanguageRepresentation
+from manyglot.probing.typology_probe import (
+    ProbeSettings,
+    TypologyProber,
+    probe_representations,
+    select_k_index_per_language,
+)
 from manyglot.probing.uriel import BinaryFeatureSet, UrielDatabase
 from tests.probing.synthetic_families import make_families, matrices, vectors
 from tests.probing.synthetic_uriel import write_uriel
@@ -106,10 +112,24 @@ def test_rows_of_excluded_languages_are_ignored(tmp_path: Path) -> None:
     assert more.probe("a", "b", np.concatenate([made[:1] * np.nan, made])) == prober.probe("a", "b", made)
 
 
+def test_the_default_k_suits_the_number_of_languages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    value_LF = make_families(num_families=1, size=6, num_features=30, change=0.2)
+    prober = make_prober(tmp_path / "data", value_LF)
+    assert prober.k_values == (1, 3, 5)
+    assert len(prober.probe("a", "b", vectors(value_LF, 4)).group_results[0].knn_accuracy.by_k) == 3
+    few, more = (
+        LanguageRepresentation(name, "laa", tuple(CODES[:size]), vectors(value_LF[:size], 4))
+        for name, size in (("few", 4), ("more", 6))
+    )
+    results, _ = probe_representations(prober.uriel, [more, few], ProbeSettings(num_random_baselines=2))
+    assert [result.k_values for result in results] == [(1, 3), (1, 3)]
+    assert capsys.readouterr().err == "Too few languages share a feature for k = 1, 3, 5, 7, 9. Using k = 1, 3.\n"
+
+
 def test_too_large_a_k_is_refused_with_a_suggestion(tmp_path: Path) -> None:
     value_LF = make_families(num_families=1, size=6, num_features=30, change=0.2)
     with pytest.raises(SettingsError, match=r"k = 9 needs 10 languages .* --k-values 1,3,5\."):
-        make_prober(tmp_path / "data", value_LF)
+        make_prober(tmp_path / "data", value_LF, k_values=(1, 3, 5, 7, 9))
     assert make_prober(tmp_path / "other", value_LF, k_values=(1, 3, 5)).sets_by_group
 
 

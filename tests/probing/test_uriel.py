@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +85,23 @@ def test_the_uriel_folder_is_an_argument_an_environment_variable_or_a_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(URIEL_FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "bin")])
     with pytest.raises(ManyglotError, match=r"pip install 'manyglot\[typology\]'"):
         find_uriel_folder()
     with pytest.raises(FolderError, match=r"no features\.npz"):
         find_uriel_folder(tmp_path)
     folder = write_uriel(tmp_path / "data", ["deu"], np.zeros((1, 3), np.float32))
     monkeypatch.setenv(URIEL_FOLDER_VARIABLE, str(folder))
+    assert find_uriel_folder() == folder
+
+
+def test_a_script_of_the_same_name_does_not_hide_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel of lang2vec puts lang2vec.py into the folder of scripts, which comes first for console scripts."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "lang2vec.py").write_text("raise SystemExit")
+    folder = write_uriel(tmp_path / "site" / "lang2vec" / "data", ["deu"], np.zeros((1, 3), np.float32))
+    monkeypatch.delenv(URIEL_FOLDER_VARIABLE, raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "bin"), str(tmp_path / "site")])
     assert find_uriel_folder() == folder
 
 

@@ -32,7 +32,12 @@ def probe(
             help="majority, or paper. With paper, a value needs more than k/2 votes, and the best k is reported."
         ),
     ] = "majority",
-    k_values: Annotated[str, typer.Option(help="Numbers of nearest neighbors, comma-separated.")] = "1,3,5,7,9",
+    k_values: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of nearest neighbors, comma-separated; default 1,3,5,7,9, or fewer if languages are few."
+        ),
+    ] = None,
     num_random_baselines: Annotated[int, typer.Option(min=2, help="Number of random baselines to average.")] = 100,
     num_permutations: Annotated[
         int, typer.Option(min=1, help="Number of permutations of the languages for the p-value.")
@@ -78,7 +83,11 @@ def probe(
             f"--voting-rule: '{voting_rule}' is not a voting rule. {did_you_mean(voting_rule, list(VotingRule))}"
         )
     settings = ProbeSettings(
-        parse_k_values(k_values), VotingRule(voting_rule), num_random_baselines, num_permutations, seed
+        None if k_values is None else parse_k_values(k_values),
+        VotingRule(voting_rule),
+        num_random_baselines,
+        num_permutations,
+        seed,
     )
     if color_by not in COLOR_CHOICES:
         raise SettingsError(f"--color-by: '{color_by}' is not a choice. {did_you_mean(color_by, COLOR_CHOICES)}")

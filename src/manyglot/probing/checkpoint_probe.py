@@ -8,7 +8,13 @@ from typing import Any
 
 from manyglot.probing.language_distance_analysis import MantelResult, mantel_tests_with_uriel
 from manyglot.probing.language_representations import LanguageRepresentation
-from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, TypologyProber, merge_exclusions
+from manyglot.probing.typology_probe import (
+    ProbeResult,
+    ProbeSettings,
+    TypologyProber,
+    merge_exclusions,
+    print_lowered_k_values,
+)
 from manyglot.probing.uriel import Exclusion, UrielDatabase
 
 
@@ -43,6 +49,8 @@ def probe_checkpoints(
             codes = representation.codes
             if codes not in probers:
                 probers[codes] = TypologyProber(uriel, codes, settings)
+                if settings.k_values is None:
+                    print_lowered_k_values(probers[codes].k_values)
             probe_result = probers[codes].probe(representation.model_name, representation.method, representation.values)
             mantel_results = mantel_tests_with_uriel(uriel, representation, settings.num_permutations, settings.seed)
             results.append(CheckpointProbeResult(step, probe_result, tuple(mantel_results)))

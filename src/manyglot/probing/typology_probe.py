@@ -9,7 +9,7 @@ Shape letters: N rankings, L languages, H the held-out language, K values of k, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from manyglot.probing.uriel import (
     UrielDatabase,
     require_two_languages,
 )
+from manyglot.progress import print_status
 
 if TYPE_CHECKING:
     from manyglot.probing.language_representations import LanguageRepresentation
@@ -48,7 +49,8 @@ MAX_PREDICTIONS_IN_MEMORY = 2**21
 class ProbeSettings:
     """Settings of the probe."""
 
-    k_values: tuple[int, ...] = DEFAULT_K_VALUES
+    k_values: tuple[int, ...] | None = None
+    """Numbers of nearest neighbors; None selects those of 1, 3, 5, 7 and 9 for which there are enough languages."""
     voting_rule: VotingRule = VotingRule.MAJORITY
     num_random_baselines: int = 100
     """Number of random baselines to average."""
@@ -57,6 +59,8 @@ class ProbeSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        if self.k_values is None:
+            return
         invalid = [k for k in self.k_values if k < 1 or k % 2 == 0]
         if invalid or not self.k_values or len(set(self.k_values)) < len(self.k_values):
             given = ",".join(map(str, self.k_values))
@@ -113,6 +117,7 @@ class ProbeResult:
     method: str
     """The guidance method that the representation belongs to."""
     languages: tuple[str, ...]
+    k_values: tuple[int, ...]
     group_results: tuple[FeatureGroupResult, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +139,7 @@ class TypologyProber:
         self.isos = tuple(self.matched.iso_by_code.values())
         all_sets = {group: uriel.feature_set_per_source(self.isos, group) for group in FEATURE_GROUPS}
         self.sets_by_group = {group: sets for group, sets in all_sets.items() if sets}
+        self.k_values = self._usable_k_values() if self.settings.k_values is None else self.settings.k_values
         self._check_enough_languages()
         known_isos = tuple(dict.fromkeys(iso for code in codes if (iso := uriel.find_iso(code))))
         self.family_geography_LD = uriel.family_and_geography_vectors(self.isos, known_isos)
@@ -147,11 +153,11 @@ class TypologyProber:
         """Probe a representation with one row for each language of the model, including those without features."""
         similarity_LL = cosine_similarities(self.select_matched_languages(representation))
         group_results = tuple(self._probe_group(group, similarity_LL) for group in self.sets_by_group)
-        return ProbeResult(model_name, method, self.matched.codes, group_results)
+        return ProbeResult(model_name, method, self.matched.codes, self.k_values, group_results)
 
     def accuracies_of_rankings(self, group: str, ranking_NLM: Indices) -> BatchedKnnAccuracy:
         """Return the accuracies in a group: over languages and features within a set, then averaged over sets."""
-        chunk_size = max(1, MAX_PREDICTIONS_IN_MEMORY // (ranking_NLM[0].size * len(self.settings.k_values)))
+        chunk_size = max(1, MAX_PREDICTIONS_IN_MEMORY // (ranking_NLM[0].size * len(self.k_values)))
         chunks = [
             self._accuracies_of_chunk(group, ranking_NLM[start : start + chunk_size])
             for start in range(0, len(ranking_NLM), chunk_size)
@@ -159,7 +165,7 @@ class TypologyProber:
         return BatchedKnnAccuracy(*(np.concatenate(arrays) for arrays in zip(*chunks, strict=True)))
 
     def _accuracies_of_chunk(self, group: str, ranking_NLM: Indices) -> tuple[Floats, Floats]:
-        k_values, voting_rule = self.settings.k_values, self.settings.voting_rule
+        k_values, voting_rule = self.k_values, self.settings.voting_rule
         nested = voting_rule is not VotingRule.PAPER
         counts = [
             count_correct_predictions(ranking_NLM, feature_set, k_values, voting_rule, nested)
@@ -205,20 +211,28 @@ class TypologyProber:
             ),
         )
 
+    def _num_languages_by_group(self) -> dict[str, int]:
+        """Return the number of languages that share a feature, for each feature group."""
+        return {
+            group: max(feature_set.num_languages_of_best_covered_feature for feature_set in sets)
+            for group, sets in self.sets_by_group.items()
+        }
+
+    def _usable_k_values(self) -> tuple[int, ...]:
+        """Return the default values of k below the number of languages in every feature group."""
+        num_languages = min(self._num_languages_by_group().values(), default=max(DEFAULT_K_VALUES) + 1)
+        return tuple(k for k in DEFAULT_K_VALUES if k < num_languages)
+
     def _check_enough_languages(self) -> None:
         """Raise if the largest k exceeds the number of languages available for a feature group."""
-        max_k = max(self.settings.k_values)
-        for group in FEATURE_GROUPS:
-            feature_set_per_source = self.sets_by_group.get(group, ())
-            available = max(
-                (feature_set.num_languages_of_best_covered_feature for feature_set in feature_set_per_source), default=0
-            )
-            if 2 <= available < max_k + 1:
-                smaller = [k for k in self.settings.k_values if k < available]
-                possible = smaller or [k for k in DEFAULT_K_VALUES if k < available]
+        max_k = max(self.k_values)
+        for group, num_languages in self._num_languages_by_group().items():
+            if num_languages < max_k + 1:
+                smaller = [k for k in self.k_values if k < num_languages]
+                possible = smaller or [k for k in DEFAULT_K_VALUES if k < num_languages]
                 raise SettingsError(
                     f"k = {max_k} needs {max_k + 1} languages that share a feature, but no {group} feature is known "
-                    f"for more than {available} of these {len(self.isos)}. "
+                    f"for more than {num_languages} of these {len(self.isos)}. "
                     f"Choose smaller values, such as --k-values {','.join(map(str, possible))}."
                 )
         if not self.sets_by_group:
@@ -228,13 +242,29 @@ class TypologyProber:
 def probe_representations(
     uriel: UrielDatabase, representations: Sequence[LanguageRepresentation], settings: ProbeSettings
 ) -> tuple[list[ProbeResult], dict[str, Exclusion]]:
-    """Probe representations; return the results and the excluded languages of all models."""
+    """Probe representations; return the results and the excluded languages of all models.
+
+    Without `settings.k_values`, all models use the values of k that suit the model with the fewest languages.
+    """
     probers = {
         codes: TypologyProber(uriel, codes, settings)
         for codes in dict.fromkeys(representation.codes for representation in representations)
     }
+    if settings.k_values is None:
+        k_values = min((prober.k_values for prober in probers.values()), key=len)
+        for codes, prober in probers.items():
+            if prober.k_values != k_values:
+                probers[codes] = TypologyProber(uriel, codes, replace(settings, k_values=k_values))
+        print_lowered_k_values(k_values)
     results = [probers[r.codes].probe(r.model_name, r.method, r.values) for r in representations]
     return results, merge_exclusions(probers.values())
+
+
+def print_lowered_k_values(k_values: Sequence[int]) -> None:
+    """Print the values of k if there are too few languages for all default values."""
+    if tuple(k_values) != DEFAULT_K_VALUES:
+        used, wanted = (", ".join(map(str, values)) for values in (k_values, DEFAULT_K_VALUES))
+        print_status(f"Too few languages share a feature for k = {wanted}. Using k = {used}.")
 
 
 def merge_exclusions(probers: Iterable[TypologyProber]) -> dict[str, Exclusion]:

@@ -8,9 +8,9 @@ Shape letters: L languages, F features.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -251,10 +251,11 @@ def find_uriel_folder(folder: Path | None = None) -> Path:
         if not (folder / "features.npz").is_file():
             raise FolderError(f"{folder} has no features.npz. Give the `data` folder of the lang2vec package.")
         return folder
-    package = importlib.util.find_spec("lang2vec")  # locates the package without importing it
-    for location in (package.submodule_search_locations or ()) if package else ():
-        if (Path(location) / "data" / "features.npz").is_file():
-            return Path(location) / "data"
+    # The package is located without importing it, which fails on recent versions of setuptools. `find_spec` would find
+    # the script lang2vec.py that the wheel puts beside `manyglot` in the environment's bin folder.
+    for location in sys.path:
+        if (data := Path(location, "lang2vec", "data")).joinpath("features.npz").is_file():
+            return data
     raise ManyglotError(
         "URIEL needs the lang2vec package, which is not installed. Run pip install 'manyglot[typology]', "
         f"or set {URIEL_FOLDER_VARIABLE} to the path of its data folder."

@@ -22,9 +22,9 @@ FAMILY_LABEL, RANDOM_LABEL, MAJORITY_LABEL = "family + geography", "random vecto
 def probing_markdown(results: Sequence[ProbeResult], settings: ProbeSettings) -> str:
     """Return the table in Markdown: accuracy for each k and for the k that the protocol selects."""
     selected = "max" if settings.voting_rule is VotingRule.PAPER else "selected k"
-    headings = ["features", "representation", *(f"k = {k}" for k in settings.k_values), selected, "p"]
+    headings = ["features", "representation", *(f"k = {k}" for k in results[0].k_values), selected, "p"]
     lines = [headings, ["---", "---", *["---:"] * (len(headings) - 2)]]
-    lines += [row for group in _feature_groups(results) for row in _table_rows(group, results, settings)]
+    lines += [row for group in _feature_groups(results) for row in _table_rows(group, results)]
     notes = "\n".join(f"- {note}" for note in _probing_notes(results, settings))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{notes}\n"
 
@@ -55,7 +55,7 @@ def excluded_languages_text(exclusions: Mapping[str, Exclusion]) -> str:
     return "Excluded: " + ", ".join(f"{code} ({exclusion})" for code, exclusion in exclusions.items()) + "."
 
 
-def plot_accuracy_by_k(results: Sequence[ProbeResult], settings: ProbeSettings, output: Path) -> None:
+def plot_accuracy_by_k(results: Sequence[ProbeResult], output: Path) -> None:
     """Plot accuracy against k: one panel per feature group, one line per representation."""
     check_can_plot(output)
     if len(results) > len(COLORS):
@@ -71,7 +71,7 @@ def plot_accuracy_by_k(results: Sequence[ProbeResult], settings: ProbeSettings, 
         figure = Figure(figsize=(3.7 * len(groups), 3.6), layout="constrained")
         panels: list[Axes] = list(figure.subplots(1, len(groups), squeeze=False)[0])
         for axes, group in zip(panels, groups, strict=True):
-            _plot_feature_group(axes, group, results, settings)
+            _plot_feature_group(axes, group, results)
         panels[0].set_ylabel("accuracy, %")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
@@ -95,9 +95,9 @@ def check_can_plot(output: Path) -> None:
         raise ManyglotError("Plotting needs matplotlib. Run pip install 'manyglot[plot]'.") from None
 
 
-def _plot_feature_group(axes: Axes, group: str, results: Sequence[ProbeResult], settings: ProbeSettings) -> None:
+def _plot_feature_group(axes: Axes, group: str, results: Sequence[ProbeResult]) -> None:
     baselines = next(g.baselines for result in results if (g := _find_group(result, group)))  # of the first model
-    k_values, random_mean, random_std = settings.k_values, baselines.random_mean.by_k, baselines.random_std.by_k
+    k_values, random_mean, random_std = results[0].k_values, baselines.random_mean.by_k, baselines.random_std.by_k
     low, high = ([mean + sign * std for mean, std in zip(random_mean, random_std, strict=True)] for sign in (-1, 1))
     for result, color in zip(results, COLORS, strict=False):
         if group_result := _find_group(result, group):
@@ -118,7 +118,7 @@ def _plot_feature_group(axes: Axes, group: str, results: Sequence[ProbeResult], 
     axes.set_xlabel("k")
 
 
-def _table_rows(group: str, results: Sequence[ProbeResult], settings: ProbeSettings) -> Iterator[list[str]]:
+def _table_rows(group: str, results: Sequence[ProbeResult]) -> Iterator[list[str]]:
     """Yield the rows of all representations of the same languages, followed by the baselines for these languages."""
     for languages in dict.fromkeys(result.languages for result in results):
         same_languages = [result for result in results if result.languages == languages]
@@ -130,7 +130,7 @@ def _table_rows(group: str, results: Sequence[ProbeResult], settings: ProbeSetti
             mean, std = (_format_accuracies(accuracy) for accuracy in (baselines.random_mean, baselines.random_std))
             yield [group, FAMILY_LABEL, *_format_accuracies(baselines.family_and_geography), ""]
             yield [group, RANDOM_LABEL, *(f"{m} ± {s}" for m, s in zip(mean, std, strict=True)), ""]
-            yield [group, MAJORITY_LABEL, *[f"{baselines.majority_class:.1f}"] * (len(settings.k_values) + 1), ""]
+            yield [group, MAJORITY_LABEL, *[f"{baselines.majority_class:.1f}"] * (len(results[0].k_values) + 1), ""]
 
 
 def _probing_notes(results: Sequence[ProbeResult], settings: ProbeSettings) -> Iterator[str]:

@@ -13,6 +13,7 @@ from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, optional_path
 from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.probing.checkpoint_probe import CheckpointProbeResult, probe_checkpoints
+from manyglot.probing.knn import DEFAULT_K_VALUES
 from manyglot.probing.language_distance_analysis import MantelResult, mantel_tests_with_uriel
 from manyglot.probing.language_representations import (
     LanguageRepresentation,
@@ -89,7 +90,7 @@ def probe(
         plot_language_similarity(database, _require_one_model(representations, "--map"), color_by, language_map)
     results, exclusions = probe_representations(database, representations, settings)
     if output is not None:
-        plot_accuracy_by_k(results, settings, output)
+        plot_accuracy_by_k(results, output)
     mantel_results = [
         mantel_tests_with_uriel(database, representation, settings.num_permutations, settings.seed)
         for representation in representations
@@ -135,7 +136,7 @@ def predict_features_of_language(
     """Predict the features that URIEL lacks for a language, from one representation of one model."""
     database = load_uriel(optional_path(uriel_folder))
     representation = _require_one_model(load_representations_of_models(models, method), "--predict-missing")
-    k_values = (settings or ProbeSettings()).k_values
+    k_values = (settings or ProbeSettings()).k_values or DEFAULT_K_VALUES
     code, predicted = predict_missing_features(database, representation, language, k_values)
     return MissingFeaturePredictions(code, representation, predicted)
 
