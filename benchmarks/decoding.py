@@ -50,7 +50,7 @@ from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 GUIDANCE: dict[str, list[dict[str, object]]] = {
-    "laa+lee": [{"method": "laa"}, {"method": "lee"}],
+    "laa+lee": [{"method": "laa", "init_gain": 1.0}, {"method": "lee"}],
     "token_src": [{"method": "token", "side": "source"}],
 }
 

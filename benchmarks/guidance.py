@@ -35,12 +35,15 @@ from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 LAA_PRODUCTS = {"laa, grouped": grouped_matmul, "laa, gathered": gathered_matmul}
-LAA_SYSTEMS: dict[str, list[dict[str, object]]] = {"none": [], **{name: [{"method": "laa"}] for name in LAA_PRODUCTS}}
+LAA_SYSTEMS: dict[str, list[dict[str, object]]] = {
+    "none": [],
+    **{name: [{"method": "laa", "init_gain": 1.0}] for name in LAA_PRODUCTS},
+}
 OTHER_SYSTEMS: dict[str, list[dict[str, object]]] = {
     "none": [],
     "lee dec.cross, dec.self": [{"method": "lee"}],
-    "laa dec.self, dec.cross": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}],
-    "laa dec.self + lee": [{"method": "laa"}, {"method": "lee"}],
+    "laa dec.self, dec.cross": [{"method": "laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]}],
+    "laa dec.self + lee": [{"method": "laa", "init_gain": 1.0}, {"method": "lee"}],
     "adapter dec.ffn": [{"method": "adapter"}],
     "laln + lalt": [{"method": "laln"}, {"method": "lalt"}],
 }

@@ -57,13 +57,13 @@ from manyglot.vocabulary.subword_model import PAD
 
 SYSTEMS: dict[str, list[dict[str, object]]] = {
     "token_src": [{"method": "token", "side": "source"}],
-    "laa": [{"method": "laa"}],
+    "laa": [{"method": "laa", "init_gain": 1.0}],
     "plain": [{"method": "token", "side": "source"}],
     "lee": [{"method": "lee"}],
     "adapter": [{"method": "adapter"}],
     "adapter_aligned": [{"method": "adapter"}],
     "laln_lalt": [{"method": "laln"}, {"method": "lalt"}],
-    "random_laa": [{"method": "random_laa"}, {"method": "token", "side": "source"}],
+    "random_laa": [{"method": "random_laa", "init_gain": 1.0}, {"method": "token", "side": "source"}],
 }
 KERNELS_BY_PART = {
     "attention": ("_attention_forward", "_attention_backward", "flash", "fmha", "sdpa"),

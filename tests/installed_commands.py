@@ -28,7 +28,10 @@ STEPS: list[list[list[str]]] = [
     [["corpus", "zero-shot", "mine.yaml", "-o", "zero-shot"], ["corpus", "translations", "mine.yaml"]],
     [["prepare", "mine.yaml"], ["describe", "mine.yaml"]],
     [["train", "mine.yaml"]],
-    [["plot", "runs/mytext", "-o", "curves.png"], ["translate", "runs/mytext/model", "in.txt", "--to", "de,fr", "-o", "out.txt"]],
+    [
+        ["plot", "runs/mytext", "-o", "curves.png"],
+        ["translate", "runs/mytext/model", "in.txt", "--to", "de,fr", "-o", "out.txt"],
+    ],
     [
         ["evaluate", "runs/mytext/model", "--data", "data", "--zero-shot", "-o", "scores"],
         ["export", "runs/mytext/model", "--target", "de", "-o", "exported"],

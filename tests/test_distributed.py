@@ -57,7 +57,7 @@ main(["train", sys.argv[1], *(part for setting in sys.argv[2:] for part in ("--s
 def prepared(folder: Path) -> tuple[Experiment, Path]:
     model = {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     batches = {"max_tokens": 120}
-    guidance = [{"method": "laa"}]
+    guidance = [{"method": "laa", "init_gain": 1.0}]
     experiment = tiny_experiment(
         folder, model={**model, "dropout": 0.3}, training=TRAINING, batches=batches, guidance=guidance
     )

@@ -168,7 +168,7 @@ def test_a_model_folder_whose_guidance_was_changed_is_refused(
 ) -> None:
     shutil.copytree(trained.run / "model", tmp_path / "model")
     config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text("utf-8"))
-    config["guidance"] = [{"method": "laa"}]
+    config["guidance"] = [{"method": "laa", "init_gain": 1.0}]
     (tmp_path / "model" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     assert "do not fit config.yaml: guidance.methods.laa.matrix_LDD is missing" in mistake(
         capsys, "describe", tmp_path / "model"

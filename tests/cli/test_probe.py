@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 def test_each_guidance_method_has_one_representation(make: Maker) -> None:
     (tag,) = load_representations(make("both", {"method": "token"}, {"method": "lee"}))
     assert (tag.model_name, tag.method, tag.values.shape) == ("both", "token", (16, 16))
-    representations = load_representations(make("more", {"method": "laa"}, {"method": "laln"}))
+    representations = load_representations(make("more", {"method": "laa", "init_gain": 1.0}, {"method": "laln"}))
     assert [(each.method, each.values.ndim) for each in representations] == [("laa", 3), ("laln", 2)]
     (shared,) = load_representations(make("same", {"method": "token"}, {"method": "lee"}), method="lee")
     assert shared.method == "lee", "a shared representation has both names"
@@ -82,7 +82,7 @@ def test_the_language_map_is_plotted(
     run(
         capsys,
         "probe",
-        make("one", {"method": "laa"}),
+        make("one", {"method": "laa", "init_gain": 1.0}),
         "--uriel-folder",
         folder,
         "--map",
@@ -96,7 +96,7 @@ def test_the_language_map_is_plotted(
 def test_method_selects_a_representation(
     make: Maker, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, picture = make("two", {"method": "laa"}, {"method": "token"}), tmp_path / "map.svg"
+    model, picture = make("two", {"method": "laa", "init_gain": 1.0}, {"method": "token"}), tmp_path / "map.svg"
     command = ("probe", model, "--uriel-folder", folder, "--k-values", "1,3")
     _, err = run(capsys, *command, "--predict-missing", "nl", "--json")
     assert "--predict-missing uses the representation of laa. Choose another with --method: token." in err
@@ -129,7 +129,7 @@ def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys
     model, uriel = make("one", {"method": "token"}), ("--uriel-folder", folder)
     bare = make("bare")
     assert "bare has no language representations: its guidance (none)" in mistake(capsys, "probe", bare, *uriel)
-    random_model = make("random", {"method": "random_laa"})
+    random_model = make("random", {"method": "random_laa", "init_gain": 1.0})
     assert "its guidance (random_laa) does not learn any" in mistake(capsys, "probe", random_model, *uriel)
     assert "Two models are called 'one'" in mistake(capsys, "probe", model, model, *uriel)
     assert "'most' is not a voting rule" in mistake(capsys, "probe", model, "--voting-rule", "most", *uriel)
@@ -147,7 +147,7 @@ def test_mistakes_are_one_line(make: Maker, folder: Path, tmp_path: Path, capsys
     assert "'mine=' is not a folder" in mistake(capsys, "probe", "mine=", *uriel)
     few = make("few", {"method": "token"}, codes=["qzz"])
     assert "nl (not in URIEL), qzz (not in URIEL)" in mistake(capsys, "probe", few, *uriel)
-    two = (model, make("two", {"method": "laa"}))
+    two = (model, make("two", {"method": "laa", "init_gain": 1.0}))
     assert "--predict-missing takes one model" in mistake(capsys, "probe", *two, "--predict-missing", "nl", *uriel)
     assert "--map takes one model" in mistake(capsys, "probe", *two, "--map", tmp_path / "map.png", *uriel)
     assert "'size' is not a choice" in mistake(capsys, "probe", model, "--color-by", "size", *uriel)

@@ -25,9 +25,17 @@ GUIDANCE = {
     "faithful": [{"method": "token", "side": "target"}],
     "clean": [{"method": "token", "side": "target", "mode": "clean"}],
     "everywhere": [{"method": "everywhere"}],
-    "matrices": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}, {"method": "lalt"}, {"method": "adapter"}],
-    "decoder": [{"method": "laa"}, {"method": "lee", "sites": ["memory", "dec.self"]}, {"method": "lalt"}],
-    "random": [{"method": "random_laa", "sites": ["dec.self", "dec.cross"]}, {"method": "token"}],
+    "matrices": [
+        {"method": "laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]},
+        {"method": "lalt"},
+        {"method": "adapter"},
+    ],
+    "decoder": [
+        {"method": "laa", "init_gain": 1.0},
+        {"method": "lee", "sites": ["memory", "dec.self"]},
+        {"method": "lalt"},
+    ],
+    "random": [{"method": "random_laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]}, {"method": "token"}],
 }
 
 
@@ -166,7 +174,7 @@ def test_affects_encoder_is_known_for_each_guidance() -> None:
     assert make("everywhere").guidance.affects_encoder
     assert not make("decoder").guidance.affects_encoder
     assert tiny_model(
-        [parse_method_settings({"method": "laa", "sites": ["enc.self", "dec.self"]})]
+        [parse_method_settings({"method": "laa", "init_gain": 1.0, "sites": ["enc.self", "dec.self"]})]
     ).guidance.affects_encoder
 
 

@@ -43,7 +43,11 @@ def ids(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize(
     ("guidance", "once"),
-    [({"method": "laa"}, True), ({"method": "token", "side": "target"}, True), ({"method": "token"}, False)],
+    [
+        ({"method": "laa", "init_gain": 1.0}, True),
+        ({"method": "token", "side": "target"}, True),
+        ({"method": "token"}, False),
+    ],
 )
 def test_a_source_is_encoded_once_for_all_its_targets(
     guidance: dict[str, object], once: bool, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +77,10 @@ def test_many_sentences_into_one_language_use_a_folded_model(monkeypatch: pytest
         return try_fold_guidance(model, language)
 
     monkeypatch.setattr(native_engine, "try_fold_guidance", record_and_fold)
-    plain, faster = engine({"method": "laa"}), engine({"method": "laa"}, fold_guidance=True)
+    plain, faster = (
+        engine({"method": "laa", "init_gain": 1.0}),
+        engine({"method": "laa", "init_gain": 1.0}, fold_guidance=True),
+    )
     for languages in ([1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [0, 1, 2, 0]):
         assert ids(search(faster, SOURCES, languages)) == ids(search(plain, SOURCES, languages))
     search(faster, SOURCES[:3], [0] * 3)
@@ -87,7 +94,7 @@ def test_guidance_that_cannot_be_folded_is_used_as_it_is(monkeypatch: pytest.Mon
 
 
 def test_half_precision_converts_a_copy_of_the_model() -> None:
-    one = engine({"method": "laa"})
+    one = engine({"method": "laa", "init_gain": 1.0})
     results = search(one, SOURCES, [0, 1, 2, 0], SETTINGS.model_copy(update={"precision": "bfloat16"}))
     assert [len(hypotheses) > 0 for hypotheses in results] == [True] * 4
     assert one.model.embedding.weight.dtype == torch.float64
@@ -95,18 +102,20 @@ def test_half_precision_converts_a_copy_of_the_model() -> None:
 
 
 def test_a_cpu_uses_bfloat16_if_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    single = engine({"method": "laa"}).model.float()
+    single = engine({"method": "laa", "init_gain": 1.0}).model.float()
     for has, wide, expected in ((True, 8, True), (False, 8, False), (True, 4096, False)):
         monkeypatch.setattr(native_engine, "cpu_supports_bfloat16", lambda has=has: has)
         monkeypatch.setattr(native_engine, "MIN_WIDTH_FOR_CPU_BFLOAT16", wide)
         one = NativeEngine(single, LANGUAGES, SETTINGS, torch.device("cpu"))
         assert one._uses_bfloat16("auto") is expected
         assert [one._uses_bfloat16("float32"), one._uses_bfloat16("bfloat16")] == [False, True]
-        assert engine({"method": "laa"})._uses_bfloat16("auto") is False, "float64 weights are for exact tests"
+        assert engine({"method": "laa", "init_gain": 1.0})._uses_bfloat16("auto") is False, (
+            "float64 weights are for exact tests"
+        )
 
 
 def test_prefixes_and_sampling() -> None:
-    one = engine({"method": "laa"})
+    one = engine({"method": "laa", "init_gain": 1.0})
     given = search(one, SOURCES, [0] * 4, prefixes=[[7], [8, 9], [], []])
     assert all(h.ids[:1] == (7,) for h in given[0])
     assert all(h.ids[:2] == (8, 9) for h in given[1])
@@ -120,7 +129,7 @@ def test_prefixes_and_sampling() -> None:
 def test_continuous_batching_matches_the_plain_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only GPUs use continuous batching by default."""
     monkeypatch.setattr(continuous_beam_search, "MAX_SEARCH_SENTENCES", 3)
-    plain, other = engine({"method": "laa"}), engine({"method": "laa"})
+    plain, other = engine({"method": "laa", "init_gain": 1.0}), engine({"method": "laa", "init_gain": 1.0})
     monkeypatch.setattr(other, "_make_search", lambda request: ContinuousBeamSearch(other.model, request.settings))
     sources, languages = [*SOURCES, *SOURCES, [7] * 9], [0, 1, 2, 0, 1, 1, 1, 1, 2]
     assert ids(search(other, sources, languages)) == ids(search(plain, sources, languages))
@@ -134,4 +143,4 @@ def test_out_of_memory_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(
         ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.max_batch_tokens"
     ):
-        search(engine({"method": "laa"}), SOURCES, [0] * len(SOURCES))
+        search(engine({"method": "laa", "init_gain": 1.0}), SOURCES, [0] * len(SOURCES))

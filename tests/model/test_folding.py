@@ -30,7 +30,7 @@ MORE = {
     "LALN + LEE + LAA": [
         parse_method_settings({"method": "laln"}),
         parse_method_settings({"method": "lee", "sites": [1, 2, 3, 4, 5, 6]}),
-        parse_method_settings({"method": "laa", "sites": ["enc.self", "dec.self", "dec.cross"]}),
+        parse_method_settings({"method": "laa", "init_gain": 1.0, "sites": ["enc.self", "dec.self", "dec.cross"]}),
     ],
 }
 TESTED = COMBINATIONS | MORE
@@ -162,7 +162,10 @@ def test_try_fold_guidance_returns_none_if_folding_is_impossible() -> None:
     assert try_fold_guidance(tiny_model([parse_method_settings({"method": "token"})]), 0) is None
     assert try_fold_guidance(tiny_model([parse_method_settings({"method": "adapter"})]), 0) is None
     folded = try_fold_guidance(
-        tiny_model([parse_method_settings({"method": "laa"}), parse_method_settings({"method": "token"})]), 0
+        tiny_model(
+            [parse_method_settings({"method": "laa", "init_gain": 1.0}), parse_method_settings({"method": "token"})]
+        ),
+        0,
     )
     assert folded is not None
     assert not list(folded.guidance.named_methods())

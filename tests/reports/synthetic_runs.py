@@ -135,5 +135,5 @@ def make_model_card(codes: Sequence[str], seed: int = 1) -> dict[str, Any]:
         },
         "test": None,
         "curves": {"nll": nll, "dev_nll": dev, "dev_bleu": bleu, "zero_shot_language_accuracy": zero_shot},
-        "config": {"seed": 1, "guidance": [{"method": "laa", "sites": ["dec.self", "dec.cross"]}]},
+        "config": {"seed": 1, "guidance": [{"method": "laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]}]},
     }

@@ -20,7 +20,8 @@ from manyglot.evaluation.dev_evaluators import ValidationSettings
 from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.files import StrPath
 from manyglot.model.guidance import GuidanceList, check_target_language_conveyed
-from manyglot.model.guidance.token import LanguageTokenSettings
+from manyglot.model.guidance.laa import LAASettings
+from manyglot.model.guidance.lee import LEESettings
 from manyglot.model.settings import ModelSettings
 from manyglot.training.trainer import TrainingSettings
 from manyglot.vocabulary.subword_model import VocabularySettings
@@ -45,7 +46,7 @@ class Experiment(Settings):
     """How sentence pairs are sampled and put into batches."""
     model: ModelSettings = ModelSettings()
     """The architecture of the Transformer."""
-    guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (LanguageTokenSettings(),)
+    guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (LAASettings(), LEESettings())
     """Guidance methods, which indicate the target language to the model."""
     training: TrainingSettings = TrainingSettings()
     """Optimization, checkpoints and early stopping."""

@@ -9,6 +9,8 @@ Shape letters: M encoded tokens, S encoded sentences, K pairs, D model width.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -26,6 +28,10 @@ MIN_ALIGNED_PAIRS = 2
 """Minimum average number of aligned pairs per batch. The loss of a single pair is always zero."""
 
 
+MIN_ALIGNED_PAIRS_FOR_AUTO = 8
+"""Minimum average number of aligned pairs per batch for `training.alignment: auto`."""
+
+
 class ContrastiveAlignmentSettings(Settings):
     """Contrastive alignment of the encoder, which must not know the target language."""
 
@@ -34,6 +40,25 @@ class ContrastiveAlignmentSettings(Settings):
     directions."""
     every_nth_pair: int = Field(4, ge=1)
     """Align one in this many sentence pairs. The encoder reads their target sentences too, which takes time."""
+
+
+def resolve_alignment(
+    setting: ContrastiveAlignmentSettings | Literal["auto"] | None,
+    model: Transformer,
+    pairs_per_batch: float,
+    *,
+    has_zero_shot_directions: bool,
+) -> ContrastiveAlignmentSettings | None:
+    """Decide whether to align the encoder, if `training.alignment` is auto.
+
+    Alignment is for zero-shot directions, the encoder must not know the target language, and among very few pairs
+    every sentence is easily matched.
+    """
+    if setting != "auto":
+        return setting
+    alignment = ContrastiveAlignmentSettings()
+    enough_pairs = pairs_per_batch / alignment.every_nth_pair >= MIN_ALIGNED_PAIRS_FOR_AUTO
+    return alignment if has_zero_shot_directions and enough_pairs and not model.guidance.affects_encoder else None
 
 
 def make_aligned_target_selection(

@@ -59,7 +59,7 @@ def time_steps(
 ) -> StepTiming:
     """Train a few steps from a state twice and time the second round, because the first one compiles kernels."""
     training_step = make_forward_backward_step(
-        model, settings.label_smoothing, device, settings.precision, settings.alignment
+        model, settings.label_smoothing, device, settings.precision, settings.resolved_alignment
     )
 
     def train_on(batches: Sequence[PlannedBatch]) -> int:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -69,9 +69,10 @@ class TrainingSettings(Settings):
     """Number of updates over which the learning rate rises linearly to its peak."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of the target probability that is spread evenly over the vocabulary."""
-    alignment: ContrastiveAlignmentSettings | None = None
+    alignment: ContrastiveAlignmentSettings | Literal["auto"] | None = "auto"
     """Contrastive loss that pulls the encoder states of a sentence and its translation together, for zero-shot
-    directions. `{}` enables it with the defaults below; null disables it. It is not in the paper."""
+    directions. It is not in the paper. auto enables it if there are zero-shot directions, guidance acts in the decoder
+    only, and batches have enough pairs. `{}` always enables it with the defaults below; null disables it."""
     adam_betas: tuple[AdamBeta, AdamBeta] = (0.9, 0.98)
     """Adam's decay rates for the first and second moments of the gradients."""
     weight_decay: float = Field(1e-4, ge=0)
@@ -104,6 +105,12 @@ class TrainingSettings(Settings):
     """Experiment trackers that receive the log too: tensorboard (files in the run folder) and wandb. Each needs an
     optional dependency."""
 
+    @property
+    def resolved_alignment(self) -> ContrastiveAlignmentSettings | None:
+        """The alignment settings after `resolve_alignment`."""
+        assert self.alignment != "auto", "`resolve_alignment` decides from the model and the data"
+        return self.alignment
+
 
 def train(
     model: Transformer,
@@ -128,7 +135,7 @@ def train(
     distributed.barrier()  # no process writes before all of them have read
     loss_meter = LossMeter(run, state.unlogged_losses)
     training_step = make_forward_backward_step(
-        model, settings.label_smoothing, distributed.device, settings.precision, settings.alignment
+        model, settings.label_smoothing, distributed.device, settings.precision, settings.resolved_alignment
     )
     updates = iter_update_batches(loader, state.data_position, settings.gradient_accumulation)
     must_stop = False

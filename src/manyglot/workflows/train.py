@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -26,14 +26,18 @@ from manyglot.progress import print_status
 from manyglot.reports.run_summary import RunSummary
 from manyglot.training import trainer
 from manyglot.training.checkpoint import RunState, load_best_weights
-from manyglot.training.contrastive_alignment import check_and_describe_aligned_pairs, make_aligned_target_selection
+from manyglot.training.contrastive_alignment import (
+    check_and_describe_aligned_pairs,
+    make_aligned_target_selection,
+    resolve_alignment,
+)
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
 from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
 from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
-from manyglot.training.trainer import is_finished, make_optimizer, resume_from_last_checkpoint
+from manyglot.training.trainer import TrainingSettings, is_finished, make_optimizer, resume_from_last_checkpoint
 from manyglot.training.training_log import read_log
 from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validator
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -55,8 +59,8 @@ def dry_run(experiment: Experiment) -> DryRunResult:
     """
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
-    settings, device, run = experiment.training, find_device(experiment.training.device), experiment.run
-    dataset, model, loader = _load_training_inputs(experiment)
+    device, run = find_device(experiment.training.device), experiment.run
+    dataset, model, loader, settings = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, device)
     memory_shortage = explain_cpu_memory_shortage(model, loader, settings, DistributedContext(device))
     move_or_shard_model(model, settings.fsdp, DistributedContext(device))
@@ -86,24 +90,37 @@ def dry_run(experiment: Experiment) -> DryRunResult:
     return DryRunResult(resume_status, data_schedule, num_parameters, step_timing, disk, validation)
 
 
-def _load_training_inputs(experiment: Experiment) -> tuple[PreparedDataset, Transformer, BatchLoader]:
-    """Open the prepared data, initialize a model and make the batch loader."""
+class _TrainingInputs(NamedTuple):
+    """What training starts from."""
+
+    dataset: PreparedDataset
+    model: Transformer
+    loader: BatchLoader
+    settings: TrainingSettings
+    """The training settings, with `alignment` resolved."""
+
+
+def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
+    """Open the prepared data, initialize a model, make the batch loader and resolve the alignment."""
     dataset = PreparedDataset(experiment.data)
     dataset.check_provenance(experiment.preparation_settings.to_dict())
     _warn_if_text_changed(experiment, dataset)
     model = initialize_model(experiment, dataset)
-    store, alignment = dataset.token_store(Split.TRAIN), experiment.training.alignment
-    loader = BatchLoader(store, dataset.train_directions, experiment.batches, model.tags_by_language(), experiment.seed)
+    store, directions = dataset.token_store(Split.TRAIN), dataset.train_directions
+    loader = BatchLoader(store, directions, experiment.batches, model.tags_by_language(), experiment.seed)
+    pairs_per_batch = float(loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0))
+    has_zero_shot_directions = len(directions) < len(dataset.all_directions)
+    alignment = resolve_alignment(
+        experiment.training.alignment, model, pairs_per_batch, has_zero_shot_directions=has_zero_shot_directions
+    )
     if alignment is not None:
         make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
-        pairs_per_batch = loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0)
         print_status(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
-    return dataset, model, loader
+    return _TrainingInputs(dataset, model, loader, experiment.training.model_copy(update={"alignment": alignment}))
 
 
 def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
-    dataset, model, loader = _load_training_inputs(experiment)
-    settings = experiment.training
+    dataset, model, loader, settings = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
     run_identity = experiment.run, experiment, dataset.digest()
     check_trackers_installed(settings.trackers)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from manyglot.model.guidance import METHODS, method_name, parse_method_settings
-from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.guidance.base import GuidanceMethod, MethodSettings
 
 PAPER: dict[str, list[dict[str, Any]]] = {
     "Token_tgt": [{"method": "token", "side": "target"}],
     "clean Token_tgt": [{"method": "token", "side": "target", "mode": "clean"}],
     "LEE everywhere": [{"method": "lee", "sites": [1, 2, 3, 4, 5, 6]}],
     "LEE_2,5": [{"method": "lee", "sites": [2, 5]}],
-    "LAA_enc.self": [{"method": "laa", "sites": ["enc.self"]}],
-    "LAA everywhere": [{"method": "laa", "sites": ["enc.self", "dec.self", "dec.cross"]}],
-    "LAA + Token_tgt": [{"method": "laa"}, {"method": "token", "side": "target"}],
+    "LAA_enc.self": [{"method": "laa", "init_gain": 1.0, "sites": ["enc.self"]}],
+    "LAA everywhere": [{"method": "laa", "init_gain": 1.0, "sites": ["enc.self", "dec.self", "dec.cross"]}],
+    "LAA + Token_tgt": [{"method": "laa", "init_gain": 1.0}, {"method": "token", "side": "target"}],
     "LAA_dec.self,cros + LEE_4,5": [
-        {"method": "laa", "sites": ["dec.self", "dec.cross"]},
+        {"method": "laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]},
         {"method": "lee", "sites": ["dec.cross", "dec.self"]},
     ],
     "Adapter_enc,dec": [{"method": "adapter", "sites": ["enc.ffn", "dec.ffn"]}],
@@ -28,16 +28,26 @@ PAPER: dict[str, list[dict[str, Any]]] = {
     "LALT + LEE + LAA": [
         {"method": "lalt", "residual": True},
         {"method": "lee", "sites": [1, 6]},
-        {"method": "laa", "sites": ["dec.cross"]},
+        {"method": "laa", "init_gain": 1.0, "sites": ["dec.cross"]},
     ],
-    "LAA^R + Token_src": [{"method": "random_laa"}, {"method": "token"}],
-    "LAA^R + Token_tgt": [{"method": "random_laa", "sites": ["dec.cross"]}, {"method": "token", "side": "target"}],
+    "LAA^R + Token_src": [{"method": "random_laa", "init_gain": 1.0}, {"method": "token"}],
+    "LAA^R + Token_tgt": [
+        {"method": "random_laa", "init_gain": 1.0, "sites": ["dec.cross"]},
+        {"method": "token", "side": "target"},
+    ],
 }
+
+
+def _settings_without_zero_matrices(method: type[GuidanceMethod]) -> MethodSettings:
+    """Return the default settings, except that matrices start at random values, so that they have an effect."""
+    has_gain = "init_gain" in method.settings_type.model_fields
+    return parse_method_settings({"method": method_name(method)} | ({"init_gain": 1.0} if has_gain else {}))
+
 
 COMBINATIONS: dict[str, list[MethodSettings]] = {
     **{
         method_name(method): [
-            method.settings_type(),
+            _settings_without_zero_matrices(method),
             *([] if method.conveys_target_language else [parse_method_settings({"method": "token"})]),
         ]  # type: ignore[call-arg]
         for method in METHODS

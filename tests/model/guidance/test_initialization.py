@@ -20,7 +20,11 @@ def initial_parameters(**values: object) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("values", [{"method": "laa"}, {"method": "random_laa"}, {"method": "lalt"}], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [{"method": "laa", "init_gain": 1.0}, {"method": "random_laa", "init_gain": 1.0}, {"method": "lalt"}],
+    ids=str,
+)
 def test_matrices_are_initialized_like_linear_layers(values: dict[str, object]) -> None:
     """Xavier uniform: values within sqrt(6 / 2D), different for each language."""
     matrix_LDD = initial_parameters(**values)["matrix_LDD"]

@@ -16,7 +16,10 @@ from tests.model.guidance.reference_model import ReferenceModel
 
 RANDOM_LANG_B = torch.tensor([2, 0, 0, 1, 2, 1, 0])
 LAA_PRODUCTS = {
-    f"{product.__name__}, {' '.join(sites)}": (product, [parse_method_settings({"method": "laa", "sites": sites})])
+    f"{product.__name__}, {' '.join(sites)}": (
+        product,
+        [parse_method_settings({"method": "laa", "init_gain": 1.0, "sites": sites})],
+    )
     for product in (gathered_matmul, grouped_matmul)
     for sites in (["enc.self"], ["dec.self"], ["dec.cross"], ["enc.self", "dec.self", "dec.cross"])
 }

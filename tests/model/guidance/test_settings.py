@@ -49,12 +49,12 @@ def read(*methods: dict[str, Any]) -> None:
         ([{"method": "token"}, {"method": "token", "side": "target"}], "guidance: token is listed twice."),
         ([{"method": "laa"}, {"method": "laa"}], "guidance: laa is listed twice. List each method once."),
         (
-            [{"method": "random_laa"}],
+            [{"method": "random_laa", "init_gain": 1.0}],
             "random_laa alone does not tell the model its target language. Add one of token, lee, adapter",
         ),
         ([], "guidance: an empty list does not tell the model its target language."),
         (
-            [{"method": "random_laa"}, {"method": "laa"}],
+            [{"method": "random_laa", "init_gain": 1.0}, {"method": "laa"}],
             "guidance: random_laa and laa cannot be combined: random_laa is the control experiment",
         ),
     ],
@@ -96,7 +96,7 @@ def test_saved_settings_contain_site_names() -> None:
     [
         [{"method": "laa"}, {"method": "token", "side": "target"}],
         [{"method": "laa"}, {"method": "lee"}],
-        [{"method": "random_laa"}, {"method": "token"}],
+        [{"method": "random_laa", "init_gain": 1.0}, {"method": "token"}],
         [{"method": "adapter"}, {"method": "lee"}],
         [{"method": "laln"}, {"method": "lalt"}, {"method": "laa"}, {"method": "adapter"}, {"method": "token"}],
     ],

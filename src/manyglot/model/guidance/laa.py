@@ -43,9 +43,9 @@ class LAASettings(SitedSettings):
     """The name of the method."""
     sites: tuple[Site, ...] = (Site.DEC_SELF,)
     """The attentions that use the matrices: enc.self, dec.self, dec.cross."""
-    init_gain: float = Field(1.0, ge=0, le=10)
-    """Gain of the Xavier initialization of the matrices. With 0, all matrices start at zero and become different during
-    training."""
+    init_gain: float = Field(0.0, ge=0, le=10)
+    """Gain of the Xavier initialization of the matrices; 1 in the paper. With 0, all matrices start at zero and become
+    different during training, which is better in zero-shot directions."""
 
 
 class LAA(GuidanceMethod):
