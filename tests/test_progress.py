@@ -111,3 +111,15 @@ def test_a_hidden_counter_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     with progress_counter("translating", "lines", hidden=True) as display:
         display.advance(2)
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("quiet", ["1", "0", ""])
+def test_a_quiet_process_shows_errors_only(
+    quiet: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MANYGLOT_QUIET", quiet)
+    progress.print_status("status")
+    progress.print_error("error")
+    with progress_bar("task", 1) as bar:
+        bar.advance()
+    assert capsys.readouterr().err.startswith("error\n" if quiet == "1" else "status\nerror\ntask 1/1 done")

@@ -5,8 +5,8 @@
 >>> model.translate(["Tuesday, March 5"], to="de")         # doctest: +SKIP
 ['Dienstag, 5. März']
 
-Every command has a function of the same name here. `read_experiment` reads the YAML file that `prepare` and `train`
-take.
+Every command has a function of the same name here. `prepare`, `train` and `describe` take an experiment: an
+`Experiment`, the path of its YAML file, or a dictionary of settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from manyglot.config.experiment import read_experiment
+    from manyglot.config.experiment import Experiment, read_experiment
     from manyglot.decoding.loading import load
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Experiment",
     "__version__",
     "compare",
     "demo",
@@ -46,7 +47,11 @@ __all__ = [
     "train",
     "translate",
 ]
-_MODULES = {"load": "manyglot.decoding.loading", "read_experiment": "manyglot.config.experiment"}
+_MODULES = {
+    "Experiment": "manyglot.config.experiment",
+    "load": "manyglot.decoding.loading",
+    "read_experiment": "manyglot.config.experiment",
+}
 """The modules of the functions that are not workflows."""
 
 

@@ -21,6 +21,8 @@ from rich.progress import (
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
+QUIET_VARIABLE = "MANYGLOT_QUIET"
+"""The environment variable that silences status and progress."""
 MIN_SECONDS_TO_SHOW = 2.0
 """A progress counter stays hidden for tasks that finish sooner."""
 
@@ -37,8 +39,19 @@ def is_secondary_process() -> bool:
     return os.environ.get("RANK", "0") != "0"
 
 
+def is_silent() -> bool:
+    """Whether this process shows no status and no progress: with MANYGLOT_QUIET, or if it is a secondary process."""
+    return is_secondary_process() or os.environ.get(QUIET_VARIABLE, "") not in ("", "0")
+
+
 def print_status(message: str) -> None:
-    """Print a message other than a result to stderr, in the main process only. A closed stderr is ignored."""
+    """Print a message other than a result or an error to stderr, unless the process is silent."""
+    if not is_silent():
+        print_error(message)
+
+
+def print_error(message: str) -> None:
+    """Print a message to stderr, in the main process only. A closed stderr is ignored."""
     if not is_secondary_process():
         with suppress(BrokenPipeError):
             print(message, file=sys.stderr, flush=True)
@@ -68,7 +81,7 @@ def format_bytes(num_bytes: float) -> str:
 @contextmanager
 def progress_bar(title: str, total: int, done: int = 0) -> Iterator[ProgressReporter]:
     """Show the progress of a task of `total` units, of which an earlier run has already done `done`."""
-    if sys.stderr.isatty() and not is_secondary_process():
+    if sys.stderr.isatty() and not is_silent():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -91,7 +104,7 @@ def progress_counter(
 ) -> Iterator[ProgressReporter]:
     """Show the number of finished units and the rate; the total may be unknown. Quick tasks show nothing."""
     counter: ProgressCounter
-    if hidden or is_secondary_process():
+    if hidden or is_silent():
         counter = ProgressCounter(title, unit, total)
     else:
         counter = _RichCounter(title, unit, total) if sys.stderr.isatty() else _PlainCounter(title, unit, total)

@@ -94,6 +94,16 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version")[0] == f"manyglot {manyglot.__version__}\n"
 
 
+def test_quiet_prints_results_and_errors_only(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MANYGLOT_QUIET", "")  # restored afterward
+    out, err = run(capsys, "--quiet", "prepare", config)
+    assert out
+    assert err == ""
+    assert "is not a setting" in mistake(capsys, "--quiet", "prepare", config, "--set", "sed=1")
+
+
 def test_help_does_not_load_torch() -> None:
     code = "import sys; from manyglot.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

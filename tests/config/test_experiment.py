@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manyglot.config.experiment import read_experiment
+from manyglot.config.experiment import load_experiment, read_experiment
 from manyglot.errors import ManyglotError, SettingsError
 
 ROOT = Path(__file__).parents[2]
@@ -27,13 +27,16 @@ def test_every_yaml_of_the_repository_is_read(path: Path) -> None:
     read_experiment(path)
 
 
-def test_the_defaults_are_the_papers(tmp_path: Path) -> None:
+def test_the_sizes_are_the_papers_and_the_guidance_is_the_recommended_one(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path, MINIMAL))
     assert (experiment.model.width, experiment.model.ffn_width, experiment.model.num_heads) == (512, 2048, 8)
     assert (experiment.model.num_encoder_layers, experiment.model.norm) == (6, "post")
     assert (experiment.training.learning_rate, experiment.training.warmup_steps) == (5e-4, 4000)
     assert (experiment.decoding.beam_size, experiment.decoding.length_penalty) == (5, 1.0)
     assert (experiment.vocabulary.size, experiment.batches.temperature) == (64_000, 5.0)
+    assert [method.method for method in experiment.guidance] == ["laa", "lee"]
+    assert experiment.to_dict()["guidance"][0]["init_gain"] == 0
+    assert experiment.training.alignment == "auto"
 
 
 def test_overrides_are_yaml_values(tmp_path: Path) -> None:
@@ -127,3 +130,15 @@ def test_a_missing_file_and_a_file_that_is_not_text(tmp_path: Path) -> None:
         read_experiment(path)
     with pytest.raises(SettingsError, match="Cannot read"):
         read_experiment(tmp_path)
+
+
+def test_an_experiment_has_three_forms(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL)
+    expected, values = read_experiment(path, ["seed=3"]), yaml.safe_load(MINIMAL)
+    assert load_experiment(str(path), ["seed=3"]) == load_experiment(values, ["seed=3"]) == expected
+    assert load_experiment(read_experiment(path), ["seed=3"]) == expected
+    assert values == yaml.safe_load(MINIMAL), "the dictionary is not changed"
+    with pytest.raises(SettingsError, match="a dictionary of settings, not list"):
+        load_experiment([values])  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Did you mean 'seed'"):
+        load_experiment(values | {"sed": 1})

@@ -24,6 +24,7 @@ from manyglot.training.contrastive_alignment import (
     ContrastiveAlignmentSettings,
     make_aligned_target_selection,
     mean_contrastive_alignment_loss,
+    resolve_alignment,
 )
 from manyglot.training.step import CudaGraphStep, EagerStep
 from manyglot.training.training_log import read_log
@@ -162,3 +163,26 @@ def test_training_lowers_the_alignment_loss(tmp_path: Path, capsys: pytest.Captu
     )
     assert match is not None
     assert match[1] == match[2] != "0", "every pair"
+
+
+@pytest.mark.parametrize(
+    ("guidance", "pairs_per_batch", "has_zero_shot_directions", "is_enabled"),
+    [("laa", 32, True, True), ("laa", 31, True, False), ("laa", 32, False, False), ("token", 32, True, False)],
+)
+def test_auto_aligns_where_it_can_help(
+    guidance: str, pairs_per_batch: float, has_zero_shot_directions: bool, is_enabled: bool
+) -> None:
+    model = tiny_model(COMBINATIONS[guidance])
+    own = ContrastiveAlignmentSettings(weight=0.5)
+    for setting, expected in (
+        (own, own),
+        (None, None),
+        ("auto", ContrastiveAlignmentSettings() if is_enabled else None),
+    ):
+        resolved = resolve_alignment(
+            setting,  # type: ignore[arg-type]
+            model,
+            pairs_per_batch,
+            has_zero_shot_directions=has_zero_shot_directions,
+        )
+        assert resolved == expected

@@ -8,6 +8,7 @@ does not load torch and answers at once.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -30,7 +31,7 @@ from manyglot.cli import (
     translate,
 )
 from manyglot.errors import ManyglotError, StoppedByUser
-from manyglot.progress import print_status
+from manyglot.progress import QUIET_VARIABLE, print_error
 
 app = typer.Typer(
     help="Massively multilingual machine translation into the right language.\n\n"
@@ -61,8 +62,10 @@ def _root_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")] = False,
 ) -> None:
-    pass
+    if quiet:
+        os.environ[QUIET_VARIABLE] = "1"
 
 
 app.command()(demo.demo)
@@ -88,18 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
         if code == INTERRUPT_EXIT_CODE and arguments[0] in RESUME_HINTS:  # typer catches Ctrl-C itself
-            print_status(f"manyglot: interrupted. {RESUME_HINTS[arguments[0]]}")
+            print_error(f"manyglot: interrupted. {RESUME_HINTS[arguments[0]]}")
         if isinstance(code, int) and code:
             sys.exit(code)
     except StoppedByUser as stop:
-        print_status(f"manyglot: {stop}")
+        print_error(f"manyglot: {stop}")
     except ManyglotError as error:
-        print_status(f"manyglot: {error}")
+        print_error(f"manyglot: {error}")
         sys.exit(2)
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
         sys.stdout = None
     except OSError as error:  # such as a full disk, which the user can correct
-        print_status(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
+        print_error(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
         sys.exit(2)
     except Exception as error:
         # Typer's usage errors, such as an unknown option, are recognized by their method, because their class moved
@@ -107,5 +110,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not hasattr(error, "format_message"):
             raise
         message, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
-        print_status(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
+        print_error(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
         sys.exit(2)

@@ -124,11 +124,11 @@ def _explain_validation_error(settings_class: type[Settings], error: dict[str, A
 
 
 def _without_union_tags(settings_class: type[Settings], location: tuple[str | int, ...]) -> Iterator[str | int]:
-    """Yield the location as the user wrote it, without the union tags that pydantic inserts."""
+    """Yield the location as the user wrote it, without the tags and class names that pydantic inserts for unions."""
     annotation: Any = settings_class
     for part in location:
         members = _settings_classes_in(annotation)
-        tagged = [m for m in members if part in _literal_values(m)]
+        tagged = [m for m in members if part in _literal_values(m) or part == m.__name__]
         if isinstance(part, str) and tagged and not any(part in m.model_fields for m in members):
             annotation = tagged[0]
             continue
@@ -139,7 +139,7 @@ def _without_union_tags(settings_class: type[Settings], location: tuple[str | in
 def _fields_at(settings_class: type[Settings], location: tuple[str | int, ...]) -> list[str]:
     annotation: Any = settings_class
     for part in location:
-        tagged = [m for m in _settings_classes_in(annotation) if part in _literal_values(m)]
+        tagged = [m for m in _settings_classes_in(annotation) if part in _literal_values(m) or part == m.__name__]
         annotation = tagged[0] if tagged else _annotation_of(annotation, part)
     return [name for member in _settings_classes_in(annotation) for name in member.model_fields]
 

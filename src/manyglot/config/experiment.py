@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,7 @@ from manyglot.config.yaml_inheritance import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.errors import SettingsError
 from manyglot.evaluation.dev_evaluators import ValidationSettings
 from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.files import StrPath
@@ -65,6 +68,23 @@ class Experiment(Settings):
     def to_dict(self) -> dict[str, Any]:
         """Return all settings, defaults included, as plain values."""
         return self.model_dump(mode="json")
+
+
+ExperimentSource = Experiment | StrPath | Mapping[str, Any]
+"""An experiment, the path of its YAML file, or its settings as a dictionary."""
+
+
+def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> Experiment:
+    """Return an experiment from any of its forms, with `key=value` overrides applied."""
+    if isinstance(source, str | PathLike):
+        return read_experiment(source, overrides)
+    if not isinstance(source, Experiment | Mapping):
+        given = type(source).__name__
+        raise SettingsError(f"An experiment is an Experiment, a YAML file or a dictionary of settings, not {given}.")
+    values = source.to_dict() if isinstance(source, Experiment) else copy.deepcopy(dict(source))
+    for override in overrides:
+        apply_override(values, override)
+    return parse_settings(Experiment, values)
 
 
 def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:

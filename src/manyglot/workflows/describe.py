@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from manyglot.config.experiment import read_experiment
+from manyglot.config.experiment import ExperimentSource, load_experiment
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
-from manyglot.files import StrPath
 from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import SubwordModel
 
 
-def describe(config_or_model: StrPath, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Describe a model folder, or the model of an experiment's YAML file: layers, guidance, languages, parameters."""
-    path = Path(config_or_model)
+def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Describe a model folder, or the model of an experiment: layers, guidance, languages and parameters.
+
+    The experiment is an `Experiment`, a YAML file or a dictionary.
+    """
     training_info: Mapping[str, Any] = {}
-    if path.is_dir():
+    if isinstance(source, str | PathLike) and (path := Path(source)).is_dir():
         if overrides:
             raise SettingsError("--set applies to the YAML file of an experiment, not to a model folder. Remove it.")
         trained = load_model(path)
         model, config, training_info = trained.model, trained.config, trained.training_info
         languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:
-        experiment = read_experiment(path, overrides)
+        experiment = load_experiment(source, overrides)
         languages, num_subwords = corpus_languages(experiment.corpus), experiment.vocabulary.size
         if experiment.vocabulary.sentencepiece_model is not None:
             num_subwords = len(SubwordModel.load(experiment.vocabulary.sentencepiece_model))

@@ -11,7 +11,7 @@ import torch
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.config.experiment import Experiment
+from manyglot.config.experiment import Experiment, ExperimentSource, load_experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import open_corpus
@@ -43,20 +43,23 @@ from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validat
 from manyglot.vocabulary.vocabulary import LanguageTags
 
 
-def train(experiment: Experiment) -> Path:
+def train(experiment: ExperimentSource) -> Path:
     """Train a model on the prepared data and return its model folder. An interrupted run resumes where it stopped.
 
-    Under torchrun, all processes train the model together.
+    The experiment is an `Experiment`, a YAML file or a dictionary. Under torchrun, all processes train the model
+    together.
     """
+    experiment = load_experiment(experiment)
     with distributed_context(experiment.training.device) as distributed:
         return _train(experiment, distributed)
 
 
-def dry_run(experiment: Experiment) -> DryRunResult:
+def dry_run(experiment: ExperimentSource) -> DryRunResult:
     """Report what `train` would do, how long it would take and what it would need, without writing anything.
 
     If training would be refused because the memory is too small, the result has everything except the time.
     """
+    experiment = load_experiment(experiment)
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     device, run = find_device(experiment.training.device), experiment.run
