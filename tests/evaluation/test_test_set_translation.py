@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
-from manyglot.evaluation import evaluation_set
+from manyglot.evaluation import test_set_translation
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache
 
@@ -22,7 +22,7 @@ EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in E
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation_set, "MIN_BLOCK_SENTENCES", 1)
+    monkeypatch.setattr(test_set_translation, "MIN_BLOCK_SENTENCES", 1)
 
 
 class Translator:

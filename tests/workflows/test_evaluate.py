@@ -18,7 +18,7 @@ from manyglot.corpus.readers import make_zero_shot_sets
 from manyglot.decoding import native_engine
 from manyglot.decoding.translator import Translator
 from manyglot.errors import ManyglotError
-from manyglot.evaluation import evaluation_set
+from manyglot.evaluation import test_set_translation
 from manyglot.probing.language_representations import load_representations
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import load_report_run
@@ -26,8 +26,8 @@ from manyglot.reports.html_report import load_report_run
 IN_SMALL_BLOCKS = """
 from manyglot import cli
 from manyglot.decoding import native_engine
-from manyglot.evaluation import evaluation_set
-native_engine.DEFAULT_BLOCK_SIZE = evaluation_set.MIN_BLOCK_SENTENCES = 1
+from manyglot.evaluation import test_set_translation
+native_engine.DEFAULT_BLOCK_SIZE = test_set_translation.MIN_BLOCK_SENTENCES = 1
 cli.main()
 """
 
@@ -35,7 +35,7 @@ cli.main()
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_engine, "DEFAULT_BLOCK_SIZE", 1)
-    monkeypatch.setattr(evaluation_set, "MIN_BLOCK_SENTENCES", 1)
+    monkeypatch.setattr(test_set_translation, "MIN_BLOCK_SENTENCES", 1)
 
 
 @pytest.fixture(scope="module")
