@@ -48,7 +48,7 @@ def test_json_is_the_only_output_on_stdout(
     prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
     summary = json.loads(run(capsys, "train", config, "--json")[0])
-    assert (summary["steps"], summary["best_metric"]) == (6, "dev_bleu")
+    assert (summary["steps"], summary["best_metric"]) == (6, "dev_nll")
     assert summary["last_validation"].keys() == {
         "dev_nll",
         "dev_bleu",
@@ -71,7 +71,7 @@ def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: py
     assert "embedding" in out
     assert "token" in out
     assert "weights" not in out
-    assert "weights     step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
+    assert "weights     step 6 of 6, best by dev_nll" in run(capsys, "describe", trained.run / "model")[0]
 
 
 def test_a_model_is_exported(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

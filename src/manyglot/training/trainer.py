@@ -88,8 +88,9 @@ class TrainingSettings(Settings):
     """Updates between two validations on the dev split. The section `validation` selects the samples."""
     best_metric: Annotated[BestMetric | None, CHANGEABLE_ON_RESUME] = "auto"
     """Metric that selects the best step, whose weights become the final model: dev_bleu (mean over directions, as in
-    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto selects dev_bleu, or dev_nll if
-    validation translates nothing. null selects the last step."""
+    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. While the metric is within chance (up
+    to 2 BLEU or 10 chrF++), dev_nll selects the step. auto selects dev_bleu, or dev_nll if validation translates
+    nothing. null selects the last step."""
     patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1)
     """Stop after this many validations without improvement. null disables early stopping."""
     checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
@@ -174,7 +175,9 @@ def train(
             display.advance(note=log.progress_note)
     validator.report_time()
     if is_finished(state, settings) and state.step < settings.max_steps:
-        metric, num_validations = validator.best_metric, state.best_steps.num_validations_without_improvement
+        best_steps = state.best_steps
+        metric = best_steps.scores[0].metric if best_steps.scores else validator.best_metric
+        num_validations = best_steps.num_validations_without_improvement
         print_status(f"Stopped at step {state.step:,}: {metric} has not improved for {num_validations} validations.")
     return state
 
@@ -277,11 +280,12 @@ def _validate_and_update_best(
     log: TrainingLog,
     distributed: DistributedContext,
 ) -> RunState:
-    """Validate on the main process and broadcast the score, so that all processes update their best steps equally."""
+    """Validate on the main process and broadcast the scores, so that all processes update their best steps equally."""
     full_model = gather_model_on_main(model, distributed)
     scores = validator(full_model) if distributed.is_main else {}
-    value = distributed.broadcast(validator.best_metric_value(scores))
-    state = replace(state, best_steps=state.best_steps.with_validation(state.step, value, keep_best_checkpoints))
+    value, loss = (distributed.broadcast(number) for number in validator.ranking_values(scores))
+    best_steps = state.best_steps.with_validation(state.step, value, loss, keep_best_checkpoints)
+    state = replace(state, best_steps=best_steps)
     log.log_validation(state, scores)
     return state
 

@@ -151,17 +151,20 @@ def _finished_step(experiment: Experiment) -> int | None:
 
 def _load_best_or_last_weights(run: Path, model: Transformer, state: RunState, validator: Validator) -> dict[str, Any]:
     """Load the weights of the best step, or keep those of the last step. Report and return the step and its score."""
-    is_unchanged = state.best_steps.criterion == validator.criterion
-    criterion = state.best_steps.criterion if is_unchanged else None
-    best = None if criterion is None else load_best_weights(run / "checkpoints", model, state.best_steps)
+    criterion, best_steps = validator.criterion, state.best_steps.comparable_under(validator.criterion)
+    best = load_best_weights(run / "checkpoints", model, best_steps)
     if best is None or criterion is None:
         print_status(f"The model has the weights of the last step, {state.step:,}.")
         return {"steps": state.step, "step": state.step, "best_metric": None}
-    metric, sample = criterion.metric, dict(criterion.sample_id)
+    sample = dict(criterion.sample_id_of(best.metric) or {})
+    is_above_chance = best.metric == criterion.metric and criterion.is_above_chance(best.value)
+    because = "" if is_above_chance else f"; {criterion.metric} was never above chance"
     print_status(
-        f"The model has the weights of step {best.step:,} of {state.step:,}, the best by {metric} ({best.value:.2f})."
+        f"The model has the weights of step {best.step:,} of {state.step:,}, the best by {best.metric} "
+        f"({best.value:.2f}){because}."
     )
-    return {"steps": state.step, "step": best.step, "best_metric": metric, "value": best.value, "measured_on": sample}
+    selection = {"best_metric": best.metric, "value": best.value, "measured_on": sample}
+    return {"steps": state.step, "step": best.step, **selection}
 
 
 def _warn_if_text_changed(experiment: Experiment, dataset: PreparedDataset) -> None:
