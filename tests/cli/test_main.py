@@ -115,8 +115,11 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "does not exist" in mistake(capsys, "translate", tmp_path / "x", "--to", "qab")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     assert "is not finished" in mistake(capsys, "translate", tmp_path / "run" / "model", "--to", "qab")
-    for wrong in (trained.run, trained.run / "modle"):
+    assert "run has no checkpoints. `manyglot train`" in mistake(capsys, "translate", tmp_path / "run", "--to", "qab")
+    for wrong in (trained.run / "modle", trained.run / "checkpoints"):
         assert f"Did you mean {model}?" in mistake(capsys, "translate", wrong, "--to", "qab")
+    missing = mistake(capsys, "translate", trained.run / "checkpoints" / "step-00000005", "--to", "qab")
+    assert "step-00000005 does not exist. The run has step-0000000" in missing
     assert "not to a model folder" in mistake(capsys, "describe", model, "--set", "seed=1")
     assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
         capsys, "translate", model, "--to", "de"

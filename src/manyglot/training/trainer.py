@@ -18,6 +18,7 @@ from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, ChangeableOnResu
 from manyglot.devices import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
+from manyglot.model.model_folder import ModelDescription
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status, progress_bar
 from manyglot.training.best_steps import BestMetric
@@ -96,7 +97,7 @@ class TrainingSettings(Settings):
     checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
     """Updates between two checkpoints. The best steps are saved as well."""
     keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1)
-    """Number of most recent checkpoints to keep."""
+    """Number of most recent checkpoints to keep. `manyglot average --last` needs several."""
     keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1)
     """Number of best checkpoints to keep in addition to the most recent ones."""
     log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1)
@@ -114,8 +115,12 @@ def train(
     seed: int,
     validator: Validator,
     distributed: DistributedContext,
+    description: ModelDescription,
 ) -> RunState:
-    """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop."""
+    """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop.
+
+    The checkpoints are model folders with this description.
+    """
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
     optimizer = make_optimizer(model, settings)
@@ -169,8 +174,9 @@ def train(
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
                 check_weights_finite(model, state.step, distributed)
+                keep_last = settings.keep_last_checkpoints
                 _save_checkpoint_on_main(
-                    run / "checkpoints", model, optimizer, state, settings.keep_last_checkpoints, distributed
+                    run / "checkpoints", model, optimizer, state, keep_last, distributed, description
                 )
             display.advance(note=log.progress_note)
     validator.report_time()
@@ -297,6 +303,7 @@ def _save_checkpoint_on_main(
     state: RunState,
     keep_last: int,
     distributed: DistributedContext,
+    description: ModelDescription,
 ) -> None:
     """Gather the weights and the optimizer state of all processes and write a checkpoint on the main process."""
     weights, moments = (
@@ -304,7 +311,7 @@ def _save_checkpoint_on_main(
         for tensors in (model.state_dict(), flatten_optimizer_state(model, optimizer))
     )
     if distributed.is_main:
-        save_checkpoint(folder, weights, moments, state, keep_last)
+        save_checkpoint(folder, weights, moments, state, keep_last, description)
 
 
 def iter_update_batches(

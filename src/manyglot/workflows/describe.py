@@ -12,19 +12,22 @@ from manyglot.config.experiment import read_experiment
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
 from manyglot.files import StrPath
-from manyglot.model.model_folder import load_model
+from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import SubwordModel
 
 
 def describe(config_or_model: StrPath, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Describe a model folder, or the model of an experiment's YAML file: layers, guidance, languages, parameters."""
+    """Describe the model of an experiment's YAML file, or a trained one: layers, guidance, languages, parameters.
+
+    A trained model is a model folder, a run folder or a checkpoint.
+    """
     path = Path(config_or_model)
     training_info: Mapping[str, Any] = {}
     if path.is_dir():
         if overrides:
             raise SettingsError("--set applies to the YAML file of an experiment, not to a model folder. Remove it.")
-        trained = load_model(path)
+        trained = load_any_model(path)
         model, config, training_info = trained.model, trained.config, trained.training_info
         languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:

@@ -20,7 +20,7 @@ from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
-from manyglot.model.model_folder import TrainedModel, load_model, save_model
+from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
 from manyglot.reports.run_summary import RunSummary
@@ -118,15 +118,17 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        state = trainer.train(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
+        description = ModelDescription(dataset.vocabulary, tuple(loader.directions), experiment.to_dict())
+        state = trainer.train(
+            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description
+        )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
-        directions = tuple(loader.directions)
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
-            trained = TrainedModel(full_model, dataset.vocabulary, directions, experiment.to_dict(), training_info)
-            save_model(model_folder, trained)
+            directions, config = description.trained_directions, description.config
+            save_model(model_folder, TrainedModel(full_model, dataset.vocabulary, directions, config, training_info))
         distributed.barrier()
     return model_folder
 
