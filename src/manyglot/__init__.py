@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from manyglot.config.experiment import read_experiment
     from manyglot.decoding.loading import load
+    from manyglot.workflows.average import average
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo
     from manyglot.workflows.describe import describe
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "average",
     "compare",
     "demo",
     "describe",

@@ -17,7 +17,19 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from tests.commands import mistake, run
 
-COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "compare", "report", "describe", "export")
+COMMANDS = (
+    "demo",
+    "prepare",
+    "train",
+    "average",
+    "plot",
+    "translate",
+    "evaluate",
+    "compare",
+    "report",
+    "describe",
+    "export",
+)
 
 
 def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
