@@ -37,12 +37,13 @@ STEPS: list[list[list[str]]] = [
         ["export", "runs/mytext/model", "--target", "de", "-o", "exported"],
     ],
     [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"]],
+    [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"]],
     [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"]],
     [["demo", "--set", "training.max_steps=2", "--set", "corpus.languages=[de,en,sw]", "--set", "vocabulary.size=500",
       "--set", "corpus.train_rows=200", "--set", "corpus.dev_rows=3", "--set", "corpus.test_rows=3"]],
 ]  # fmt: skip
 """The commands in order; those of one step run at the same time."""
-WRITTEN = ["shares.svg", "zero-shot", "curves.png", "scores/report.html", "exported/model.bin", "report.html",
+WRITTEN = ["shares.svg", "zero-shot", "curves.png", "scores/report.html", "exported/model.bin", "report.html", "averaged/config.yaml",
            "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
 
 

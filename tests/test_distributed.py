@@ -39,7 +39,7 @@ from manyglot.cli import main
 from manyglot.training import best_steps
 from manyglot.training.fsdp import local_shard
 
-best_steps.UNTRAINED_SCORE = -1
+best_steps.CHANCE_SCORES["dev_chrf"] = -1
 initialize_model, gather_model_on_main = workflow.initialize_model, workflow.gather_model_on_main
 
 def check_shards_and_gather(model, distributed):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from manyglot.config.experiment import Experiment, read_experiment
     from manyglot.decoding.loading import load
+    from manyglot.workflows.average import average
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo
     from manyglot.workflows.describe import describe
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Experiment",
     "__version__",
+    "average",
     "compare",
     "demo",
     "describe",

@@ -17,7 +17,19 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from tests.commands import mistake, run
 
-COMMANDS = ("demo", "prepare", "train", "plot", "translate", "evaluate", "compare", "report", "describe", "export")
+COMMANDS = (
+    "demo",
+    "prepare",
+    "train",
+    "average",
+    "plot",
+    "translate",
+    "evaluate",
+    "compare",
+    "report",
+    "describe",
+    "export",
+)
 
 
 def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +60,7 @@ def test_json_is_the_only_output_on_stdout(
     prepared = json.loads(run(capsys, "prepare", config, "--json")[0])
     assert prepared["rows"] == {"train": 60, "dev": 8, "test": 8}
     summary = json.loads(run(capsys, "train", config, "--json")[0])
-    assert (summary["steps"], summary["best_metric"]) == (6, "dev_bleu")
+    assert (summary["steps"], summary["best_metric"]) == (6, "dev_nll")
     assert summary["last_validation"].keys() == {
         "dev_nll",
         "dev_bleu",
@@ -71,7 +83,7 @@ def test_describe_prints_the_parts(config: Path, trained: Experiment, capsys: py
     assert "embedding" in out
     assert "token" in out
     assert "weights" not in out
-    assert "weights     step 6 of 6, best by dev_bleu" in run(capsys, "describe", trained.run / "model")[0]
+    assert "weights     step 6 of 6, best by dev_nll" in run(capsys, "describe", trained.run / "model")[0]
 
 
 def test_a_model_is_exported(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,8 +137,11 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "does not exist" in mistake(capsys, "translate", tmp_path / "x", "--to", "qab")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     assert "is not finished" in mistake(capsys, "translate", tmp_path / "run" / "model", "--to", "qab")
-    for wrong in (trained.run, trained.run / "modle"):
+    assert "run has no checkpoints. `manyglot train`" in mistake(capsys, "translate", tmp_path / "run", "--to", "qab")
+    for wrong in (trained.run / "modle", trained.run / "checkpoints"):
         assert f"Did you mean {model}?" in mistake(capsys, "translate", wrong, "--to", "qab")
+    missing = mistake(capsys, "translate", trained.run / "checkpoints" / "step-00000005", "--to", "qab")
+    assert "step-00000005 does not exist. The run has step-0000000" in missing
     assert "not to a model folder" in mistake(capsys, "describe", model, "--set", "seed=1")
     assert "German (de) is not among the model's languages: qaa, qab, qac" in mistake(
         capsys, "translate", model, "--to", "de"

@@ -28,7 +28,7 @@ import sys
 from manyglot.cli import main
 from manyglot.training import best_steps
 
-best_steps.UNTRAINED_SCORE = -1  # so that patience counts although nothing is learned
+best_steps.CHANCE_SCORES["dev_chrf"] = -1  # so that chrF++ counts although nothing is learned
 main(["train", sys.argv[1]])
 """
 MORTAL = """
@@ -37,7 +37,7 @@ from manyglot import files
 from manyglot.cli import main
 from manyglot.training import best_steps, checkpoint, trainer
 
-best_steps.UNTRAINED_SCORE = -1
+best_steps.CHANCE_SCORES["dev_chrf"] = -1
 left = int(sys.argv[1])
 
 def mortal(function):
@@ -166,10 +166,10 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(tmp_path: Path) -> None:
     limited = (
         "import resource, sys; from manyglot.cli import main; from manyglot.training import trainer\n"
         "save = trainer.save_checkpoint\n"
-        "def full(folder, model, optimizer, state, keep_last):\n"
+        "def full(folder, model, optimizer, state, *rest):\n"
         "    most = 10**9 if state.step < 6 else 20_000\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))\n"
-        "    save(folder, model, optimizer, state, keep_last)\n"
+        "    save(folder, model, optimizer, state, *rest)\n"
         "trainer.save_checkpoint = full\n"
         "main(['train', sys.argv[1]])"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,24 @@ class ScriptedEvaluator:
 
     def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
         return {"dev_bleu": self.values[self.steps[float(model.embedding.weight.sum())] - 1]}, {}
+
+
+class ScriptedLossEvaluator(ScriptedEvaluator):
+    """An evaluator with predefined losses."""
+
+    metric_names: Sequence[str] = ("dev_nll",)
+
+    def __init__(self, values: Sequence[float], steps: Mapping[float, int], num_pairs: int = 9) -> None:
+        super().__init__(values, steps)
+        self.sample_id = {"num_pairs": num_pairs}
+
+    def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
+        return {"dev_nll": super().__call__(model)[0]["dev_bleu"]}, {}
+
+
+NOISE = [0.2, 0.9, 0.18, 0.17, 0.4, 0.3, 0.1, 0.2]
+LOSSES = [7.0, 6.0, 5.5, 5.0, 5.2, 5.1, 5.3, 5.4]
+"""Scores within chance, and losses that are best in step 4."""
 
 
 @pytest.fixture
@@ -167,12 +186,66 @@ def test_an_interrupted_run_selects_the_same_best_steps(
         json.loads((e.run / "checkpoints/step-00000007/progress.json").read_text("utf-8")) for e in (whole, broken)
     ]
     assert states[0] == states[1]
-    criterion = {"metric": "dev_bleu", "sample_id": {"num_sentences": 1}}
+    criterion = {"metric": "dev_bleu", "sample_id": {"num_sentences": 1}, "loss_sample_id": None}
     assert states[0]["best_steps"] == {
         "criterion": criterion,
-        "scores": [[4, 40.0], [5, 35.0]],
+        "scores": [[4, "dev_bleu", 40.0], [5, "dev_bleu", 35.0]],
         "num_validations_without_improvement": 3,
     }
+
+
+@pytest.mark.parametrize("crash_at", [None, 5])
+def test_the_loss_selects_the_best_step_while_bleu_is_within_chance(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: dict[float, int],
+    capsys: pytest.CaptureFixture[str],
+    crash_at: int | None,
+) -> None:
+    """It also decides which checkpoints are kept and when to stop, in a resumed run too."""
+
+    class Crashing(ScriptedLossEvaluator):
+        def __call__(self, model: Transformer) -> tuple[dict[str, float], dict[Direction, dict[str, float]]]:
+            if self.steps[float(model.embedding.weight.sum())] == crash_at:
+                raise KeyboardInterrupt
+            return super().__call__(model)
+
+    experiment = prepared(tmp_path, training={"patience": 3, "keep_best_checkpoints": 2, "keep_last_checkpoints": 1})
+    for evaluator in (Crashing, ScriptedLossEvaluator) if crash_at else (ScriptedLossEvaluator,):
+        scripted = [evaluator(LOSSES, steps), ScriptedEvaluator(NOISE, steps)]
+        monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_, evaluators=scripted: evaluators)
+        with pytest.raises(KeyboardInterrupt) if evaluator is Crashing else nullcontext():
+            manyglot.train(experiment)
+    assert checkpoints(experiment) == [4, 6, 7]
+    assert same(experiment.run / "model", experiment.run / "checkpoints" / "step-00000004")
+    card = json.loads((experiment.run / "model" / "training.json").read_text("utf-8"))
+    assert card == {"steps": 7, "step": 4, "best_metric": "dev_nll", "value": 5.0, "measured_on": {"num_pairs": 9}}
+    stderr = capsys.readouterr().err
+    assert "dev_bleu selects the best step, or dev_nll up to a dev_bleu of 2." in stderr
+    assert "best dev 5.00 at 4" in stderr
+    assert "Stopped at step 7: dev_nll has not improved for 3 validations." in stderr
+    assert "step 4 of 7, the best by dev_nll (5.00); dev_bleu was never above chance." in stderr
+
+
+@pytest.mark.parametrize(("bleu", "expected_step", "restarts"), [(NOISE, 6, True), (BLEU, 4, False)])
+def test_a_changed_loss_sample_matters_only_while_the_loss_selects(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: dict[float, int],
+    capsys: pytest.CaptureFixture[str],
+    bleu: list[float],
+    expected_step: int,
+    restarts: bool,
+) -> None:
+    for max_steps, num_pairs in ((5, 9), (8, 8)):
+        scripted = [ScriptedLossEvaluator(LOSSES, steps, num_pairs), ScriptedEvaluator(bleu, steps)]
+        monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_, evaluators=scripted: evaluators)
+        model = manyglot.train(prepared(tmp_path, training={"max_steps": max_steps}))
+        step = json.loads((model / "training.json").read_text("utf-8"))["step"]
+        shutil.rmtree(model)
+    assert step == expected_step
+    message = "(was dev_bleu on num sentences 1; dev_nll on num pairs 9); best-step tracking restarts."
+    assert (message in capsys.readouterr().err) == restarts
 
 
 def test_a_damaged_best_checkpoint_is_replaced_by_the_next_best(
@@ -228,7 +301,7 @@ def test_all_metrics_are_logged_for_each_direction(tmp_path: Path, capsys: pytes
         "zero_shot_language_accuracy, zero_shot_chrf on 16 of 16 sentences in 2 of 2 directions, identified by char"
         in stderr
     )
-    assert "dev_bleu selects the best step." in stderr
+    assert "dev_bleu selects the best step, or dev_nll up to a dev_bleu of 2." in stderr
     assert "Validation took " in stderr
     for name in ("BLEU", "chrF++", "zero-shot LangAcc", "best"):
         assert name in stderr.split("training 8/8 done")[1], "the progress note"

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.readers import make_zero_shot_sets
 from manyglot.decoding import native_engine
 from manyglot.decoding.translator import Translator
+from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import test_set_translation
+from manyglot.model.model_folder import load_model
 from manyglot.probing.language_representations import load_representations
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import load_report_run
+from manyglot.workflows.evaluate import _check_same_step
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli
@@ -135,6 +139,26 @@ def test_processes_divide_the_directions(trained: Experiment, uninterrupted: Pat
     assert "zero-shot" in outputs[0][0]
     assert outputs[1][0] == "", "only the main process prints"
     check_same(tmp_path / "scores", uninterrupted)
+
+
+def test_several_processes_must_evaluate_the_same_step(trained: Experiment) -> None:
+    class OtherMain(DistributedContext):
+        """The main process has found a later checkpoint of a run in training."""
+
+        def broadcast(self, value: float) -> float:
+            return value + 1
+
+    model = load_model(trained.run / "model")
+    _check_same_step(model, DistributedContext(torch.device("cpu")))
+    with pytest.raises(ManyglotError, match="found different checkpoints"):
+        _check_same_step(model, OtherMain(torch.device("cpu")))
+
+
+def test_a_checkpoint_has_the_learning_curves_up_to_its_step(trained: Experiment, tmp_path: Path) -> None:
+    checkpoint = sorted((trained.run / "checkpoints").iterdir())[0]
+    manyglot.evaluate(checkpoint, trained.data, output=tmp_path / "scores")
+    about = json.loads((tmp_path / "scores" / "about.json").read_text("utf-8"))
+    assert about["curves"]["nll"][-1][0] == about["training"]["steps"] == 4
 
 
 def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def learned(make: Maker, tmp_path: Path) -> Path:
         weights = trained.model.state_dict()
         tags = weights["embedding.weight"]
         weights["embedding.weight"] = tags + noise * torch.randn(tags.shape, generator=rng)
-        save_checkpoint(folder.parent / "checkpoints", weights, {}, RunState(step=step), keep_last=9)
+        save_checkpoint(folder.parent / "checkpoints", weights, {}, RunState(step=step), 9, trained.description)
     shutil.copy(folder / "config.yaml", folder.parent / "config.yaml")
     write_uriel(tmp_path / "data", CODES, VALUES.astype(np.float32))
     return folder.parent
@@ -73,7 +73,7 @@ def test_a_damaged_checkpoint_is_reported_and_skipped(learned: Path, capsys: pyt
         list(iter_checkpoint_models(learned))
 
 
-def test_an_unfinished_run_has_the_languages_of_its_data(trained: Experiment, tmp_path: Path) -> None:
+def test_an_unfinished_run_can_be_probed(trained: Experiment, tmp_path: Path) -> None:
     shutil.copytree(trained.run, tmp_path / "run", ignore=shutil.ignore_patterns("model"))
     steps = {
         step: model.model.language_representations()["token"]
@@ -94,10 +94,26 @@ def test_runs_without_several_checkpoints_are_refused(
     assert "combined with --predict-missing or --map" in mistake(capsys, *command, learned, "--predict-missing", "nl")
     shutil.rmtree(learned / "checkpoints" / "step-00000100")
     shutil.rmtree(learned / "checkpoints" / "step-00000200")
-    assert "has only one checkpoint, of step 300" in mistake(capsys, *command, learned)
+    assert "has only one checkpoint, step-00000300" in mistake(capsys, *command, learned)
 
 
-def test_checkpoints_of_another_model_are_refused(learned: Path) -> None:
-    save_checkpoint(learned / "checkpoints", {"other": torch.zeros(2)}, {}, RunState(step=400), keep_last=9)
-    with pytest.raises(FolderError, match="does not belong to the model of"):
-        list(iter_checkpoint_models(learned))
+def test_weights_of_another_model_are_reported_and_skipped(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = load_model(learned / "model")
+    weights = trained.model.state_dict() | {"embedding.weight": torch.zeros(2)}
+    save_checkpoint(learned / "checkpoints", weights, {}, RunState(step=400), 9, trained.description)
+    assert [step for step, _ in iter_checkpoint_models(learned)] == [100, 200, 300]
+    assert "step-00000400 is damaged and skipped: The weights" in capsys.readouterr().err
+
+
+def test_a_run_folder_or_a_checkpoint_is_probed_like_its_model(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("probe", "--uriel-folder", tmp_path / "data", "--k-values", "1,3", "--num-permutations", 9, "--json")
+    names = {
+        learned / "model": "learned",
+        learned: "learned",
+        learned / "checkpoints" / "step-00000300": "learned/step-00000300",
+    }
+    results = [json.loads(run(capsys, *command, folder)[0])["results"] for folder in names]
+    assert [result[0].pop("model_name") for result in results] == list(names.values())
+    assert results[0] == results[1] == results[2]

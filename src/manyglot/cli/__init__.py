@@ -17,6 +17,7 @@ import typer
 
 import manyglot
 from manyglot.cli import (
+    average,
     compare,
     corpus,
     demo,
@@ -72,6 +73,7 @@ app.command()(demo.demo)
 app.add_typer(corpus.app, name="corpus")
 app.command()(prepare.prepare)
 app.command()(train.train)
+app.command()(average.average)
 app.command()(plot.plot)
 app.command()(translate.translate)
 app.command()(evaluate.evaluate)

@@ -12,7 +12,10 @@ from manyglot.cli.options import AsJson, Overrides, print_json
 
 def describe(
     config_or_model: Annotated[
-        Path, typer.Argument(help="An experiment's YAML file or a model folder.", show_default=False)
+        Path,
+        typer.Argument(
+            help="An experiment's YAML file, or a model folder, a run folder or a checkpoint.", show_default=False
+        ),
     ],
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 import typer
 
 ConfigFile = Annotated[Path, typer.Argument(help="The experiment's YAML file.", show_default=False)]
-ModelFolder = Annotated[Path, typer.Argument(help="A model folder, such as runs/mine/model.", show_default=False)]
+ModelFolder = Annotated[
+    Path,
+    typer.Argument(help="A model folder such as runs/mine/model, a run folder or a checkpoint.", show_default=False),
+]
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. training.max_steps=500.")
 ]

@@ -21,7 +21,7 @@ COLOR_CHOICES = ("family", "script")
 def probe(
     models: Annotated[
         list[str],
-        typer.Argument(help="Model folders or run folders; NAME=FOLDER sets a name.", metavar="MODEL…"),
+        typer.Argument(help="Model folders, run folders or checkpoints; NAME=FOLDER sets a name.", metavar="MODEL…"),
     ],
     method: Annotated[
         str | None, typer.Option(metavar="METHOD", help="Probe only this guidance method, such as laa.")

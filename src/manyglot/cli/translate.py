@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def translate(
-    model: Annotated[Path, typer.Argument(help="A model folder, or an export for CTranslate2.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="A model folder, a run folder, a checkpoint, or an export for CTranslate2.", show_default=False
+        ),
+    ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(help="Files to translate, plain or compressed (.gz, .xz, .zst); - or no file reads stdin."),

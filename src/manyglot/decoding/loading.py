@@ -1,4 +1,4 @@
-"""Loads a translator from a model folder (native engine) or from an export (CTranslate2)."""
+"""Loads a translator from a model folder or a run (native engine), or from an export (CTranslate2)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, did_you_mean
 from manyglot.langid.identifier import make_off_target_detector
 from manyglot.langid.loading import load_identifier
+from manyglot.model.run_models import is_run_folder
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 _NO_SAMPLING = "exports do not support sampling. Use the model folder."
@@ -40,17 +41,19 @@ def load(
     engine: EngineName = "auto",
     correct_off_target: bool = False,
 ) -> Translator:
-    """Load a translator from a model folder or from an export for CTranslate2.
+    """Load a translator from a model folder, a run folder, a checkpoint or an export for CTranslate2.
 
+    A run folder stands for its finished model, or for its best checkpoint if the run is not finished.
     With `correct_off_target`, py3langid identifies every output. An off-target output is replaced by an alternative
     in the target language, or marked if there is none.
     """
     folder = Path(folder)
     if engine not in get_args(EngineName):
         raise SettingsError(f"engine: '{engine}' is not known. {did_you_mean(engine, get_args(EngineName))}")
-    if engine == "native" and is_export_folder(folder):
+    is_export = is_export_folder(folder) and not is_run_folder(folder)  # an export may lie in a run folder
+    if engine == "native" and is_export:
         raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder it was made from.")
-    if engine == "ctranslate2" or (engine == "auto" and is_export_folder(folder)):
+    if engine == "ctranslate2" or (engine == "auto" and is_export):
         exported = CTranslate2Engine.load(folder, device)
         translator: Translator = CTranslate2Translator(exported, exported.vocabulary, exported.targets)
     else:

@@ -23,7 +23,8 @@ from manyglot.decoding.scored_translation import Translation
 from manyglot.devices import find_device
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.langid.identifier import OffTargetDetector
-from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.model_folder import TrainedModel
+from manyglot.model.run_models import load_any_model
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.subword_model import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -64,8 +65,8 @@ class Translator:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
-        """Load a translator from a model folder, with the native engine."""
-        trained = load_model(Path(folder))
+        """Load a translator from a model folder, a run folder or a checkpoint, with the native engine."""
+        trained = load_any_model(Path(folder))
         return cls.from_trained_model(trained, saved_decoding_settings(trained), find_device(device), fold_guidance)
 
     def with_settings(self, **changes: Any) -> Translator:

@@ -120,6 +120,8 @@ class Evaluation:
     statistics: Mapping[Direction, SentenceStatistics] = field(default_factory=dict)
     output_language_counts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The step or steps of the model's weights, as in its training.json."""
 
     def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
         """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
@@ -154,6 +156,7 @@ class Evaluation:
             "chrf_signature": self.chrf_signature,
             "central_language": self.central_language,
             "settings": dict(self.settings),
+            "training": dict(self.training),
             "output_language_counts": self.output_language_counts,
         }
 
@@ -180,6 +183,7 @@ class Evaluation:
                 key: values[key] for key in ("identifier_signature", "chrf_signature", "central_language", "settings")
             }
             rest["output_language_counts"] = dict(values["output_language_counts"])
+            rest["training"] = dict(values.get("training", {}))
         except OSError as error:
             raise FolderError(
                 f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."

@@ -3,7 +3,7 @@
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
 languages.json     the languages with their ids, and the trained directions
-training.json      the number of training steps, the step of these weights and the metric that selected it
+training.json      the number of training steps, the step or steps of these weights and the metric that selected them
 subwords.model     the SentencePiece model
 format.json        the version of this layout, and the SHA-256 checksums of the files that must not change
 """
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import yaml
 from safetensors.torch import save_file
+from torch import Tensor
 
 import manyglot
 from manyglot.config.base_settings import Settings, parse_settings
@@ -40,6 +41,8 @@ SETTINGS_BEGIN, SETTINGS_END = "# settings:begin\n", "# settings:end\n"
 """The first and last line of config.yaml, which reveal a truncated file; files of earlier releases have neither."""
 CHECKSUMMED_FILES = ("model.safetensors", "subwords.model", "languages.json")
 """Files that are rejected if they changed after saving. Settings may change: decoding uses those in the folder."""
+MODEL_FILES = (*CHECKSUMMED_FILES, "config.yaml", "training.json", "format.json")
+"""All files of a model. A checkpoint has them too, besides its own."""
 
 MAX_CONFIG_BYTES, MAX_LANGUAGES_BYTES = 2**20, 2**26
 """Size limits of a settings file and of languages.json, which can hold all directions between 1,000 languages."""
@@ -47,6 +50,17 @@ MAX_VALUE_CHARS, MAX_NESTING = 4096, 50
 """Limits on the length of a scalar in the settings and on the depth of nesting."""
 MAX_ERROR_CHARS = 300
 """Maximum length of another library's message that is quoted in an error."""
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What a model folder holds besides the weights and the training information."""
+
+    vocabulary: Vocabulary
+    trained_directions: tuple[Direction, ...]
+    """The directions in the training data; all others are zero-shot."""
+    config: Mapping[str, Any]
+    """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +75,41 @@ class TrainedModel:
     """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
     training_info: Mapping[str, Any] = field(default_factory=dict)
     """The number of training `steps`, the `step` of these weights, and the metric that selected it."""
+    folder: Path | None = None
+    """The folder it was loaded from."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """Everything but the weights and the training information."""
+        return ModelDescription(self.vocabulary, self.trained_directions, self.config)
 
 
 def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
     """Write a model folder atomically; `dtype` converts the weights."""
-    weights = {name: tensor.contiguous().cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
-    codes = trained.vocabulary.languages.codes
+    weights = {name: tensor.cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
+    with atomic_folder(folder) as unfinished:
+        write_model_files(unfinished, weights, trained.description, trained.training_info)
+
+
+def write_model_files(
+    folder: Path, weights: Mapping[str, Tensor], description: ModelDescription, training_info: Mapping[str, Any]
+) -> dict[str, str]:
+    """Write the files of a model into an existing folder; return the checksums of `CHECKSUMMED_FILES`."""
+    codes = description.vocabulary.languages.codes
     languages = {
         "languages": [{"id": i, "code": code, "name": english_language_name(code)} for i, code in enumerate(codes)],
-        "trained_directions": [list(direction) for direction in trained.trained_directions],
+        "trained_directions": [list(direction) for direction in description.trained_directions],
     }
-    settings = yaml.dump(dict(trained.config), Dumper=_NoAliasDumper, sort_keys=False, allow_unicode=True)
-    with atomic_folder(folder) as unfinished:
-        save_file(weights, unfinished / "model.safetensors")
-        (unfinished / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
-        trained.vocabulary.subword_model.save(unfinished / "subwords.model")
-        _write_json(unfinished / "languages.json", languages)
-        _write_json(unfinished / "training.json", dict(trained.training_info))
-        checksums = {name: file_sha256(unfinished / name) for name in CHECKSUMMED_FILES}
-        _write_json(
-            unfinished / "format.json",
-            {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums},
-        )
+    settings = yaml.dump(dict(description.config), Dumper=_NoAliasDumper, sort_keys=False, allow_unicode=True)
+    save_file({name: tensor.detach().contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")
+    (folder / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
+    description.vocabulary.subword_model.save(folder / "subwords.model")
+    _write_json(folder / "languages.json", languages)
+    _write_json(folder / "training.json", dict(training_info))
+    checksums = {name: file_sha256(folder / name) for name in CHECKSUMMED_FILES}
+    metadata = {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums}
+    _write_json(folder / "format.json", metadata)
+    return checksums
 
 
 def load_model(folder: Path) -> TrainedModel:
@@ -102,7 +129,7 @@ def load_model(folder: Path) -> TrainedModel:
     check_header_matches_model(header, model, folder / "model.safetensors")
     _check_unaltered(folder, metadata.get("sha256"))
     load_weights(folder / "model.safetensors", model)
-    return TrainedModel(model.eval(), Vocabulary(subword_model, languages), directions, config, training)
+    return TrainedModel(model.eval(), Vocabulary(subword_model, languages), directions, config, training, folder)
 
 
 def read_training_info(folder: Path) -> dict[str, Any]:
@@ -222,8 +249,8 @@ def _read_format(folder: Path) -> dict[str, Any]:
         nearby = folder / "model", folder.parent / "model"
         models = [path for path in nearby if (path / "format.json").exists()]
         hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
-        if not models and not folder.exists() and (folder.parent / "checkpoints").is_dir():
-            hint = f" The run in {folder.parent} is not finished; `manyglot train` resumes it."
+        if not models and (folder.parent / "checkpoints").is_dir():
+            hint = f" The run is not finished. Give {folder.parent} to use its best checkpoint."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= MODEL_FORMAT_VERSION:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manyglot.errors import FolderError, SettingsError
-from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.model_folder import TrainedModel
+from manyglot.model.run_models import is_checkpoint, load_any_model, run_folder_of
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,11 @@ def distinct_representations(trained: TrainedModel, model_name: str) -> list[Lan
 def load_representations(
     folder: Path, model_name: str | None = None, method: str | None = None
 ) -> list[LanguageRepresentation]:
-    """Load the representations of a model folder, or only one method's; raise if there is none."""
-    return require_representations(load_model(folder), model_name or default_model_name(folder), method)
+    """Load the representations of a model, or only one method's; raise if there is none.
+
+    The folder is a model folder, a run folder or a checkpoint.
+    """
+    return require_representations(load_any_model(folder), model_name or default_model_name(folder), method)
 
 
 def require_representations(
@@ -87,8 +91,10 @@ def parse_model_specs(model_specs: Sequence[str]) -> dict[str, Path]:
 
 
 def default_model_name(folder: Path) -> str:
-    """Return the name of a model's folder, or of the run if the folder is the `model` of a run."""
+    """Return the name of a model's folder. For the `model` or a checkpoint of a run, it contains the run's name."""
     path = folder.absolute()
+    if is_checkpoint(folder):
+        return f"{run_folder_of(folder).name}/{path.name}"
     return path.parent.name if path.name == "model" and path.parent.name else path.name
 
 

@@ -260,7 +260,9 @@ def _training_facts(training: Mapping[str, Any]) -> list[str]:
         facts.append(f"{training['target_tokens']:,} target tokens")
     if training.get("seconds"):
         facts.append(format_duration(training["seconds"]))
-    if training.get("best_metric"):
+    if steps := training.get("averaged_steps"):
+        facts.append(f"mean weights of steps {', '.join(f'{step:,}' for step in steps)}")
+    elif training.get("best_metric"):
         facts.append(f"weights of step {training['step']:,}, the best by {training['best_metric']}")
     return facts
 

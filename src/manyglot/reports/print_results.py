@@ -65,8 +65,7 @@ def print_model_description(description: Mapping[str, Any]) -> None:
         "languages": f"{len(languages)}: {' '.join(languages)}",
     }
     if training := description["training"]:
-        selection = f"best by {training['best_metric']}" if training["best_metric"] else "last step"
-        lines["weights"] = f"step {training['step']:,} of {training['steps']:,}, {selection}"
+        lines["weights"] = _format_training_step(training)
     console = _make_console()
     for key, value in lines.items():
         console.print(f"{key:<11} {value}", highlight=False, markup=False)
@@ -78,6 +77,14 @@ def print_model_description(description: Mapping[str, Any]) -> None:
     table.add_section()
     table.add_row("total", f"{description['num_parameters']:,}")
     console.print(table)
+
+
+def _format_training_step(training: Mapping[str, Any]) -> str:
+    if steps := training.get("averaged_steps"):
+        return f"mean of steps {', '.join(f'{step:,}' for step in steps)}"
+    selection = f"best by {training['best_metric']}" if training["best_metric"] else "last step"
+    unfinished = " so far" if "checkpoint" in training else ""
+    return f"step {training['step']:,} of {training['steps']:,}{unfinished}, {selection}"
 
 
 def _format_guidance(settings: Mapping[str, Any]) -> str:

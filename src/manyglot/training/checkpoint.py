@@ -1,4 +1,9 @@
-"""Checkpoints: everything a run needs to resume exactly, in safetensors and JSON files."""
+"""Checkpoints: model folders that also have everything a run needs to resume exactly.
+
+progress.json            the run state
+optimizer.safetensors    the optimizer's moments
+checksums.json           the SHA-256 checksums of all files that resuming needs
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,8 @@ from torch import Tensor, nn
 from manyglot.batches.loader import DataPosition
 from manyglot.errors import FolderError
 from manyglot.files import atomic_folder, file_sha256
+from manyglot.model.model_folder import ModelDescription, write_model_files
+from manyglot.model.run_models import checkpoint_folder, list_checkpoints
 from manyglot.progress import print_status
 from manyglot.training.best_steps import BestSteps, StepScore
 from manyglot.training.fsdp import shard_like
@@ -39,20 +46,25 @@ class RunState:
 
 
 def save_checkpoint(
-    folder: Path, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: RunState, keep_last: int
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    moments: Mapping[str, Tensor],
+    state: RunState,
+    keep_last: int,
+    description: ModelDescription,
 ) -> None:
     """Write a checkpoint atomically, then delete all but the best and the last `keep_last` checkpoints."""
-    path = _checkpoint_folder(folder, state.step)
+    path = checkpoint_folder(folder, state.step)
+    training_info = {"steps": state.step, "step": state.step, "best_metric": None, "checkpoint": path.name}
     if path.exists():  # it is damaged, otherwise the run would have resumed from it
         shutil.rmtree(path)
     try:
         with atomic_folder(path) as unfinished:
-            save_file(_contiguous(weights), unfinished / "model.safetensors")
+            checksums = write_model_files(unfinished, weights, description, training_info)
             save_file(_contiguous(moments), unfinished / "optimizer.safetensors")
             (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
-            (unfinished / "checksums.json").write_text(
-                json.dumps(_compute_checksums(unfinished)) + "\n", encoding="utf-8"
-            )
+            checksums |= {name: file_sha256(unfinished / name) for name in ("optimizer.safetensors", "progress.json")}
+            (unfinished / "checksums.json").write_text(json.dumps(checksums) + "\n", encoding="utf-8")
     except SafetensorError as error:  # safetensors wraps the OSError
         raise FolderError(f"Cannot write the checkpoint {path}: {error}. Earlier checkpoints are unchanged.") from None
     _prune_checkpoints(folder, state, keep_last)
@@ -66,16 +78,16 @@ def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
     """
     for unfinished in folder.glob("*.unfinished"):
         shutil.rmtree(unfinished)
-    last = [path for path in _list_checkpoints(folder) if path <= _checkpoint_folder(folder, state.step)][-keep_last:]
-    to_keep = {*last, *(_checkpoint_folder(folder, step) for step in state.best_steps.steps)}
-    for old in _list_checkpoints(folder):
+    last = [path for path in list_checkpoints(folder) if path <= checkpoint_folder(folder, state.step)][-keep_last:]
+    to_keep = {*last, *(checkpoint_folder(folder, step) for step in state.best_steps.steps)}
+    for old in list_checkpoints(folder):
         if old not in to_keep:
             shutil.rmtree(old.rename(old.with_suffix(".unfinished")))
 
 
 def load_latest_intact_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore the newest intact checkpoint. Return the initial state if there is none; raise if all are damaged."""
-    paths = _list_checkpoints(folder)
+    paths = list_checkpoints(folder)
     for path in reversed(paths):
         try:
             return _load_checkpoint(path, model, optimizer)
@@ -92,7 +104,7 @@ def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> 
     If there is none, return None and leave the weights unchanged.
     """
     for score in best_steps.scores:
-        path = _checkpoint_folder(folder, score.step)
+        path = checkpoint_folder(folder, score.step)
         try:
             _verify_checksums(path)
             model.load_state_dict(load_file(path / "model.safetensors"))
@@ -101,21 +113,6 @@ def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> 
         else:
             return score
     return None
-
-
-def checkpoint_folders_by_step(folder: Path) -> dict[int, Path]:
-    """Map each step that has a checkpoint to its folder, in ascending order."""
-    return {int(path.name.removeprefix("step-")): path for path in _list_checkpoints(folder)}
-
-
-def try_read_checkpoint_weights(path: Path) -> dict[str, Tensor] | None:
-    """Return the weights of a checkpoint. If it is damaged, print a warning and return None."""
-    try:
-        _verify_checksums(path)
-        return load_file(path / "model.safetensors")
-    except DAMAGED_CHECKPOINT_ERRORS as error:
-        _warn_damaged(path, error)
-        return None
 
 
 def _warn_damaged(path: Path, error: Exception) -> None:
@@ -138,18 +135,6 @@ def _verify_checksums(path: Path) -> None:
     for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
         if file_sha256(path / name) != expected:
             raise ValueError(f"{name} is modified or truncated")
-
-
-def _compute_checksums(folder: Path) -> dict[str, str]:
-    return {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
-
-
-def _checkpoint_folder(folder: Path, step: int) -> Path:
-    return folder / f"step-{step:08d}"
-
-
-def _list_checkpoints(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("step-*") if path.suffix != ".unfinished")
 
 
 def flatten_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

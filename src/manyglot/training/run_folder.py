@@ -26,9 +26,7 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if config_path.exists() and is_started:
         saved = yaml.safe_load(config_path.read_text("utf-8")) or {}
-        changed = [
-            name for name in _changed_settings(saved, _to_dict(settings)) if not is_changeable_on_resume(settings, name)
-        ]
+        changed = changed_training_settings(saved, settings)
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
             raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
         if changed:
@@ -39,6 +37,12 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
             )
     elif not config_path.exists() and run.exists() and not is_empty_folder(run):
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
+
+
+def changed_training_settings(saved: Mapping[str, Any], settings: Settings) -> list[str]:
+    """Return the names of the settings that differ and may not change on resume, because the weights depend on them."""
+    changed = _changed_settings(saved, _to_dict(settings))
+    return [name for name in changed if not is_changeable_on_resume(settings, name)]
 
 
 def check_run_writable(run: Path) -> None:

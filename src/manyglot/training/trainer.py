@@ -18,6 +18,7 @@ from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, ChangeableOnResu
 from manyglot.devices import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
+from manyglot.model.model_folder import ModelDescription
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status, progress_bar
 from manyglot.training.best_steps import BestMetric
@@ -89,14 +90,15 @@ class TrainingSettings(Settings):
     """Updates between two validations on the dev split. The section `validation` selects the samples."""
     best_metric: Annotated[BestMetric | None, CHANGEABLE_ON_RESUME] = "auto"
     """Metric that selects the best step, whose weights become the final model: dev_bleu (mean over directions, as in
-    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. auto selects dev_bleu, or dev_nll if
-    validation translates nothing. null selects the last step."""
+    the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. While the metric is within chance (up
+    to 2 BLEU or 10 chrF++), dev_nll selects the step. auto selects dev_bleu, or dev_nll if validation translates
+    nothing. null selects the last step."""
     patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1)
     """Stop after this many validations without improvement. null disables early stopping."""
     checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
     """Updates between two checkpoints. The best steps are saved as well."""
     keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1)
-    """Number of most recent checkpoints to keep."""
+    """Number of most recent checkpoints to keep. `manyglot average --last` needs several."""
     keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1)
     """Number of best checkpoints to keep in addition to the most recent ones."""
     log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1)
@@ -120,8 +122,12 @@ def train(
     seed: int,
     validator: Validator,
     distributed: DistributedContext,
+    description: ModelDescription,
 ) -> RunState:
-    """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop."""
+    """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop.
+
+    The checkpoints are model folders with this description.
+    """
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
     optimizer = make_optimizer(model, settings)
@@ -175,13 +181,16 @@ def train(
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
                 check_weights_finite(model, state.step, distributed)
+                keep_last = settings.keep_last_checkpoints
                 _save_checkpoint_on_main(
-                    run / "checkpoints", model, optimizer, state, settings.keep_last_checkpoints, distributed
+                    run / "checkpoints", model, optimizer, state, keep_last, distributed, description
                 )
             display.advance(note=log.progress_note)
     validator.report_time()
     if is_finished(state, settings) and state.step < settings.max_steps:
-        metric, num_validations = validator.best_metric, state.best_steps.num_validations_without_improvement
+        best_steps = state.best_steps
+        metric = best_steps.scores[0].metric if best_steps.scores else validator.best_metric
+        num_validations = best_steps.num_validations_without_improvement
         print_status(f"Stopped at step {state.step:,}: {metric} has not improved for {num_validations} validations.")
     return state
 
@@ -284,11 +293,12 @@ def _validate_and_update_best(
     log: TrainingLog,
     distributed: DistributedContext,
 ) -> RunState:
-    """Validate on the main process and broadcast the score, so that all processes update their best steps equally."""
+    """Validate on the main process and broadcast the scores, so that all processes update their best steps equally."""
     full_model = gather_model_on_main(model, distributed)
     scores = validator(full_model) if distributed.is_main else {}
-    value = distributed.broadcast(validator.best_metric_value(scores))
-    state = replace(state, best_steps=state.best_steps.with_validation(state.step, value, keep_best_checkpoints))
+    value, loss = (distributed.broadcast(number) for number in validator.ranking_values(scores))
+    best_steps = state.best_steps.with_validation(state.step, value, loss, keep_best_checkpoints)
+    state = replace(state, best_steps=best_steps)
     log.log_validation(state, scores)
     return state
 
@@ -300,6 +310,7 @@ def _save_checkpoint_on_main(
     state: RunState,
     keep_last: int,
     distributed: DistributedContext,
+    description: ModelDescription,
 ) -> None:
     """Gather the weights and the optimizer state of all processes and write a checkpoint on the main process."""
     weights, moments = (
@@ -307,7 +318,7 @@ def _save_checkpoint_on_main(
         for tensors in (model.state_dict(), flatten_optimizer_state(model, optimizer))
     )
     if distributed.is_main:
-        save_checkpoint(folder, weights, moments, state, keep_last)
+        save_checkpoint(folder, weights, moments, state, keep_last, description)
 
 
 def iter_update_batches(

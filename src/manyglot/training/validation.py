@@ -21,7 +21,15 @@ from manyglot.devices import Precision, autocast
 from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
-from manyglot.training.best_steps import BestMetric, BestStepCriterion, BestSteps, SampleId, resolve_best_metric
+from manyglot.training.best_steps import (
+    CHANCE_SCORES,
+    LOSS_METRIC,
+    BestMetric,
+    BestStepCriterion,
+    BestSteps,
+    SampleId,
+    resolve_best_metric,
+)
 from manyglot.training.loss import sentence_nll_and_token_counts
 
 MAX_TIME_SHARE = 0.1
@@ -76,9 +84,15 @@ class Validator:
     def describe_metrics(self) -> str:
         """Describe the metrics, their samples and the metric that selects the best step."""
         parts = [f"{', '.join(e.metric_names)} on {e.describe_dev_sample()}" for e in self.evaluators]
-        metric = self.best_metric
-        selection = f"{metric} selects the best step" if metric else "The last step becomes the model"
-        return f"{'; '.join(parts) or 'no metrics'}. {selection}."
+        return f"{'; '.join(parts) or 'no metrics'}. {self._describe_selection()}."
+
+    def _describe_selection(self) -> str:
+        if self.criterion is None:
+            return "The last step becomes the model"
+        metric = self.criterion.metric
+        needs_loss = self.criterion.loss_sample_id is not None
+        loss = f", or {LOSS_METRIC} up to a {metric} of {CHANCE_SCORES[metric]:g}" if needs_loss else ""
+        return f"{metric} selects the best step{loss}"
 
     def to_dict(self, validate_every: int) -> dict[str, Any]:
         """Return the metrics, their samples and the best metric as JSON values; `description` is free text."""
@@ -89,16 +103,19 @@ class Validator:
         return {"validate_every": validate_every, "best_metric": self.best_metric, "evaluators": evaluators}
 
     def resume_best_steps(self, best_steps: BestSteps, validate_every: int) -> BestSteps:
-        """Announce the validation. Return the best steps so far, or empty ones if the metric or its sample changed."""
+        """Announce the validation. Return the best steps so far whose scores remain comparable with the next ones."""
         if self.evaluators:
             print_status(f"Validation every {validate_every:,} steps: {self.describe_metrics()}")
         self.start_time = time.monotonic()
-        if best_steps.criterion == self.criterion:
-            return best_steps
-        if best_steps.criterion is not None:
-            was = f"{best_steps.criterion.metric} on {_format_sample_id(best_steps.criterion.sample_id)}"
-            print_status(f"The validation metric or its sample changed (was {was}); best-step tracking restarts.")
-        return BestSteps(self.criterion)
+        comparable, was = best_steps.comparable_under(self.criterion), best_steps.criterion
+        if was is not None and not comparable.scores and comparable != best_steps:
+            samples = {was.metric: was.sample_id, LOSS_METRIC: was.loss_sample_id}
+            described = [f"{name} on {_format_sample_id(sample)}" for name, sample in samples.items() if sample]
+            print_status(
+                f"The validation metric or its sample changed (was {'; '.join(described)}); "
+                f"best-step tracking restarts."
+            )
+        return comparable
 
     def __call__(self, model: Transformer) -> dict[str, Any]:
         """Evaluate the model. Return the metrics by name, the time spent and the metrics of each direction."""
@@ -124,9 +141,10 @@ class Validator:
         cost = {"seconds": sum(self.seconds_by_evaluator) - seconds_before, "share": self.time_share}
         return {**scores, "validation": cost, "directions": directions}
 
-    def best_metric_value(self, scores: Mapping[str, Any]) -> float:
-        """Return the score that selects the best step, or NaN if there is none."""
-        return float(scores.get(self.best_metric or "", math.nan))
+    def ranking_values(self, scores: Mapping[str, Any]) -> tuple[float, float]:
+        """Return the scores that rank a step, the best metric and the loss; NaN if there is none."""
+        value, loss = (float(scores.get(name, math.nan)) for name in (self.best_metric or "", LOSS_METRIC))
+        return value, loss
 
     def report_time(self) -> None:
         """Report the time spent on validation."""
@@ -142,9 +160,11 @@ class Validator:
 
 
 def _make_criterion(metric: str | None, evaluators: Sequence[DevEvaluator]) -> BestStepCriterion | None:
-    """Combine the metric with the sample of the evaluator that computes it."""
+    """Combine the metric with the samples of the evaluators that compute it and the loss."""
     sample_ids = {name: e.sample_id for e in evaluators for name in e.metric_names}
-    return None if metric is None else BestStepCriterion(metric, sample_ids[metric])
+    if metric is None:
+        return None
+    return BestStepCriterion(metric, sample_ids[metric], None if metric == LOSS_METRIC else sample_ids.get(LOSS_METRIC))
 
 
 def _format_sample_id(sample_id: SampleId) -> str:
@@ -156,14 +176,15 @@ def format_validation_note(scores: Mapping[str, Any], best_steps: BestSteps) -> 
     """Format the latest scores and the best score for the progress bar."""
     parts = [f"{label} {scores[name]:.2f}" for name, label in PROGRESS_LABELS.items() if name in scores]
     if best_steps.scores:
-        parts.append(f"best {best_steps.scores[0].value:.2f} at {best_steps.scores[0].step:,}")
+        best = best_steps.scores[0]
+        parts.append(f"best {PROGRESS_LABELS[best.metric]} {best.value:.2f} at {best.step:,}")
     return ", ".join(parts)
 
 
 class DevLossEvaluator:
     """Computes the mean negative log-likelihood per target token on a sample of the dev split."""
 
-    metric_names: Sequence[str] = ("dev_nll",)
+    metric_names: Sequence[str] = (LOSS_METRIC,)
     cost_setting = "validation.num_loss_pairs"
 
     def __init__(self, loader: BatchLoader, num_pairs: int, device: torch.device, precision: Precision) -> None:
@@ -193,4 +214,4 @@ class DevLossEvaluator:
             np.add.at(tokens_D, direction_B, tokens_B.cpu().numpy())
         totals = zip(self.directions, nll_D.tolist(), tokens_D.tolist(), strict=True)
         by_direction = {direction: {"nll": nll / tokens} for direction, nll, tokens in totals if tokens}
-        return {"dev_nll": float(nll_D.sum() / tokens_D.sum())}, by_direction
+        return {LOSS_METRIC: float(nll_D.sum() / tokens_D.sum())}, by_direction

@@ -12,21 +12,22 @@ import torch
 from manyglot.config.experiment import ExperimentSource, load_experiment
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
-from manyglot.model.model_folder import load_model
+from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import SubwordModel
 
 
 def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Describe a model folder, or the model of an experiment: layers, guidance, languages and parameters.
+    """Describe a trained model, or the model of an experiment: layers, guidance, languages and parameters.
 
-    The experiment is an `Experiment`, a YAML file or a dictionary.
+    A trained model is a model folder, a run folder or a checkpoint. An experiment is an `Experiment`, a YAML file or a
+    dictionary.
     """
     training_info: Mapping[str, Any] = {}
     if isinstance(source, str | PathLike) and (path := Path(source)).is_dir():
         if overrides:
             raise SettingsError("--set applies to the YAML file of an experiment, not to a model folder. Remove it.")
-        trained = load_model(path)
+        trained = load_any_model(path)
         model, config, training_info = trained.model, trained.config, trained.training_info
         languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from manyglot.corpus.zero_shot_sets import read_leak_statistics
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import distributed_context, launched_world_size
+from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.evaluation.evaluator import (
     Evaluation,
@@ -33,7 +34,8 @@ from manyglot.evaluation.evaluator import (
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, file_sha256, is_empty_folder, optional_path, resumable_folder, unfinished_path
-from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.model_folder import MODEL_FILES, TrainedModel
+from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
@@ -53,6 +55,7 @@ class EvaluationRequest:
     """A model and the data to evaluate it on."""
 
     model_folder: Path
+    """A model folder, a run folder or a checkpoint."""
     data: Path
     zero_shot: bool = False
     """Whether to evaluate the zero-shot directions too."""
@@ -72,10 +75,10 @@ def evaluate(
 ) -> Evaluation:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
-    The files of `test_folder`, line-aligned or in pairs, replace the test split of the data. With `output`, results and
-    a report are written to that folder, an interrupted evaluation reuses its finished translations, and under torchrun
-    all processes translate. The settings come from the model folder; `overrides` change its `decoding` and
-    `evaluation` settings.
+    The model is a model folder, a run folder or a checkpoint. The files of `test_folder`, line-aligned or in pairs,
+    replace the test split of the data. With `output`, results and a report are written to that folder, an interrupted
+    evaluation reuses its finished translations, and under torchrun all processes translate. The settings come from the
+    model folder; `overrides` change its `decoding` and `evaluation` settings.
     """
     request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
     if output is None:
@@ -87,13 +90,14 @@ def evaluate(
         raise FolderError(f"{output} already exists. Choose another folder, or delete it.")
     with distributed_context("auto") as distributed:
         task = _EvaluationTask.load(request, distributed.device)
+        _check_same_step(task.trained, distributed)
         with resumable_folder(output, {"kind": "evaluation"}) if distributed.is_main else nullcontext():
             distributed.barrier()  # until the folder exists
             cache = TranslationCache(unfinished_path(output), task.provenance(), distributed.rank)
             translate_evaluation_set(task.translator, task.evaluation_set, cache, distributed)
             distributed.barrier()
             if distributed.is_main:
-                evaluation = task.evaluator.score(task.evaluation_set, cache.read())
+                evaluation = task.score(cache.read())
                 write_results_and_report(unfinished_path(output), str(model_folder), evaluation, task.model_card())
                 cache.clear()
         distributed.barrier()
@@ -104,7 +108,7 @@ def evaluate_in_memory(request: EvaluationRequest) -> tuple[Evaluation, Mapping[
     """Evaluate without writing anything; return the evaluation and the model card."""
     task = _EvaluationTask.load(request, find_device("auto"))
     outputs = translate_evaluation_set(task.translator, task.evaluation_set)
-    return task.evaluator.score(task.evaluation_set, outputs), task.model_card()
+    return task.score(outputs), task.model_card()
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class _EvaluationTask:
     @classmethod
     def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
-        trained, dataset = load_model(request.model_folder), PreparedDataset(request.data)
+        trained, dataset = load_any_model(request.model_folder), PreparedDataset(request.data)
         for code in dataset.languages:
             if code not in trained.vocabulary.languages:
                 raise LanguageError(
@@ -146,9 +150,14 @@ class _EvaluationTask:
         evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.central_language)
         return cls(request, trained, dataset, translator, evaluation_set, evaluator)
 
+    def score(self, outputs: Mapping[Direction, Sequence[str]]) -> Evaluation:
+        """Score the translations; the result records which step of the training was evaluated."""
+        return replace(self.evaluator.score(self.evaluation_set, outputs), training=self.trained.training_info)
+
     def provenance(self) -> dict[str, Any]:
         """Return everything that the outputs depend on: model checksums, decoding settings and sentences."""
-        files = sorted(path for path in self.request.model_folder.iterdir() if path.is_file())
+        assert self.trained.folder is not None
+        files = [path for name in MODEL_FILES if (path := self.trained.folder / name).exists()]
         sources = [[*direction, texts] for direction, texts in self.evaluation_set.source_texts().items()]
         return {
             "model": {path.name: file_sha256(path) for path in files},
@@ -160,7 +169,7 @@ class _EvaluationTask:
         """Return the facts about model, data, training and test set that the report shows."""
         folder = self.request.test_folder
         test = None if folder is None else {"folder": str(folder), "leaks": read_leak_statistics(folder)}
-        return {**_model_card(self.request.model_folder, self.trained, self.dataset), "test": test}
+        return {**_model_card(self.trained, self.dataset), "test": test}
 
 
 def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
@@ -172,15 +181,24 @@ def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, mo
     return folder / "report.html"
 
 
-def _model_card(model_folder: Path, trained: TrainedModel, dataset: PreparedDataset) -> dict[str, Any]:
-    """Describe the model, its data and its training, with learning curves if their log is next to the model folder."""
-    log = read_log(model_folder.parent / "log.jsonl")
+def _check_same_step(trained: TrainedModel, distributed: DistributedContext) -> None:
+    """Raise an error unless all processes have loaded the same step; a run in training may have written another one."""
+    step = float(trained.training_info.get("step", 0))
+    if distributed.any_process(distributed.broadcast(step) != step):
+        raise FolderError("The processes found different checkpoints, as the run is in training. Give one checkpoint.")
+
+
+def _model_card(trained: TrainedModel, dataset: PreparedDataset) -> dict[str, Any]:
+    """Describe the model, its data and its training, with learning curves if the log of its run is in their place."""
+    assert trained.folder is not None
+    num_steps = trained.training_info.get("steps", math.inf)
+    log = [line for line in read_log(run_folder_of(trained.folder) / "log.jsonl") if line["step"] <= num_steps]
     history, parameters = TrainingHistory(log), trained.model.num_parameters_by_part()
     is_training_corpus = dataset.metadata["provenance"].get("corpus") == trained.config.get("corpus")
     num_sentences = {code: counts["sentences"] for code, counts in dataset.metadata["subwords"].items()}
     curves = {key: history.metric_curve(key).downsample(MAX_CURVE_POINTS) for key in REPORTED_CURVES}
     return {
-        "model": str(model_folder),
+        "model": str(trained.folder),
         "languages": list(trained.vocabulary.languages),
         "similarities": {
             representation.method: lower_triangle_similarities(representation.values)

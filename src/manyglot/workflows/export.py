@@ -10,7 +10,8 @@ import torch
 from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.files import StrPath
-from manyglot.model.model_folder import TrainedModel, load_model, save_model
+from manyglot.model.model_folder import TrainedModel, save_model
+from manyglot.model.run_models import load_any_model
 
 
 def export(
@@ -22,12 +23,13 @@ def export(
 ) -> list[Path]:
     """Write a model in another format and return the folders.
 
+    The model is a model folder, a run folder or a checkpoint.
     `ctranslate2` writes an export for the CTranslate2 engine, with the given target languages. `manyglot` writes a
     model folder with bfloat16 weights, which is half the size.
     """
     if export_format not in EXPORTERS:
         raise SettingsError(f"--to: '{export_format}' is not a format. {did_you_mean(export_format, EXPORTERS)}")
-    return EXPORTERS[export_format](load_model(Path(model_folder)), Path(output), targets, quantization)
+    return EXPORTERS[export_format](load_any_model(Path(model_folder)), Path(output), targets, quantization)
 
 
 def _export_bfloat16(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.config.experiment import read_experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, optional_path
-from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.model_folder import TrainedModel
+from manyglot.model.run_models import iter_intact_checkpoints, require_checkpoints
 from manyglot.probing.checkpoint_probe import CheckpointProbeResult, probe_checkpoints
 from manyglot.probing.knn import DEFAULT_K_VALUES
 from manyglot.probing.language_distance_analysis import MantelResult, mantel_tests_with_uriel
@@ -28,8 +27,6 @@ from manyglot.progress import print_status
 from manyglot.reports.checkpoint_probing import plot_checkpoint_probing
 from manyglot.reports.language_similarity_plots import plot_language_similarity
 from manyglot.reports.typology_probing import check_can_plot, plot_accuracy_by_k
-from manyglot.training.checkpoint import checkpoint_folders_by_step, try_read_checkpoint_weights
-from manyglot.workflows.train import initialize_model
 
 
 @dataclass(frozen=True)
@@ -153,41 +150,16 @@ def _require_one_model(representations: Sequence[LanguageRepresentation], option
 
 
 def iter_checkpoint_models(run: Path) -> Iterator[tuple[int, TrainedModel]]:
-    """Yield the step and the model of each checkpoint of a run, earliest first.
-
-    All steps share one model object, whose weights are replaced. The run may be unfinished.
-    """
-    if not run.exists():
-        raise FolderError(f"{run} does not exist. Give the `run` folder of an experiment.")
-    folders_by_step = checkpoint_folders_by_step(run / "checkpoints")
-    if not (run / "config.yaml").exists() or not folders_by_step:
-        is_model_folder = run.name == "model" and (run.parent / "checkpoints").is_dir()
-        hint = f"Did you mean {run.parent}?" if is_model_folder else "Give the `run` folder of an experiment."
-        raise FolderError(f"{run} has no checkpoints. {hint}")
-    if len(folders_by_step) == 1:
+    """Yield the step and the model of each intact checkpoint of a run, earliest first. The run may be unfinished."""
+    paths = require_checkpoints(run)
+    if len(paths) == 1:
         raise FolderError(
-            f"{run} has only one checkpoint, of step {min(folders_by_step):,}, and --all-checkpoints needs several. "
+            f"{run} has only one checkpoint, {paths[0].name}, and --all-checkpoints needs several. "
             f"Train with a larger training.keep_last_checkpoints."
         )
-    trained, any_intact = _load_or_initialize_model(run), False
-    for step, path in folders_by_step.items():
-        if (weights := try_read_checkpoint_weights(path)) is None:
-            continue
+    any_intact = False
+    for trained in iter_intact_checkpoints(paths):
         any_intact = True
-        try:
-            trained.model.load_state_dict(weights)
-        except RuntimeError:
-            raise FolderError(f"The checkpoint {path} does not belong to the model of {run}.") from None
-        yield step, trained
+        yield int(trained.training_info["step"]), trained
     if not any_intact:
         raise FolderError(f"All checkpoints of {run} are damaged.")
-
-
-def _load_or_initialize_model(run: Path) -> TrainedModel:
-    """Load the final model of a run; for an unfinished run, initialize one with the languages of its data."""
-    if (run / "model").exists():
-        return load_model(run / "model")
-    experiment = read_experiment(run / "config.yaml")
-    dataset = PreparedDataset(experiment.data)
-    model = initialize_model(experiment, dataset)
-    return TrainedModel(model, dataset.vocabulary, tuple(dataset.train_directions), experiment.to_dict())

@@ -20,7 +20,7 @@ from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
-from manyglot.model.model_folder import TrainedModel, load_model, save_model
+from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
 from manyglot.reports.run_summary import RunSummary
@@ -138,15 +138,17 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        state = trainer.train(model, loader, settings, experiment.run, experiment.seed, validator, distributed)
+        description = ModelDescription(dataset.vocabulary, tuple(loader.directions), experiment.to_dict())
+        state = trainer.train(
+            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description
+        )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
-        directions = tuple(loader.directions)
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
-            trained = TrainedModel(full_model, dataset.vocabulary, directions, experiment.to_dict(), training_info)
-            save_model(model_folder, trained)
+            directions, config = description.trained_directions, description.config
+            save_model(model_folder, TrainedModel(full_model, dataset.vocabulary, directions, config, training_info))
         distributed.barrier()
     return model_folder
 
@@ -171,17 +173,20 @@ def _finished_step(experiment: Experiment) -> int | None:
 
 def _load_best_or_last_weights(run: Path, model: Transformer, state: RunState, validator: Validator) -> dict[str, Any]:
     """Load the weights of the best step, or keep those of the last step. Report and return the step and its score."""
-    is_unchanged = state.best_steps.criterion == validator.criterion
-    criterion = state.best_steps.criterion if is_unchanged else None
-    best = None if criterion is None else load_best_weights(run / "checkpoints", model, state.best_steps)
+    criterion, best_steps = validator.criterion, state.best_steps.comparable_under(validator.criterion)
+    best = load_best_weights(run / "checkpoints", model, best_steps)
     if best is None or criterion is None:
         print_status(f"The model has the weights of the last step, {state.step:,}.")
         return {"steps": state.step, "step": state.step, "best_metric": None}
-    metric, sample = criterion.metric, dict(criterion.sample_id)
+    sample = dict(criterion.sample_id_of(best.metric) or {})
+    is_above_chance = best.metric == criterion.metric and criterion.is_above_chance(best.value)
+    because = "" if is_above_chance else f"; {criterion.metric} was never above chance"
     print_status(
-        f"The model has the weights of step {best.step:,} of {state.step:,}, the best by {metric} ({best.value:.2f})."
+        f"The model has the weights of step {best.step:,} of {state.step:,}, the best by {best.metric} "
+        f"({best.value:.2f}){because}."
     )
-    return {"steps": state.step, "step": best.step, "best_metric": metric, "value": best.value, "measured_on": sample}
+    selection = {"best_metric": best.metric, "value": best.value, "measured_on": sample}
+    return {"steps": state.step, "step": best.step, **selection}
 
 
 def _warn_if_text_changed(experiment: Experiment, dataset: PreparedDataset) -> None:

@@ -1,4 +1,4 @@
-"""`manyglot translate`: translate files or stdin with a model folder or an export."""
+"""`manyglot translate`: translate files or stdin with a model folder, a run or an export."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TranslatorOptions:
             raise SettingsError("--langid-data has no effect without --correct-off-target. Give both, or neither.")
 
     def open_translator(self, model: StrPath) -> Translator:
-        """Open a model folder or an export."""
+        """Open a model folder, a run folder, a checkpoint or an export."""
         translator = load(model, self.device, self.engine).with_settings(**self.decoding)
         if not self.correct_off_target:
             return translator

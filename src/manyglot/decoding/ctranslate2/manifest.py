@@ -15,6 +15,7 @@ from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import file_sha256
+from manyglot.model.run_models import is_run_folder
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
 EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
@@ -83,7 +84,7 @@ def read_and_verify_manifest(folder: Path) -> Manifest:
         version = values["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         missing = f"is not an exported model (no readable {MANIFEST_NAME})" if folder.exists() else "does not exist"
-        is_model = (folder / "format.json").exists()
+        is_model = (folder / "format.json").exists() or is_run_folder(folder)
         hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
