@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 
 from manyglot.evaluation.results import DirectionResult, Evaluation
+from manyglot.reports.direction_grades import Grade, grade, is_off_target
 from manyglot.reports.html_report import make_report_run
-from manyglot.reports.html_verdict import Grade, Verdict, grade, is_off_target, verdict, verdict_html
+from manyglot.reports.html_verdict import Verdict, verdict, verdict_html
 
 LANGUAGES = ("de", "en", "fr", "ja", "sw")
 TOKEN = {"guidance": [{"method": "token", "side": "source"}], "training": {"alignment": None}}
 ADAPTER = [{"method": "adapter", "sites": ["dec.ffn"]}]
 
 
-def result(source: str, target: str, bleu: float = 35.0, accuracy: float | None = 98.0, **fields: Any) -> DirectionResult:
-    base = DirectionResult(source, target, "en" not in (source, target), 200, bleu, bleu + 15, accuracy, 99.0, "tok:13a")
+def result(
+    source: str, target: str, bleu: float = 35.0, accuracy: float | None = 98.0, **fields: Any
+) -> DirectionResult:
+    base = DirectionResult(
+        source, target, "en" not in (source, target), 200, bleu, bleu + 15, accuracy, 99.0, "tok:13a"
+    )
     return replace(base, **fields)
 
 

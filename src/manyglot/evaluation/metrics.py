@@ -157,8 +157,8 @@ def corpus_chrf_batch(count_sums_RS: npt.NDArray[Any]) -> npt.NDArray[np.float64
         num_orders = is_counted_RO.sum(axis=1)
         precision = np.where(is_counted_RO, num_shared_RO / num_output_RO, 0).sum(axis=1) / num_orders
         recall = np.where(is_counted_RO, num_shared_RO / num_reference_RO, 0).sum(axis=1) / num_orders
-        scores = 100 * ((1 + CHRF_BETA**2) * precision * recall / (CHRF_BETA**2 * precision + recall))
-    return np.nan_to_num(scores)
+        scores_R = 100 * (1 + CHRF_BETA**2) * precision * recall / (CHRF_BETA**2 * precision + recall)
+    return np.where(np.isfinite(scores_R), scores_R, 0.0)
 
 
 def _add_detokenizer(signature: str, detokenized: bool) -> str:

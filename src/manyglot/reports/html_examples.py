@@ -66,7 +66,10 @@ class _Candidate(NamedTuple):
     def entry(self, text_indices: Mapping[str, int]) -> ExampleEntry:
         """Return the entry in the data of the page."""
         source_text, output, reference, *_ = (text_indices[text] for text in self.texts())
-        others = [o and (text_indices[_truncate(o.output)], o.identified_language) for o in self.others]
+        others = [
+            (text_indices[_truncate(other.output)], other.identified_language) if other else None
+            for other in self.others
+        ]
         return ExampleEntry(source_text, output, reference, self.example.identified_language, others, *self.selected)
 
 
@@ -158,7 +161,8 @@ def _truncate(text: str) -> str:
 def worst_directions_html(runs: Sequence[ReportRun], data: Mapping[str, Any]) -> str:
     """List the worst directions with their worst sentences, from the data of the page."""
     index_by_direction = {d.direction: i for i, d in enumerate(runs[0].evaluation.directions)}
-    parts, ranks = [], set()
+    parts: list[str] = []
+    ranks: set[int | None] = set()
     for group, results in lowest_bleu_directions(runs[0].evaluation).items():
         parts.append(f"<h3>{group_label(group).capitalize()}</h3>")
         for i, d in enumerate(results):

@@ -148,7 +148,7 @@
       if (cell >= 22) {
         const text = value === null ? "–" : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
         rowCells.append(svgElement("text", {
-          class: `value${share > 0.7 ? " strong" : share > 0.5 ? " medium" : ""}`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
+          class: `value on-${kind}`, style: `--p:${(100 * share).toFixed(0)}%`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
           "text-anchor": "middle", "font-size": cell >= 26 ? 11 : 10,
         }, text));
       }

@@ -8,24 +8,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from html import escape
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.results import DirectionResult, mean_ignoring_none
+from manyglot.reports.direction_grades import RULES, Grade, GradedGroup, can_judge_language, grade, is_off_target
 from manyglot.reports.report_run import ReportRun
 
-GOOD_BLEU, GOOD_CHRF = 30, 50
-"""A direction is good if it reaches one of these scores and is not off-target."""
-BAD_BLEU, BAD_CHRF = 10, 30
-"""A direction is bad if it is below both scores. Either metric alone is low in some writing systems without fault."""
-OFF_TARGET_RELATIVE_ACCURACY = 80
-"""A direction is off-target if its relative LangAcc is lower."""
-MIN_REFERENCE_ACCURACY = 50
-"""With a lower LangAcc of the references, the identifier says nothing about a direction."""
 NOTABLE_SHARE = 0.1
 """Share of a group's directions from which a problem is called one of the group."""
 MIN_SENTENCES = 50
@@ -37,22 +29,6 @@ MAX_NAMED = 3
 RISING_LOSS = 1.02
 """A last dev loss of more than this multiple of the lowest one shows overfitting."""
 
-RULES = (
-    f"A direction is good if it has at least {GOOD_BLEU} BLEU or {GOOD_CHRF} chrF++ and is not off-target. It is bad if "
-    f"it has less than {BAD_BLEU} BLEU and less than {BAD_CHRF} chrF++. Others are fair. A direction is off-target if "
-    f"its LangAcc is below {OFF_TARGET_RELATIVE_ACCURACY}% of the references' LangAcc. Directions in which the "
-    f"identifier recognizes less than {MIN_REFERENCE_ACCURACY}% of the references are not judged by LangAcc. These "
-    f"limits are rough: scores depend on the test set and the languages."
-)
-
-
-class Grade(StrEnum):
-    """The quality of a direction."""
-
-    GOOD = "good"
-    FAIR = "fair"
-    BAD = "bad"
-
 
 class Verdict(NamedTuple):
     """Plain sentences; names of settings are between backticks."""
@@ -62,43 +38,12 @@ class Verdict(NamedTuple):
     """What to try; empty if nothing is wrong."""
 
 
-class _Group(NamedTuple):
-    """Directions that are judged together, with a name in the plural."""
-
-    name: str
-    results: Sequence[DirectionResult]
-
-    def grades(self) -> Counter[Grade]:
-        return Counter(map(grade, self.results))
-
-    def share_of(self, which: Grade) -> float:
-        return self.grades()[which] / len(self.results)
-
-    def off_target(self) -> list[DirectionResult]:
-        return [d for d in self.results if is_off_target(d)]
-
-
-def grade(d: DirectionResult) -> Grade:
-    """Grade a direction by its scores."""
-    chrf = d.chrf if math.isfinite(d.chrf) else 0.0
-    if d.bleu < BAD_BLEU and chrf < BAD_CHRF:
-        return Grade.BAD
-    is_high = d.bleu >= GOOD_BLEU or chrf >= GOOD_CHRF
-    return Grade.GOOD if is_high and not is_off_target(d) else Grade.FAIR
-
-
-def is_off_target(d: DirectionResult) -> bool:
-    """Whether far fewer outputs than references are in the target language; False if the identifier cannot tell."""
-    relative = d.relative_language_accuracy if (d.reference_language_accuracy or 0) >= MIN_REFERENCE_ACCURACY else None
-    return relative is not None and relative < OFF_TARGET_RELATIVE_ACCURACY
-
-
 def verdict(runs: Sequence[ReportRun]) -> Verdict:
     """Judge the first run and name the best one."""
     run = runs[0]
     central = run.evaluation.central_language
-    supervised = _Group("supervised directions", [d for d in run.evaluation.directions if not d.zero_shot])
-    zero_shot = _Group("zero-shot directions", [d for d in run.evaluation.directions if d.zero_shot])
+    supervised = GradedGroup("supervised directions", [d for d in run.evaluation.directions if not d.zero_shot])
+    zero_shot = GradedGroup("zero-shot directions", [d for d in run.evaluation.directions if d.zero_shot])
     groups = [group for group in (*_split_by_central_language(supervised, central), zero_shot) if group.results]
     findings = [sentence for group in groups for sentence in _group_sentences(group)]
     if len(runs) > 1 and (sentence := _best_run_sentence(runs)):
@@ -107,7 +52,7 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
         findings.append(
             f"With only {size:.0f} test sentences per direction, the scores of single directions are uncertain."
         )
-    unjudged = [d for d in run.evaluation.directions if not _can_judge_language(d)]
+    unjudged = [d for d in run.evaluation.directions if not can_judge_language(d)]
     if unjudged:
         names = _name_languages(Counter(d.target for d in unjudged))
         findings.append(f"LangAcc does not judge outputs in {names}, which the identifier does not know or recognize.")
@@ -133,14 +78,14 @@ def _to_html(text: str) -> str:
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
-def _split_by_central_language(supervised: _Group, central: str | None) -> list[_Group]:
+def _split_by_central_language(supervised: GradedGroup, central: str | None) -> list[GradedGroup]:
     """Split into the directions from and into the central language, if most of the two are graded differently."""
     parts = []
     if central is not None and all(central in d.direction for d in supervised.results):
         name = english_language_name(central)
         parts = [
-            _Group(f"directions from {name}", [d for d in supervised.results if d.source == central]),
-            _Group(f"directions into {name}", [d for d in supervised.results if d.target == central]),
+            GradedGroup(f"directions from {name}", [d for d in supervised.results if d.source == central]),
+            GradedGroup(f"directions into {name}", [d for d in supervised.results if d.target == central]),
         ]
     if len(parts) == 2 and all(part.results for part in parts):
         first, second = (part.grades().most_common(1)[0][0] for part in parts)
@@ -152,7 +97,7 @@ def _split_by_central_language(supervised: _Group, central: str | None) -> list[
 # ---- findings --------------------------------------------------------------------------------------------------------
 
 
-def _group_sentences(group: _Group) -> list[str]:
+def _group_sentences(group: GradedGroup) -> list[str]:
     """Grade a group of directions, and say where they drift and which are bad."""
     results, off_target = group.results, group.off_target()
     drift = ""
@@ -179,7 +124,7 @@ def _group_sentences(group: _Group) -> list[str]:
     return sentences
 
 
-def _describe_grades(group: _Group) -> str:
+def _describe_grades(group: GradedGroup) -> str:
     """Say how many directions of a group have which grade, with the mean scores."""
     results, grades = group.results, group.grades()
     most, count = grades.most_common(1)[0]
@@ -246,7 +191,7 @@ def _best_run_sentence(runs: Sequence[ReportRun]) -> str:
 # ---- advice ----------------------------------------------------------------------------------------------------------
 
 
-def _supervised_advice(supervised: _Group, run: ReportRun) -> list[str]:
+def _supervised_advice(supervised: GradedGroup, run: ReportRun) -> list[str]:
     if not supervised.results:
         return []
     share = supervised.share_of(Grade.BAD)
@@ -276,7 +221,7 @@ def _more_training_or_data(run: ReportRun) -> str:
     return "add training text or train longer"
 
 
-def _zero_shot_advice(zero_shot: _Group, supervised: _Group, run: ReportRun) -> list[str]:
+def _zero_shot_advice(zero_shot: GradedGroup, supervised: GradedGroup, run: ReportRun) -> list[str]:
     """Recommend what the model does not have yet; nothing unless many zero-shot directions are bad or off-target."""
     faulty = [d for d in zero_shot.results if is_off_target(d) or grade(d) is Grade.BAD]
     if not faulty or len(faulty) < NOTABLE_SHARE * len(zero_shot.results):
@@ -312,16 +257,13 @@ def _zero_shot_advice(zero_shot: _Group, supervised: _Group, run: ReportRun) -> 
     share_off_target = len(supervised.off_target()) / max(len(supervised.results), 1)
     if can_pivot and supervised.share_of(Grade.BAD) < 0.5 and share_off_target < NOTABLE_SHARE:
         advice.append(
-            f"Without new training, pivot through {english_language_name(str(central))} (`--set decoding.pivot={central}`)."
+            f"Without new training, pivot through {english_language_name(str(central))} "
+            f"(`--set decoding.pivot={central}`)."
         )
     return advice
 
 
 # ---- wording ---------------------------------------------------------------------------------------------------------
-
-
-def _can_judge_language(d: DirectionResult) -> bool:
-    return d.language_accuracy is not None and (d.reference_language_accuracy or 0) >= MIN_REFERENCE_ACCURACY
 
 
 def _has_untested_directions(run: ReportRun) -> bool:

@@ -77,7 +77,8 @@ def _panel_svg(panel: _Panel, lines: Sequence[tuple[str, str, Points]]) -> str:
     def svg_curve(kind: str, name: str, points: Points) -> str:
         title = f"<title>{escape(name)}: {points[-1][1]:.3g} at step {points[-1][0]:,.0f}</title>"
         if len(points) == 1:
-            return f'<circle class="{kind}" cx="{svg_x(points[0][0]):.1f}" cy="{svg_y(points[0][1]):.1f}" r=3>{title}</circle>'
+            x, y = points[0]
+            return f'<circle class="{kind}" cx="{svg_x(x):.1f}" cy="{svg_y(y):.1f}" r=3>{title}</circle>'
         return (
             f'<polyline class="{kind}" points="{" ".join(f"{svg_x(x):.1f},{svg_y(y):.1f}" for x, y in points)}">'
             f"{title}</polyline>"
