@@ -99,15 +99,17 @@ LAYOUT_STEPS = """
     range.selectNodeContents(node);
     const scroller = node.parentElement.closest(".scroll, .map, thead"), limit = scroller && box(scroller);
     return [...range.getClientRects()].map((rect) => ({ node, parent: node.parentElement, rect }))
-      .filter(({ rect }) => rect.width > 1 && (!limit || (rect.left >= limit.left - 1 && rect.right <= limit.right + 1 &&
-        rect.bottom <= limit.bottom + 1)));
+      .filter(({ rect }) => rect.width > 1 && (!limit ||
+        (rect.left >= limit.left - 1 && rect.right <= limit.right + 1 && rect.bottom <= limit.bottom + 1)));
   });
   const pale = () => textBoxes().flatMap(({ node, parent, rect }) => {
     const [x, y] = [rect.left + rect.width / 2, rect.top + rect.height / 2];
-    const under = document.elementsFromPoint(x, y).find((other) => other.tagName !== "text" && rgba(surface(other))[3] > 250);
+    const isOpaque = (other) => other.tagName !== "text" && rgba(surface(other))[3] > 250;
+    const under = document.elementsFromPoint(x, y).find(isOpaque);
     const background = under ? surface(under) : getComputedStyle(document.body).backgroundColor;
     const ratio = contrast(color(parent), background);
-    return ratio < 4.5 ? [`${node.data.trim().slice(0, 20)} ${parent.className.baseVal ?? parent.className} ${ratio.toFixed(1)}`] : [];
+    const name = parent.className.baseVal ?? parent.className;
+    return ratio < 4.5 ? [`${node.data.trim().slice(0, 20)} ${name} ${ratio.toFixed(1)}`] : [];
   });
   const overlaps = () => {
     const boxes = textBoxes().sort((a, b) => a.rect.top - b.rect.top), found = [];
@@ -116,13 +118,14 @@ LAYOUT_STEPS = """
         const other = boxes[k];
         const across = Math.min(one.rect.right, other.rect.right) - Math.max(one.rect.left, other.rect.left);
         const down = Math.min(one.rect.bottom, other.rect.bottom) - other.rect.top;
-        if (across > 2 && down > 3 && one.node !== other.node) found.push(`${one.node.data.trim()} / ${other.node.data.trim()}`);
+        if (across > 2 && down > 3 && one.node !== other.node) found.push([one.node.data, other.node.data]);
       }
     });
     return found;
   };
-  const cut = () => $$("main *, header *").filter((node) => visible(node) && getComputedStyle(node).overflowX === "hidden" &&
-    node.scrollWidth > node.clientWidth + 1 && !node.closest(".narrow, .slim, thead")).map((node) => node.outerHTML.slice(0, 80));
+  const cut = () => $$("main *, header *").filter((node) => visible(node) && !node.closest(".narrow, .slim, thead") &&
+    getComputedStyle(node).overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1)
+    .map((node) => node.outerHTML.slice(0, 80));
 """
 """Functions for the layout: texts with little contrast, texts that overlap and texts that are cut off."""
 
@@ -298,10 +301,12 @@ def test_the_page_is_legible_on_a_phone_a_laptop_and_a_desktop(two: Path, is_dar
         result.below = detail.top - clicked.bottom;
         result.next_row = Math.min(...others.map((node) => box(node).top)) - detail.bottom;
         result.map_growth = box(map).height - height;
-        result.in_front = $("#detail").contains(document.elementFromPoint(detail.left + 8, detail.top + detail.height / 2));
+        const topmost = document.elementFromPoint(detail.left + 8, detail.top + detail.height / 2);
+        result.in_front = $("#detail").contains(topmost);
         result.wide = document.documentElement.scrollWidth - innerWidth;
         result.averages = $("#averages .scroll").scrollWidth - $("#averages .scroll").clientWidth;
-        result.accuracy = $$("#averages td[data-label=LangAcc]").map((node) => [box(node).left, box(node).right, node.textContent]);
+        const accuracyCells = $$("#averages td[data-label=LangAcc]");
+        result.accuracy = accuracyCells.map((node) => [box(node).left, box(node).right, node.textContent]);
         result.labels = getComputedStyle($("#averages td.number"), "::before").content;
         result.ticks = $$(".curve text").map((node) => node.textContent);
         $$("details").forEach((node) => { node.open = true; });
@@ -343,10 +348,10 @@ def test_the_keyboard_focus_marks_a_cell(two: Path) -> None:
         two,
         """
         const grid = $("#direction-heatmap .grid"), frame = $("#direction-heatmap .frame");
-        const key = (name) => grid.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+        const key = (name) => grid.dispatchEvent(new KeyboardEvent("keydown", { key: name, cancelable: true }));
         const rect = (i) => $(`#direction-heatmap rect[data-i="${i}"]`);
-        const framed = () => $$("#direction-heatmap rect[data-i]").filter((node) =>
-          node.getAttribute("x") === frame.getAttribute("x") && node.getAttribute("y") === frame.getAttribute("y")).map((node) => node.dataset.i);
+        const isFramed = (node) => ["x", "y"].every((name) => node.getAttribute(name) === frame.getAttribute(name));
+        const framed = () => $$("#direction-heatmap rect[data-i]").filter(isFramed).map((node) => node.dataset.i);
         result.before = frame.classList.contains("selected");
         grid.focus();
         result.outline = getComputedStyle(grid).outlineStyle;

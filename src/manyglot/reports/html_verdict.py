@@ -55,7 +55,10 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
     unjudged = [d for d in run.evaluation.directions if not can_judge_language(d)]
     if unjudged:
         names = _name_languages(Counter(d.target for d in unjudged))
-        findings.append(f"LangAcc does not judge outputs in {names}, which the identifier does not know or recognize.")
+        findings.append(
+            f"LangAcc is not meaningful in {len(unjudged):,} directions into {names}: the identifier does not know the "
+            f"language, or recognizes less than half of the references."
+        )
     advice = [*_supervised_advice(supervised, run), *_zero_shot_advice(zero_shot, supervised, run)]
     if not zero_shot.results and _has_untested_directions(run):
         advice.append("Evaluate with `--zero-shot` to test the directions that the model was not trained on.")
@@ -104,12 +107,9 @@ def _group_sentences(group: GradedGroup) -> list[str]:
     if off_target:
         accuracy = mean_ignoring_none(d.language_accuracy for d in off_target)
         reference = mean_ignoring_none(d.reference_language_accuracy for d in off_target)
-        verb = "drift" if len(off_target) > 1 else "drifts"
         number = f"{len(off_target):,}" if len(off_target) < len(results) else "all" if len(results) > 1 else "it"
-        drift = (
-            f"; {number} {verb} into {_drift_languages(off_target)} (LangAcc {accuracy:.1f}%, references "
-            f"{reference:.1f}%)"
-        )
+        problem = _describe_drift(off_target)
+        drift = f"; {number} {problem} (LangAcc {accuracy:.1f}%, references {reference:.1f}%)"
     sentences = [f"{_describe_grades(group)}{drift}."]
     bad = [d for d in results if grade(d) is Grade.BAD]
     if 0 < len(bad) <= MAX_NAMED and len(bad) < len(results):
@@ -131,7 +131,8 @@ def _describe_grades(group: GradedGroup) -> str:
     if len(results) == 1:
         return f"{_title(results[0])} is {most} ({_mean_scores(results)})"
     if count == len(results):
-        return f"All {count:,} {group.name} are {most} (mean {_mean_scores(results)})"
+        number = "Both" if count == 2 else f"All {count:,}"
+        return f"{number} {group.name} are {most} (mean {_mean_scores(results)})"
     if count > len(results) / 2:
         rest = " and ".join(f"{grades[g]:,} {_be(grades[g])} {g}" for g in Grade if g != most and grades[g])
         return f"Most {group.name} are {most} ({count:,} of {len(results):,}; mean {_mean_scores(results)}); {rest}"
@@ -153,19 +154,23 @@ def _common_languages(bad: Sequence[DirectionResult], results: Sequence[Directio
     return ""
 
 
-def _drift_languages(off_target: Sequence[DirectionResult]) -> str:
-    """Name the languages that directions drift into."""
+def _describe_drift(off_target: Sequence[DirectionResult]) -> str:
+    """Say which languages off-target directions drift into, as far as the results tell."""
+    verb = "drift" if len(off_target) > 1 else "drifts"
     num_source = sum(d.top_off_target_language == d.source for d in off_target)
-    tops = Counter(d.top_off_target_language or "" for d in off_target)
+    tops = Counter(d.top_off_target_language for d in off_target if d.top_off_target_language)
+    if tops.total() <= len(off_target) / 2:
+        return f"{_be(len(off_target))} off-target"
     language, count = tops.most_common(1)[0]
-    name = _language_or_none(language)
+    name = english_language_name(language)
     if num_source > count:
         count, name = num_source, "their source language"
     if count == len(off_target):
-        return name
+        return f"{verb} into {name}"
     if count > len(off_target) / 2:
-        return f"a wrong language, mostly {name}"
-    return f"wrong languages, such as {_join([_language_or_none(code) for code, _ in tops.most_common(MAX_NAMED)])}"
+        return f"{verb} into a wrong language, mostly {name}"
+    names = [english_language_name(code) for code, _ in tops.most_common(MAX_NAMED)]
+    return f"{verb} into wrong languages, such as {_join(names)}"
 
 
 def _best_run_sentence(runs: Sequence[ReportRun]) -> str:
@@ -287,10 +292,6 @@ def _titles(results: Sequence[DirectionResult]) -> str:
 
 def _be(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def _language_or_none(code: str) -> str:
-    return english_language_name(code) if code else "no identifiable language"
 
 
 def _name_languages(counts: Counter[str]) -> str:
