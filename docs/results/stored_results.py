@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from manyglot.evaluation.results import DirectionResult, Evaluation
-from manyglot.reports.html_report_data import ReportRun
+from manyglot.reports.report_run import ReportRun
 
 STORED_RESULTS = Path(__file__).parent / "mix60"
 SYSTEMS = {

@@ -15,7 +15,14 @@ from sacrebleu.metrics.chrf import CHRF
 from manyglot.corpus.base import Split
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.evaluation import ngram_matches
-from manyglot.evaluation.metrics import BleuChrfScorer, corpus_bleu, corpus_bleu_batch, score_translations
+from manyglot.evaluation.metrics import (
+    BleuChrfScorer,
+    corpus_bleu,
+    corpus_bleu_batch,
+    corpus_chrf,
+    corpus_chrf_batch,
+    score_translations,
+)
 from manyglot.evaluation.ngram_matches import ReferenceNgrams
 from manyglot.evaluation.tokenizer_13a import tokenize_13a
 
@@ -107,3 +114,14 @@ def test_batched_bleu_matches_single_corpora() -> None:
     assert corpus_bleu_batch(totals) == pytest.approx(
         [corpus_bleu(count_sums.tolist()) for count_sums in totals], abs=1e-9
     )
+
+
+def test_batched_chrf_matches_single_sentences() -> None:
+    references = [*phrases()["de"], "Hund", "", "犬"]
+    outputs = [*corrupted(phrases()["de"]), "", "Katze", "犬"]
+    reference_ngrams = BleuChrfScorer().index_references(references, "de")
+    counts = reference_ngrams.count_matches(outputs, range(len(outputs))).chrf_counts_NS
+    scores = corpus_chrf_batch(counts)
+    assert scores.tolist() == pytest.approx([corpus_chrf(row) for row in counts.tolist()], abs=1e-9)
+    assert scores[-3:].tolist() == [0, 0, 100]
+    assert scores.std() > 1

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from manyglot.reports.html_report import ReportRun, make_report_run, write_html_report
-from tests.reports.synthetic_runs import SIX, SIXTY, make_model_card, synthetic_evaluation
+from tests.reports.synthetic_runs import SIX, SIXTY, make_model_card, synthetic_evaluation, with_statistics
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
@@ -51,8 +51,83 @@ try {
 const outcome = document.createElement("pre");
 outcome.id = "outcome";
 outcome.textContent = JSON.stringify({ ...result, problems });
-document.body.append(outcome);
+if (parent === window) document.body.append(outcome);
+else parent.postMessage([innerWidth, { ...result, problems }], "*");
 </script>"""
+WINDOWS = """<!doctype html><body><pre id="outcome"></pre><script>
+const outcomes = {};
+addEventListener("message", ({ data: [width, outcome] }) => {
+  outcomes[width] = outcome;
+  document.getElementById("outcome").textContent = JSON.stringify(outcomes);
+});
+</script>FRAMES</body>"""
+"""Shows the page in frames of several widths, because the window of a headless browser has a minimum width."""
+PHONE, LAPTOP, DESKTOP = 390, 1280, 1920
+LAYOUT_STEPS = """
+  const box = (node) => node.getBoundingClientRect();
+  const visible = (node) => node.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = (color) => rgba(color).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const contrast = (a, b) => {
+    const [dark, light] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const color = (node) => getComputedStyle(node)[node instanceof SVGElement ? "fill" : "color"];
+  const surface = (node) => node.tagName === "svg" ? "transparent"
+    : getComputedStyle(node)[node instanceof SVGElement ? "fill" : "backgroundColor"];
+  const textNodes = () => {
+    const walker = document.createTreeWalker(document.querySelector("body"), NodeFilter.SHOW_TEXT), nodes = [];
+    while (walker.nextNode()) {
+      const parent = walker.currentNode.parentElement;
+      if (!walker.currentNode.data.trim() || parent.closest("script, style, noscript, option, #tooltip")) continue;
+      if (!visible(parent) || rgba(color(parent))[3] < 10 || parent.tagName === "title") continue;
+      nodes.push(walker.currentNode);
+    }
+    return nodes;
+  };
+  const textBoxes = () => textNodes().flatMap((node) => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const scroller = node.parentElement.closest(".scroll, .map, thead"), limit = scroller && box(scroller);
+    return [...range.getClientRects()].map((rect) => ({ node, parent: node.parentElement, rect }))
+      .filter(({ rect }) => rect.width > 1 && (!limit ||
+        (rect.left >= limit.left - 1 && rect.right <= limit.right + 1 && rect.bottom <= limit.bottom + 1)));
+  });
+  const pale = () => textBoxes().flatMap(({ node, parent, rect }) => {
+    const [x, y] = [rect.left + rect.width / 2, rect.top + rect.height / 2];
+    const isOpaque = (other) => other.tagName !== "text" && rgba(surface(other))[3] > 250;
+    const under = document.elementsFromPoint(x, y).find(isOpaque);
+    const background = under ? surface(under) : getComputedStyle(document.body).backgroundColor;
+    const ratio = contrast(color(parent), background);
+    const name = parent.className.baseVal ?? parent.className;
+    return ratio < 4.5 ? [`${node.data.trim().slice(0, 20)} ${name} ${ratio.toFixed(1)}`] : [];
+  });
+  const overlaps = () => {
+    const boxes = textBoxes().sort((a, b) => a.rect.top - b.rect.top), found = [];
+    boxes.forEach((one, i) => {
+      for (let k = i + 1; k < boxes.length && boxes[k].rect.top < one.rect.bottom - 3; k++) {
+        const other = boxes[k];
+        const across = Math.min(one.rect.right, other.rect.right) - Math.max(one.rect.left, other.rect.left);
+        const down = Math.min(one.rect.bottom, other.rect.bottom) - other.rect.top;
+        if (across > 2 && down > 3 && one.node !== other.node) found.push([one.node.data, other.node.data]);
+      }
+    });
+    return found;
+  };
+  const cut = () => $$("main *, header *").filter((node) => visible(node) && !node.closest(".narrow, .slim, thead") &&
+    getComputedStyle(node).overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1)
+    .map((node) => node.outerHTML.slice(0, 80));
+"""
+"""Functions for the layout: texts with little contrast, texts that overlap and texts that are cut off."""
 
 
 def run_in_browser(page: Path, steps: str, *options: str) -> dict[str, Any]:
@@ -60,19 +135,42 @@ def run_in_browser(page: Path, steps: str, *options: str) -> dict[str, Any]:
     text = page.read_text("utf-8").replace("<head>", f"<head>{COLLECT_PROBLEMS}", 1)
     copy = page.with_name("asked.html")
     copy.write_text(text.replace("</body>", RUN_STEPS.replace("STEPS", steps) + "</body>"), encoding="utf-8")
+    outcome = dump_outcome(copy, *options)
+    assert outcome.pop("problems") == []
+    return outcome
+
+
+def run_at_widths(page: Path, steps: str, widths: tuple[int, ...], is_dark: bool) -> dict[int, dict[str, Any]]:
+    """Run the steps in frames of the given widths, in light or dark mode, and return the results by width."""
+    text = page.read_text("utf-8").replace("<head>", f"<head>{COLLECT_PROBLEMS}", 1)
+    copy, windows = page.with_name("framed.html"), page.with_name("windows.html")
+    copy.write_text(text.replace("</body>", RUN_STEPS.replace("STEPS", steps) + "</body>"), encoding="utf-8")
+    frames = "".join(
+        f'<iframe src="{copy.name}" style="border:0;width:{width}px;height:12000px"></iframe>' for width in widths
+    )
+    windows.write_text(WINDOWS.replace("FRAMES", frames), encoding="utf-8")
+    scheme = f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"
+    outcomes = dump_outcome(windows, scheme, "--hide-scrollbars")
+    assert sorted(map(int, outcomes)) == sorted(widths)
+    assert [outcome.pop("problems") for outcome in outcomes.values()] == [[]] * len(widths)
+    return {int(width): outcome for width, outcome in outcomes.items()}
+
+
+def dump_outcome(page: Path, *options: str) -> dict[str, Any]:
+    """Open a page in the browser and return the JSON of its outcome."""
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", *options]
-    command += [f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", copy.as_uri()]
+    command += [f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri()]
     done = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "HOME": str(page.parent)})
     match = re.search('<pre id="outcome">(.*?)</pre>', done.stdout.decode("utf-8"), re.DOTALL)
     assert match, done.stderr.decode("utf-8")[-2000:]
     outcome: dict[str, Any] = json.loads(unescape(match.group(1)))
-    assert outcome.pop("problems") == []
     return outcome
 
 
 def run(name: str, codes: tuple[str, ...], seed: int = 1, on_target: float = 0.5) -> ReportRun:
     evaluation = synthetic_evaluation(codes, seed, on_target)
+    evaluation = with_statistics(evaluation) if len(codes) < 20 else evaluation
     return make_report_run(name, evaluation, make_model_card(codes, seed))
 
 
@@ -146,7 +244,7 @@ def test_the_heat_map_has_tooltips_examples_and_differences(two: Path) -> None:
     assert "token: BLEU" in result["tip"]
     assert result["marked"] == ["de", "ar"]
     assert result["detail"] == "German → Arabic, zero-shot"
-    assert result["lines"] in (4, 12)
+    assert result["lines"] in (8, 16)
     assert result["arabic"] == "auto"
     assert result["framed"]
     assert result["below"] == "English → Arabic, supervised"
@@ -184,6 +282,119 @@ def test_the_language_map_has_tooltips(two: Path) -> None:
     assert sorted(result["rows"]) == sorted(result["other"]) == list(SIX)
     assert result["rows"] != result["other"], "the other run has another leaf order"
     assert result["maps"][:2] == ["LAA, token", "token, token"]
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_the_page_is_legible_on_a_phone_a_laptop_and_a_desktop(two: Path, is_dark: bool) -> None:
+    results = run_at_widths(
+        two,
+        LAYOUT_STEPS
+        + """
+        const cell = $$("#direction-heatmap rect[data-i]").find((node) => node.dataset.i === "12");
+        const map = $("#direction-heatmap .map"), height = box(map).height;
+        cell.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        const detail = box($("#detail")), clicked = box(cell);
+        const others = $$("#direction-heatmap rect[data-i]").filter((node) => box(node).top > clicked.bottom);
+        result.sentences = $$("#detail .rank").map((node) => node.textContent);
+        result.beside = detail.left - box(map).right;
+        result.shared_height = Math.min(detail.bottom, clicked.bottom) - Math.max(detail.top, clicked.top);
+        result.below = detail.top - clicked.bottom;
+        result.next_row = Math.min(...others.map((node) => box(node).top)) - detail.bottom;
+        result.map_growth = box(map).height - height;
+        const topmost = document.elementFromPoint(detail.left + 8, detail.top + detail.height / 2);
+        result.in_front = $("#detail").contains(topmost);
+        result.wide = document.documentElement.scrollWidth - innerWidth;
+        result.averages = $("#averages .scroll").scrollWidth - $("#averages .scroll").clientWidth;
+        const accuracyCells = $$("#averages td[data-label=LangAcc]");
+        result.accuracy = accuracyCells.map((node) => [box(node).left, box(node).right, node.textContent]);
+        result.labels = getComputedStyle($("#averages td.number"), "::before").content;
+        result.ticks = $$(".curve text").map((node) => node.textContent);
+        $$("details").forEach((node) => { node.open = true; });
+        result.pale = pale(); result.overlaps = overlaps(); result.cut = cut();
+        result.texts = textBoxes().length;
+        result.scheme = luminance(getComputedStyle(document.body).backgroundColor) < 0.2;
+        $("#detail .close").click();
+        result.closed = [$$("#detail h3").length, box(map).height - height];
+        choose("#direction-heatmap", 2, "1"); result.pale_differences = pale();
+        """,
+        (PHONE, LAPTOP, DESKTOP),
+        is_dark,
+    )
+    for width, result in results.items():
+        assert result["scheme"] is is_dark
+        assert result["wide"] <= 0, "no horizontal scrolling"
+        assert result["averages"] <= 0
+        assert all(0 < left < right <= width and text != "–" for left, right, text in result["accuracy"])
+        assert len(result["accuracy"]) == 8, "four groups and two runs"
+        assert result["texts"] > 500
+        assert (result["pale"], result["overlaps"], result["cut"]) == ([], [], [])
+        assert result["sentences"][0].startswith("Worst of 8 sentences, chrF++ ")
+        assert result["pale_differences"] == []
+        assert result["closed"] == [0, 0]
+        assert {"0", "5,000", "20,000"} <= set(result["ticks"])
+    assert results[PHONE]["labels"] == '"number"'
+    assert 0 <= results[PHONE]["below"] < 10, "the sentences are right below the clicked row"
+    assert 0 <= results[PHONE]["next_row"] < 10, "and push the next row down"
+    assert results[PHONE]["map_growth"] > 100
+    assert results[PHONE]["in_front"]
+    for width in (LAPTOP, DESKTOP):
+        assert 0 <= results[width]["beside"] < 40, "the sentences are beside the matrix"
+        assert results[width]["shared_height"] > 0, "at the height of the clicked cell"
+        assert results[width]["map_growth"] == 0
+
+
+def test_the_keyboard_focus_marks_a_cell(two: Path) -> None:
+    result = run_in_browser(
+        two,
+        """
+        const grid = $("#direction-heatmap .grid"), frame = $("#direction-heatmap .frame");
+        const key = (name) => grid.dispatchEvent(new KeyboardEvent("keydown", { key: name, cancelable: true }));
+        const rect = (i) => $(`#direction-heatmap rect[data-i="${i}"]`);
+        const isFramed = (node) => ["x", "y"].every((name) => node.getAttribute(name) === frame.getAttribute(name));
+        const framed = () => $$("#direction-heatmap rect[data-i]").filter(isFramed).map((node) => node.dataset.i);
+        result.before = frame.classList.contains("selected");
+        grid.focus();
+        result.outline = getComputedStyle(grid).outlineStyle;
+        result.focused = [frame.classList.contains("focused"), framed(), $$("#detail h3").length];
+        key("Enter"); result.entered = [framed(), $("#detail h3").textContent];
+        key("ArrowDown"); result.moved = [framed(), $("#detail h3").textContent];
+        const size = (node) => [node.getBoundingClientRect().width, node.getBoundingClientRect().height];
+        result.sizes = [size(frame), size(rect(framed()[0]))];
+        grid.blur(); result.blurred = [frame.classList.contains("focused"), frame.classList.contains("selected")];
+        grid.focus(); key("Escape"); result.escaped = $$("#detail h3").length;
+        """,
+    )
+    assert result["before"] is False
+    assert result["outline"] == "none", "the frame marks a cell, not the whole map"
+    assert result["focused"][0] is True
+    assert len(result["focused"][1]) == 1
+    assert result["focused"][2] == 0, "focus alone selects nothing"
+    assert result["entered"] == [result["focused"][1], "Arabic → German, zero-shot"]
+    assert result["moved"][1] == "English → German, supervised"
+    assert len(result["moved"][0]) == 1
+    for frame_side, cell_side in zip(*result["sizes"], strict=True):
+        assert abs(frame_side - cell_side) <= 6
+    assert result["blurred"] == [False, True]
+    assert result["escaped"] == 0
+
+
+def test_relative_accuracy_is_explained_where_it_is_shown(two: Path) -> None:
+    result = run_in_browser(
+        two,
+        """
+        const explained = (box) => $(box).textContent.includes("LangAcc of the references");
+        result.tables = ["#averages", "#directions"].map(explained);
+        result.before = explained("#heatmap");
+        choose("#direction-heatmap", 1, "relative_language_accuracy");
+        result.chosen = explained("#heatmap");
+        result.verdict = $("main").firstElementChild.id;
+        result.worst = $$("#worst details[open] dl.sentence").map((node) => Number(node.lastElementChild.textContent));
+        """,
+    )
+    assert result["tables"] == [True, True]
+    assert (result["before"], result["chosen"]) == (False, True)
+    assert result["verdict"] == "verdict"
+    assert len(result["worst"]) == 6, "three sentences of two directions"
 
 
 def test_text_from_the_data_is_never_html(tmp_path: Path) -> None:

@@ -149,6 +149,18 @@ def corpus_chrf(count_sums: Sequence[int]) -> float:
     return 100 * ((1 + CHRF_BETA**2) * precision * recall / (CHRF_BETA**2 * precision + recall))
 
 
+def corpus_chrf_batch(count_sums_RS: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Compute the chrF++ of R corpora at once, one per row of count sums; a corpus may be a single sentence."""
+    num_output_RO, num_reference_RO, num_shared_RO = (count_sums_RS[:, i::3].astype(np.float64) for i in range(3))
+    is_counted_RO = (num_output_RO > 0) & (num_reference_RO > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        num_orders = is_counted_RO.sum(axis=1)
+        precision = np.where(is_counted_RO, num_shared_RO / num_output_RO, 0).sum(axis=1) / num_orders
+        recall = np.where(is_counted_RO, num_shared_RO / num_reference_RO, 0).sum(axis=1) / num_orders
+        scores_R = 100 * (1 + CHRF_BETA**2) * precision * recall / (CHRF_BETA**2 * precision + recall)
+    return np.where(np.isfinite(scores_R), scores_R, 0.0)
+
+
 def _add_detokenizer(signature: str, detokenized: bool) -> str:
     return f"{signature}|detok:sacremoses" if detokenized else signature
 

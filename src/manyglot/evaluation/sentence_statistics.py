@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
-from manyglot.evaluation.metrics import corpus_bleu, corpus_chrf
+from manyglot.evaluation.metrics import corpus_bleu, corpus_chrf, corpus_chrf_batch
 
 Array = npt.NDArray[Any]
 SENTENCE_FLAGS = ("reference_language_accuracy", "unrestricted_language_accuracy", "copy_rate", "empty_rate")
@@ -45,6 +45,19 @@ class SentenceStatistics(NamedTuple):
     def select_sentences(self, indices: Array) -> SentenceStatistics:
         """Return the statistics of the sentences at these indices."""
         return SentenceStatistics._make(None if column is None else column[indices] for column in self)
+
+    def sentence_chrf(self) -> npt.NDArray[np.float64]:
+        """Return the chrF++ of every sentence."""
+        return corpus_chrf_batch(self.chrf_counts_NS)
+
+    def order_from_worst(self, target: str) -> Array:
+        """Return the indices of all sentences, worst first: outputs in a wrong language, each part by its chrF++.
+
+        If the identifier does not recognize the reference either, only chrF++ counts.
+        """
+        recognizes_reference_N = self.flags_NF[:, SENTENCE_FLAGS.index("reference_language_accuracy")]
+        is_off_target_N = (self.identified_languages_N != target) & recognizes_reference_N
+        return np.lexsort((self.sentence_chrf(), ~is_off_target_N))
 
     def direction_scores(self, target: str, is_identifiable: bool) -> dict[str, Any]:
         """Return the score fields of a `DirectionResult`.

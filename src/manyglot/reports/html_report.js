@@ -7,7 +7,12 @@
   const state = { run: 0, baseline: -1, metric: "bleu", order: "code", selected: -1 }; // -1: none
   const METRIC_LABELS = {
     bleu: "BLEU", chrf: "chrF++", language_accuracy: "LangAcc",
-    relative_language_accuracy: "LangAcc relative to references",
+    relative_language_accuracy: "relative LangAcc",
+  };
+  const METRIC_NOTES = {
+    language_accuracy: "LangAcc: the percentage of outputs identified as the target language.",
+    relative_language_accuracy: "Relative LangAcc: LangAcc of the outputs as a percentage of LangAcc of the references. " +
+      "At 100, the identifier recognizes the outputs as often as perfect translations.",
   };
   const PERCENT_METRICS = new Set(["language_accuracy", "relative_language_accuracy"]);
 
@@ -88,21 +93,28 @@
     return [`${directionTitle(i)}, ${groupLabel(i)}`, ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
   };
 
-  let layout = { codes: [], rects: [], labels: [[], []], frame: null };
+  // On a wide page the detail is beside the map, otherwise below the row of the selected cell. Sizes are in pixels.
+  const MIN_WIDTH_BESIDE = 1100, DETAIL_WIDTH = 400, PHONE_WIDTH = 600;
+  let layout = { codes: [], rects: [], labels: [[], []], rowParts: [], frame: null };
 
-  const renderHeatmap = (width) => {
-    const box = document.getElementById("direction-heatmap");
+  const renderHeatmap = (pageWidth, isPrint = false) => {
+    const box = document.getElementById("direction-heatmap"), isBeside = pageWidth >= MIN_WIDTH_BESIDE;
+    const width = isBeside ? pageWidth - DETAIL_WIDTH : pageWidth;
     const codes = languageOrder(), n = codes.length, top = scaleMaximum();
     const longest = Math.max(...languages.map((language) => language.code.length));
     const gutter = 12 + 7 * longest;
-    const cell = Math.max(11, Math.min(54, Math.floor((width - gutter - 4) / n)));
+    const smallest = pageWidth < PHONE_WIDTH ? 18 : 11; // a cell must be large enough for a finger
+    const cell = Math.max(smallest, Math.min(54, Math.floor((width - gutter - 6) / n)));
     const gap = cell > 20 ? 2 : 1, size = n * cell, font = Math.min(12, Math.max(9, cell - 3));
     const rows = svgElement("svg", { class: "rows", width: gutter, height: gutter + size + 2, style: `font-size:${font}px` });
     const grid = svgElement("svg", {
-      class: "grid", width: size + 2, height: gutter + size + 2, tabindex: 0, role: "img",
-      "aria-label": "Heat map: rows are source languages, columns target languages. Use the arrow keys to move.",
+      class: "grid", width: size + 4, height: gutter + size + 2, tabindex: 0, role: "application", "aria-roledescription": "heat map",
+      "aria-label": "Heat map: rows are source languages, columns target languages. The arrow keys select a direction; its sentences follow.",
     });
-    layout = { codes, rects: new Array(allDirections.length), labels: [[], []], frame: null };
+    const cells = svgElement("g", { transform: "translate(2 0)" }); // room for the frame of the first column
+    grid.append(cells);
+    layout = { codes, rects: new Array(allDirections.length), labels: [[], []], rowParts: [], frame: null, grid, rows, isBeside, isPrint,
+      height: gutter + size + 2, rowEnd: (row) => gutter + (row + 1) * cell + 2 };
     codes.forEach((code, k) => {
       const middle = gutter + (k + 0.5) * cell, text = languages[code].code;
       const row = svgElement("text", { x: gutter - 5, y: middle + font / 3, "text-anchor": "end" }, text,
@@ -112,10 +124,14 @@
         { x: 4, y: font / 3, transform: `translate(${x} ${gutter}) rotate(-90)` }, text,
         svgElement("title", {}, languages[code].name));
       column.setAttribute("font-size", font);
-      rows.append(row); grid.append(column);
+      const part = svgElement("g", {}, row);
+      rows.append(part); cells.append(column);
+      layout.rowParts.push([part, svgElement("g")]);
       layout.labels[0][code] = row; layout.labels[1][code] = column;
     });
+    cells.append(...layout.rowParts.map(([, part]) => part));
     codes.forEach((s, r) => codes.forEach((t, c) => {
+      const rowCells = layout.rowParts[r][1];
       const i = directionAt.get(`${s} ${t}`);
       if (i === undefined) return;
       const value = cellValue(i), share = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
@@ -128,22 +144,27 @@
         style: `--p:${(100 * share).toFixed(0)}%`,
       });
       layout.rects[i] = rect;
-      grid.append(rect);
-      if (cell >= 24) {
+      rowCells.append(rect);
+      if (cell >= 22) {
         const text = value === null ? "–" : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
-        grid.append(svgElement("text", {
-          class: `value${share > 0.7 ? " strong" : share > 0.5 ? " medium" : ""}`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
-          "text-anchor": "middle", "font-size": 11,
+        rowCells.append(svgElement("text", {
+          class: `value on-${kind}`, style: `--p:${(100 * share).toFixed(0)}%`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
+          "text-anchor": "middle", "font-size": cell >= 26 ? 11 : 10,
         }, text));
       }
     }));
     layout.frame = svgElement("rect", { class: "frame" });
-    grid.append(layout.frame);
-    drawSelection();
+    cells.append(layout.frame);
     grid.addEventListener("pointermove", (event) => hover(event));
     grid.addEventListener("pointerleave", () => hideTooltip());
-    grid.addEventListener("click", (event) => event.target.dataset.i && selectDirection(Number(event.target.dataset.i)));
+    grid.addEventListener("click", (event) => {
+      hideTooltip();
+      const i = event.target.dataset.i === undefined ? -1 : Number(event.target.dataset.i);
+      if (i >= 0) selectDirection(i === state.selected ? -1 : i);
+    });
     grid.addEventListener("keydown", moveSelection);
+    grid.addEventListener("focus", () => drawFrame(grid.matches(":focus-visible")));
+    grid.addEventListener("blur", () => drawFrame(false));
     const scale = state.baseline < 0
       ? element("div", { class: "scale" }, "0", element("i"), `${top}${PERCENT_METRICS.has(state.metric) ? "%" : ""}`)
       : element("div", { class: "scale both" }, `−${top} worse`, element("i"), `+${top} better than ${runs[state.baseline].name}`);
@@ -151,7 +172,12 @@
     const wins = state.baseline < 0 ? "" :
       `higher in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
     scale.append(element("b"), "supervised directions", element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
-    box.replaceChildren(heatmapControls(), scale, element("div", { class: "map" }, rows, grid), directionDetail());
+    const note = METRIC_NOTES[state.metric];
+    box.replaceChildren(...[heatmapControls(), scale, note ? element("p", { class: "quiet" }, note) : null,
+      element("div", { class: isBeside ? "matrix beside" : "matrix" }, element("div", { class: "map" }, rows, grid), directionDetail()),
+    ].filter(Boolean));
+    drawFrame(false);
+    placeDetail();
   };
 
   const heatmapControls = () => {
@@ -198,21 +224,40 @@
     tooltip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
     tooltip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
   };
-  const drawSelection = () => {
-    const rect = layout.rects[state.selected];
-    if (!rect) return;
-    for (const key of ["x", "y", "width", "height", "rx"]) layout.frame.setAttribute(key, rect.getAttribute(key));
-    layout.frame.classList.add("selected");
+  /** The frame marks the selected cell, or the one where the arrow keys start. */
+  const drawFrame = (isFocused) => {
+    const start = state.selected < 0 && isFocused ? layout.codes.flatMap((s) => layout.codes.map((t) => directionAt.get(`${s} ${t}`)))
+      .find((i) => i !== undefined) : state.selected;
+    const rect = layout.rects[start];
+    layout.frame.setAttribute("class", `frame${rect ? " selected" : ""}${rect && isFocused ? " focused" : ""}`);
+    if (rect) for (const key of ["x", "y", "width", "height", "rx"]) layout.frame.setAttribute(key, rect.getAttribute(key));
+    return start;
+  };
+  /** Move the rows below the selected one down, and put the detail in the gap; beside the map it needs none. */
+  const placeDetail = () => {
+    const detail = document.getElementById("detail"), { rowParts, grid, rows, isBeside, isPrint, height, rowEnd, codes } = layout;
+    const row = state.selected < 0 || isBeside || isPrint ? -1 : codes.indexOf(source[state.selected]);
+    detail.classList.toggle("inserted", row >= 0);
+    detail.style.top = row >= 0 ? `${rowEnd(row) + 4}px` : "";
+    const gap = row >= 0 ? detail.offsetHeight + 10 : 0;
+    rowParts.forEach((parts, k) => parts.forEach((part) => part.setAttribute("transform", `translate(0 ${row >= 0 && k > row ? gap : 0})`)));
+    for (const svg of [grid, rows]) svg.setAttribute("height", height + gap);
   };
   const selectDirection = (i) => {
+    const rect = layout.rects[i >= 0 ? i : state.selected], before = rect?.getBoundingClientRect().top;
     state.selected = i;
-    drawSelection();
     document.getElementById("detail").replaceWith(directionDetail());
+    drawFrame(layout.grid.matches(":focus-visible"));
+    placeDetail();
+    if (rect) scrollBy(0, rect.getBoundingClientRect().top - before); // a gap that closes above must not move the cell
   };
   const moveSelection = (event) => {
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!steps) return;
+    if (event.key === "Escape") selectDirection(-1);
+    if (event.key === "Enter" || event.key === " ") selectDirection(drawFrame(true));
+    if (!steps && event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
+    if (!steps) return;
     const { codes } = layout, n = codes.length;
     let row = state.selected < 0 ? 0 : codes.indexOf(source[state.selected]);
     let column = state.selected < 0 ? 0 : codes.indexOf(target[state.selected]);
@@ -220,18 +265,28 @@
       row += steps[0]; column += steps[1];
       if (row < 0 || column < 0 || row >= n || column >= n) return;
       const i = directionAt.get(`${codes[row]} ${codes[column]}`);
-      if (i !== undefined) return selectDirection(i);
+      if (i === undefined) continue;
+      selectDirection(i);
+      layout.rects[i].scrollIntoView({ block: "nearest", inline: "nearest" });
+      return;
     }
   };
 
   const directionDetail = () => {
     const i = state.selected;
-    if (i < 0) return element("div", { id: "detail", class: "quiet" }, "Select a cell to see the scores of its direction and an example.");
-    const [heading, ...lines] = directionFacts(i);
-    return element("div", { id: "detail" }, element("h3", {}, heading), element("p", { class: "quiet" }, lines.join(" · ")),
-      ...(data.examples[i] || []).map((entry) => exampleList(i, entry)));
+    if (i < 0) return element("div", { id: "detail", class: "quiet" }, "Select a cell to see the scores and sentences of its direction.");
+    const [heading, ...lines] = directionFacts(i), entries = data.examples[i] || [];
+    const close = element("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => selectDirection(-1) }, "×");
+    return element("div", { id: "detail", "aria-live": "polite" }, close, element("h3", {}, heading), element("p", { class: "quiet" }, lines.join(" · ")),
+      ...(entries.length ? entries.map((entry) => exampleList(i, entry)) : [element("p", { class: "quiet" }, "The page has no sentences of this direction.")]));
   };
-  const exampleList = (i, [text, output, reference, identified, others]) => {
+  const rankLabel = (i, rank, chrf) => {
+    if (rank === null) return null;
+    const count = `of ${data.num_sentences[i].toLocaleString("en")} sentences`;
+    const position = rank === 0 ? "Median" : rank === 1 ? "Worst" : `No. ${rank} of the worst`;
+    return element("p", { class: "rank" }, `${position} ${rank > 1 ? "" : count}, chrF++ ${formatNumber(chrf)}`.replace(" ,", ","));
+  };
+  const exampleList = (i, [text, output, reference, identified, others, rank, chrf]) => {
     const line = (label, textIndex, code, offTarget) => [
       element("dt", {}, label, offTarget ? element("em", {}, ` ${offTarget}`) : null),
       element("dd", { dir: "auto", lang: code || null }, data.texts[textIndex] || "(empty)"),
@@ -240,15 +295,16 @@
     const offTarget = (label) => (label === code || runs[0].language_accuracy[i] === null ? "" : languageName(label));
     const otherOutputs = others.flatMap((other, k) =>
       other ? line(`output of ${runs[k + 1].name}`, other[0], other[1], offTarget(other[1])) : []);
-    return element("dl", { class: "sentence" }, ...line("source", text, languages[source[i]].code),
+    const list = element("dl", { class: "sentence" }, ...line("source", text, languages[source[i]].code),
       ...line(runs.length > 1 ? `output of ${runs[0].name}` : "output", output, identified, offTarget(identified)), ...otherOutputs,
       ...line("reference", reference, code));
+    return element("div", { class: "example" }, rankLabel(i, rank, chrf), list);
   };
 
   // ---- tables -------------------------------------------------------------------------------------------------------
 
   /** A table with sortable columns ({title, value, text, number}), a search field and filters. */
-  const sortableTable = (box, columns, all, { sort, descending, matches, filters = [], maxRows, unit }) => {
+  const sortableTable = (box, columns, all, { sort, descending, matches, filters = [], maxRows, unit, explanation }) => {
     const view = { sort, descending, maxRows, query: "" };
     const head = element("tr", {}, ...columns.map((column, k) => element("th", { scope: "col", class: column.number ? "number" : null },
       element("button", { type: "button", title: column.hint || null, onclick: () => {
@@ -287,7 +343,7 @@
     box.replaceChildren(
       element("div", { class: "controls" }, element("label", {}, "search", search), ...filters.map(({ control }) => control(show))),
       element("div", { class: "scroll" }, element("table", { class: "sorted" }, element("thead", {}, head), body)),
-      element("div", { class: "more" }, more, note));
+      element("div", { class: "more" }, more, note), element("p", { class: "quiet" }, explanation));
     show();
   };
   const numberColumn = (title, value, digits = 1, hint = "") => ({
@@ -311,7 +367,7 @@
       }])),
       numberColumn("chrF++", (i) => run.chrf[i]),
       numberColumn("LangAcc", (i) => run.language_accuracy[i], 1, "percentage of outputs identified as the target language"),
-      numberColumn("relative", (i) => run.relative_language_accuracy[i], 1, "LangAcc divided by the LangAcc of the references, in percent"),
+      numberColumn("relative LangAcc", (i) => run.relative_language_accuracy[i], 1, "LangAcc divided by the LangAcc of the references, in percent"),
       { title: "off-target", hint: "the most frequent wrong language of the outputs", value: (i) => run.top_off_target_language[i] && languageName(run.top_off_target_language[i]),
         text: (i) => (run.top_off_target_language[i] ? languageName(run.top_off_target_language[i]) : "") },
       numberColumn("share", (i) => run.top_off_target_rate[i], 1, "percentage of outputs in the off-target language"),
@@ -332,7 +388,10 @@
       control: (show) => selectControl("group", groups, "all", (value) => { view.group = value; show(); }),
     };
     sortableTable(document.getElementById("direction-table"), columns, [...allDirections],
-      { sort: 2, descending: false, matches, filters: isZeroShot.includes(1) ? [filter] : [], maxRows: 50, unit: "directions" });
+      { sort: 2, descending: false, matches, filters: isZeroShot.includes(1) ? [filter] : [], maxRows: 50, unit: "directions",
+        explanation: `${METRIC_NOTES.language_accuracy} ${METRIC_NOTES.relative_language_accuracy} Off-target: the most frequent wrong ` +
+          "language, and its share of the outputs in percent. Copied, empty: percentage of outputs that copy the source or are empty. " +
+          "Length: words in the outputs per word in the references." });
   };
 
   const renderLanguages = () => {
@@ -364,7 +423,9 @@
       Object.keys(run.output_language_counts).length ? { title: "off-target", value: (row) => row.offTarget, text: (row) => row.offTarget } : null,
     ].filter(Boolean);
     sortableTable(document.getElementById("language-table"), columns, rows,
-      { sort: 0, descending: false, matches: (row, word) => matchesLanguage(row.language, word), maxRows: Infinity, unit: "languages" });
+      { sort: 0, descending: false, matches: (row, word) => matchesLanguage(row.language, word), maxRows: Infinity, unit: "languages",
+        explanation: `${METRIC_NOTES.language_accuracy} References: LangAcc of the reference translations into the language. ` +
+          "All values are means over directions." });
   };
 
   // ---- off-target languages -----------------------------------------------------------------------------------------
@@ -417,7 +478,7 @@
 
   const availableWidth = () => document.getElementById("direction-heatmap").clientWidth;
   const renderLanguageMap = makeLanguageMap(data.language_maps, { element, svgElement, selectControl, tooltip, placeTooltip });
-  const renderMaps = (width) => { renderHeatmap(width); renderLanguageMap(width); };
+  const renderMaps = (width, isPrint) => { renderHeatmap(width, isPrint); renderLanguageMap(width); };
   const renderAll = () => { renderHeatmap(availableWidth()); renderOffTarget(); renderDirections(); renderLanguages(); };
   renderAll();
   renderLanguageMap(availableWidth());
@@ -426,6 +487,6 @@
     if (innerWidth !== width) renderMaps(availableWidth()); // scrolling changes the height on a phone
     width = innerWidth;
   });
-  addEventListener("beforeprint", () => renderMaps(700));
+  addEventListener("beforeprint", () => renderMaps(700, true));
   addEventListener("afterprint", () => renderMaps(availableWidth()));
 })();

@@ -18,20 +18,23 @@ import yaml
 import manyglot
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets
-from manyglot.evaluation.evaluator import DirectionResult, Evaluation
+from manyglot.evaluation.evaluator import Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average
 from manyglot.evaluation.system_comparison import group_directions, win_rate
 from manyglot.langid.identifier import describe_identifier
 from manyglot.progress import format_duration
-from manyglot.reports.html_report_data import ReportRun as ReportRun
-from manyglot.reports.html_report_data import build_html_report_data, lowest_bleu_directions
-from manyglot.reports.html_report_data import load_report_run as load_report_run
-from manyglot.reports.html_report_data import make_report_run as make_report_run
-from manyglot.reports.html_report_data import restrict_report_run as restrict_report_run
+from manyglot.reports.html_examples import worst_directions_html
+from manyglot.reports.html_report_data import build_html_report_data
+from manyglot.reports.html_verdict import verdict_html
 from manyglot.reports.learning_curves_html import learning_curves_html
 from manyglot.reports.print_results import group_label
+from manyglot.reports.report_run import ReportRun as ReportRun
+from manyglot.reports.report_run import load_report_run as load_report_run
+from manyglot.reports.report_run import make_report_run as make_report_run
+from manyglot.reports.report_run import restrict_report_run as restrict_report_run
 
 SECTIONS = {
+    "verdict": "Verdict",
     "averages": "Averages",
     "heatmap": "Heat map of all directions",
     "off_target": "Off-target languages",
@@ -49,6 +52,16 @@ SIMILARITY_NOTE = (
 )
 
 
+AVERAGED_METRICS = {
+    "bleu": "BLEU",
+    "chrf": "chrF++",
+    "language_accuracy": "LangAcc",
+    "reference_language_accuracy": "LangAcc of references",
+    "relative_language_accuracy": "relative LangAcc",
+    "copy_rate": "copied",
+    "empty_rate": "empty",
+}
+"""Columns of the table of averages, with their headings."""
 RUN_COLUMN = 2
 """Index of the column with the run's name in the table of averages, if there are several runs."""
 MAX_NAMED_LEAKING_PAIRS = 5
@@ -63,12 +76,13 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     data = build_html_report_data(runs)
     similarities = f"<p class=quiet>{SIMILARITY_NOTE}</p><div id=language-map></div>"
     bodies = {
+        "verdict": verdict_html(runs),
         "averages": _averages_html(runs),
         "heatmap": "<div id=direction-heatmap></div>",
         "off_target": "<div id=off-target-chart></div>"
         if any(run.evaluation.output_language_counts for run in runs)
         else "",
-        "worst": _worst_directions_html(runs, data),
+        "worst": worst_directions_html(runs, data),
         "directions": "<div id=direction-table></div>",
         "languages": "<div id=language-table></div>",
         "similarities": similarities if data["language_maps"] else "",
@@ -77,7 +91,10 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     }
     bodies = {key: body for key, body in bodies.items() if body}
     links = "".join(f'<a href="#{key}">{SECTIONS[key]}</a>' for key in bodies)
-    sections = "".join(f"<section id={key}><h2>{SECTIONS[key]}</h2>{body}</section>" for key, body in bodies.items())
+    headings = {key: SECTIONS[key] for key in bodies}
+    if len(runs) > 1:
+        headings["verdict"] += f" on {escape(runs[0].name)}"
+    sections = "".join(f"<section id={key}><h2>{headings[key]}</h2>{body}</section>" for key, body in bodies.items())
     title = escape(" · ".join(run.name for run in runs))
     page = (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
@@ -115,8 +132,8 @@ def _introduction_html(evaluation: Evaluation) -> str:
 
 def _averages_html(runs: Sequence[ReportRun]) -> str:
     several = len(runs) > 1
-    headings = ["directions", "number", *(["run"] if several else []), "BLEU", "chrF++", "LangAcc", "references"]
-    headings += ["relative", "copied", "empty", *(f"win rate against {run.name}" for run in runs if several)]
+    headings = ["directions", "number", *(["run"] if several else []), *AVERAGED_METRICS.values()]
+    headings += [f"win rate against {run.name}" for run in runs if several]
     rows = []
     for group, members in group_directions(runs[0].evaluation).items():
         for i, run in enumerate(runs):
@@ -128,15 +145,19 @@ def _averages_html(runs: Sequence[ReportRun]) -> str:
                 else group_label(group, run.evaluation.central_language)
             )
             is_first = i == 0
-            cells = [_header_cell(name if is_first else ""), _number_cell(f"{len(members):,}" if is_first else "")]
-            cells += [f'<td class="run{i} name">{escape(run.name)}</td>'] if several else []
-            keys = ("bleu", "chrf", "language_accuracy", "reference_language_accuracy", "relative_language_accuracy")
-            cells += [_number_cell(_format_score(means[key])) for key in (*keys, "copy_rate", "empty_rate")]
+            values = [f"{len(members):,}" if is_first else "", *([run.name] if several else [])]
+            values += [_format_score(means[key]) for key in AVERAGED_METRICS]
             ours = [results[direction].bleu for direction in members]
             for other in runs if several else []:
                 theirs = {d.direction: d.bleu for d in other.evaluation.directions}
                 rate = None if other is run else win_rate(ours, [theirs[direction] for direction in members])
-                cells.append(_number_cell(_format_score(rate)))
+                values.append(_format_score(rate))
+            own_win_rate = len(values) - len(runs) + i + 1
+            cells = [f"<th scope=row>{escape(name if is_first else '')}</th>"]
+            for column, (heading, value) in enumerate(zip(headings[1:], values, strict=True), 1):
+                kind = f"run{i} name" if several and column == RUN_COLUMN else "number"
+                kind += " own" if several and column == own_win_rate else ""
+                cells.append(f'<td class="{kind}" data-label="{escape(heading)}">{escape(value)}</td>')
             rows.append(f"<tr{' class=begins' if is_first else ''}>{''.join(cells)}</tr>")
     head = "".join(
         f"<th scope=col{' class=name' if several and column == RUN_COLUMN else ''}>{escape(heading)}</th>"
@@ -151,7 +172,9 @@ def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
     notes = [
         "All values are unweighted means over directions. LangAcc is the percentage of outputs identified as the "
         f"target language (identifier: {describe_identifier(evaluation.identifier_signature)}). "
-        'No identifier is perfect: "references" is its score on the reference translations; "relative" divides by it.'
+        "No identifier is perfect, so LangAcc of the reference translations is shown too. Relative LangAcc is LangAcc "
+        "of the outputs as a percentage of LangAcc of the references: at 100, the identifier recognizes the outputs as "
+        "often as perfect translations."
     ]
     if has_win_rates:
         notes.append("The win rate is the percentage of directions with a strictly higher BLEU.")
@@ -159,53 +182,6 @@ def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
         notes.append(f"LangAcc excludes targets that the identifier does not know: {', '.join(unknown)}.")
     notes.append(f"Signatures: {' · '.join(signature for signature in signatures if signature)}.")
     return f"<p class=quiet>{escape(' '.join(notes))}</p>"
-
-
-def _worst_directions_html(runs: Sequence[ReportRun], data: Mapping[str, Any]) -> str:
-    """List the worst directions, with examples where there are any."""
-    index_by_direction = {d.direction: i for i, d in enumerate(runs[0].evaluation.directions)}
-    parts = []
-    for group, results in lowest_bleu_directions(runs[0].evaluation).items():
-        parts.append(f"<h3>{group_label(group).capitalize()}</h3>")
-        for i, d in enumerate(results):
-            entries = data["examples"].get(index_by_direction[d.direction], [])
-            examples = "".join(_example_html(d, entry, runs, data["texts"]) for entry in entries)
-            is_open = " open" if i == 0 else ""
-            parts.append(f"<details{is_open}><summary>{_direction_heading(d)}</summary>{examples}</details>")
-    note = f"Directions with the lowest BLEU of {runs[0].name}. The examples are spread evenly over the test set."
-    return f"<p class=quiet>{escape(note)}</p>" + "".join(parts)
-
-
-def _direction_heading(d: DirectionResult) -> str:
-    facts = [f"BLEU {d.bleu:.1f}", f"chrF++ {_format_score(d.chrf)}"]
-    if d.language_accuracy is not None:
-        facts.append(f"LangAcc {d.language_accuracy:.0f}%")
-    if d.top_off_target_language and d.top_off_target_rate >= 5:
-        facts.append(f"{d.top_off_target_rate:.0f}% in {english_language_name(d.top_off_target_language)}")
-    languages = f"{english_language_name(d.source)} → {english_language_name(d.target)}"
-    return f"<b>{escape(languages)}</b> <span>{escape(', '.join(facts))}</span>"
-
-
-def _example_html(d: DirectionResult, entry: Sequence[Any], runs: Sequence[ReportRun], texts: Sequence[str]) -> str:
-    """Show source, outputs and reference; an output in another language is marked with that language."""
-    source, output, reference, identified_language, others = entry
-    lines = [_labeled_text_html("source", texts[source], d.source)]
-    outputs = [(runs[0].name, output, identified_language)]
-    outputs += [(run.name, *other) for run, other in zip(runs[1:], others, strict=True) if other is not None]
-    for name, text_index, language in outputs:
-        label = "output" if len(runs) == 1 else f"output of {name}"
-        is_off_target = language != d.target and d.language_accuracy is not None
-        language_name = english_language_name(language) if language else "no language"
-        mark = f" <em>{escape(language_name)}</em>" if is_off_target else ""
-        lines.append(_labeled_text_html(label, texts[text_index], language, mark))
-    lines.append(_labeled_text_html("reference", texts[reference], d.target))
-    return f"<dl class=sentence>{''.join(lines)}</dl>"
-
-
-def _labeled_text_html(label: str, text: str, code: str, mark: str = "") -> str:
-    lang = f' lang="{escape(code)}"' if code else ""
-    shown = escape(text) if text.strip() else "<i class=quiet>empty</i>"
-    return f"<dt>{escape(label)}{mark}</dt><dd dir=auto{lang}>{shown}</dd>"
 
 
 def _model_card_html(run: ReportRun) -> str:
@@ -265,14 +241,6 @@ def _training_facts(training: Mapping[str, Any]) -> list[str]:
     elif training.get("best_metric"):
         facts.append(f"weights of step {training['step']:,}, the best by {training['best_metric']}")
     return facts
-
-
-def _header_cell(text: str) -> str:
-    return f"<th scope=row>{escape(text)}</th>"
-
-
-def _number_cell(text: str) -> str:
-    return f"<td class=number>{escape(text)}</td>"
 
 
 def _format_score(value: float | None) -> str:

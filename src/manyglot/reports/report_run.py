@@ -1,0 +1,80 @@
+"""The runs of a report: an evaluation, access to its translations, and the model card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyglot.corpus.languages import Direction
+from manyglot.errors import FolderError
+from manyglot.evaluation.evaluator import Evaluation, TranslationExample
+from manyglot.evaluation.results import SentenceIndices, read_examples, select_examples_by_direction
+
+REQUIRED_MODEL_CARD_KEYS = {
+    "model",
+    "languages",
+    "parameters",
+    "num_parameters",
+    "num_trained_directions",
+    "num_subwords",
+    "training",
+    "data",
+}
+"""The keys that `about.json` always has."""
+
+
+@dataclass(frozen=True)
+class ReportRun:
+    """An evaluated run, as the report needs it."""
+
+    name: str
+    evaluation: Evaluation
+    load_examples: Callable[[SentenceIndices], Iterable[TranslationExample]]
+    """Returns the translations of the given test sentences."""
+    model_card: Mapping[str, Any]
+    """The content of `about.json`: the model, its data and its training. Empty if the file is missing."""
+
+
+def load_report_run(name: str, folder: Path) -> ReportRun:
+    """Load a run from the folder that `manyglot evaluate --output` wrote, or from the results.json in it."""
+    evaluation = Evaluation.load(folder)
+    folder = folder if folder.is_dir() else folder.parent
+    path = folder / "about.json"
+    try:
+        model_card = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        if not isinstance(model_card, dict) or (model_card and not model_card.keys() >= REQUIRED_MODEL_CARD_KEYS):
+            raise ValueError("keys are missing")
+    except (OSError, ValueError):
+        raise FolderError(
+            f"{path} is damaged. Evaluate again, or delete the file to get a report without a model card."
+        ) from None
+    return ReportRun(name, evaluation, lambda indices: read_examples(folder, indices), model_card)
+
+
+def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> ReportRun:
+    """Make a report run from an evaluation in memory."""
+    return ReportRun(
+        name, evaluation, lambda indices: select_examples_by_direction(evaluation.examples, indices), model_card
+    )
+
+
+def restrict_report_run(run: ReportRun, evaluation: Evaluation) -> ReportRun:
+    """Replace a run's evaluation with that of a subset of its sentences. Examples then come from this subset, too."""
+
+    def original_indices(direction: Direction, indices: Collection[int]) -> Collection[int]:
+        whole, subset = run.evaluation.statistics.get(direction), evaluation.statistics.get(direction)
+        if whole is None or subset is None or subset is whole:
+            return indices
+        order_N = np.argsort(whole.fingerprints_N, kind="stable")
+        original_N = order_N[np.searchsorted(whole.fingerprints_N, subset.fingerprints_N, sorter=order_N)]
+        return {int(original_N[index]) for index in indices}
+
+    def load_examples(indices: SentenceIndices) -> Iterable[TranslationExample]:
+        return run.load_examples({direction: original_indices(direction, i) for direction, i in indices.items()})
+
+    return replace(run, evaluation=evaluation, load_examples=load_examples)
