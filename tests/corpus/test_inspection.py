@@ -55,7 +55,7 @@ def test_defects_are_reported(tmp_path: Path) -> None:
     assert "No training text for de→en." in text
     assert "No dev text." in text
     assert "No test text in de." in text
-    assert "train.ru: 50% of the sentences are not in the script of the language." in text
+    assert "train.ru: 50% of the sentences are not in the usual script of Russian, such as: privet" in text
     assert "train.en: 50% of the sentences are repetitions." in text
 
 

@@ -22,8 +22,8 @@ def inspect_corpus(
 ) -> None:
     """Show the content and possible defects of a corpus.
 
-    Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, wrong
-    scripts and repetitions.
+    Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, files in
+    another language or script than their names say, and repetitions.
     """
     from manyglot.config.experiment import read_experiment
     from manyglot.reports.corpus_tables import print_corpus_inspection
