@@ -187,7 +187,7 @@ def test_wrong_columns_are_refused(columns: object, message: str, tmp_path: Path
 
 def test_columns_without_tsv_are_refused(tmp_path: Path) -> None:
     write(tmp_path, {"train.jsonl": '{"de": "eins", "en": "one"}\n'})
-    with pytest.raises(ManyglotError, match="corpus.columns names the columns of TSV files, but .* has none"):
+    with pytest.raises(ManyglotError, match=r"corpus.columns names the columns of TSV files, but .* has none"):
         table(tmp_path, columns=("de", "en"))
 
 

@@ -23,6 +23,7 @@ from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_lines, to_single_line, uncompressed_name
 from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
+TABLE_SUFFIXES = (".tsv", ".jsonl", ".parquet")
 _EXAMPLE_CODES = ("de", "en", "fr", "es")
 _LANGUAGE_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
@@ -33,7 +34,7 @@ class TableSettings(BaseCorpusSettings):
     kind: Literal["table"] = "table"
     """The kind of corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
-    """The folder."""
+    """The folder, or a single table that is all training text."""
     languages: tuple[str, ...] = ()
     """The columns to use; empty uses all columns that are named by a language code and have training text."""
     columns: tuple[str, ...] = ()
@@ -56,8 +57,11 @@ class TableCorpus:
 
     def __init__(self, settings: TableSettings) -> None:
         folder = settings.path
-        if not folder.is_dir():
-            raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.tsv.")
+        if not folder.is_dir() and not (folder.is_file() and is_table_file(folder)):
+            raise CorpusError(
+                f"corpus.path: {folder} is neither a folder with files such as train.tsv nor a table itself "
+                f"({', '.join(TABLE_SUFFIXES)})."
+            )
         self._missing_markers, self._columns = set(settings.missing_markers), settings.columns
         self._files = {split: _table_files(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
@@ -120,11 +124,18 @@ class TableCorpus:
         return tuple(sorted(languages))
 
 
+def is_table_file(path: Path) -> bool:
+    """Whether the name of a file ends like that of a table."""
+    return Path(uncompressed_name(path)).suffix in TABLE_SUFFIXES
+
+
 def _table_files(folder: Path, split: Split) -> list[Path]:
-    """The tables whose file name contains the name of the split."""
+    """The tables whose file name contains the name of the split. A single table is the training text."""
+    if folder.is_file():
+        return [folder] if split == Split.TRAIN else []
     files = []
     for path in sorted(folder.iterdir()):
-        if Path(uncompressed_name(path)).suffix in (".tsv", ".jsonl", ".parquet"):
+        if is_table_file(path):
             splits = {
                 SPLIT_ALIASES[word] for word in re.split(r"[._-]", uncompressed_name(path)) if word in SPLIT_ALIASES
             }

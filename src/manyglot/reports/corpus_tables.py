@@ -18,6 +18,7 @@ from manyglot.corpus.base import Split
 from manyglot.corpus.cleaning import DropReason
 from manyglot.corpus.inspection import MAX_REPETITION_CHECKED, CorpusInspection
 from manyglot.corpus.languages import Direction, english_language_name
+from manyglot.corpus.splitting import SplitStatistics
 from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
 
 IntArray = npt.NDArray[np.int64]
@@ -67,6 +68,22 @@ def print_corpus_inspection(inspection: CorpusInspection) -> None:
         console.print(Text(f"! {problem}", style="yellow"))
     if not inspection.read_errors and not inspection.warnings:
         console.print("No problems found.")
+
+
+def print_split_statistics(statistics: SplitStatistics) -> None:
+    """Print how many sentences of each language went into each split, and how many rows were left out."""
+    table = Table()
+    table.add_column("language")
+    for split in statistics.num_rows:
+        table.add_column(split, justify="right")
+    for code, counts in statistics.num_sentences.items():
+        cells = [f"{counts[split]:,}" for split in statistics.num_rows]
+        table.add_row(f"{code} {english_language_name(code)}", *cells)
+    table.add_section()
+    table.add_row("rows", *(f"{count:,}" for count in statistics.num_rows.values()))
+    Console(soft_wrap=True).print(table)
+    if statistics.num_left_out:
+        print(f"{statistics.num_left_out:,} rows left out of train: they share a sentence with dev or test")
 
 
 def print_zero_shot_leakage(test_sets: Sequence[ZeroShotSetStatistics]) -> None:
