@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from manyglot.corpus.scripts import language_script_code
 from manyglot.langid.identifier import DENSE_SCRIPTS
 from manyglot.langid.naive_bayes import load_py3langid_model
@@ -36,7 +34,7 @@ def find_other_languages(texts: Sequence[str], code: str) -> list[str | None]:
     own_columns = [column for column, label in enumerate(labels) if label == language_label(code, True)]
     assert own_columns, "see can_find_other_language"
     min_letters = MIN_LETTERS // (3 if language_script_code(code) in DENSE_SCRIPTS else 1)
-    scores = np.asarray(model.score_labels(texts)[0])
+    scores, _ = model.score_labels(texts)
     best, own_scores = scores.argmax(axis=1), scores[:, own_columns].max(axis=1)
     is_clear = scores.max(axis=1) > own_scores + MIN_LOG_ODDS
     return [
