@@ -38,9 +38,9 @@ from peers import make_m2m100
 
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
-from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.native_engine import NativeEngine
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.devices import find_device
 from manyglot.model.folding import fold_guidance
 from manyglot.model.guidance import parse_method_settings

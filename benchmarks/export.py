@@ -22,10 +22,12 @@ import torch
 from manyglot.batches.batch import collate_sources
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator, saved_decoding_settings
 from manyglot.evaluation.metrics import score_translations
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2

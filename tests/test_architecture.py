@@ -14,7 +14,13 @@ from manyglot.cli import app
 
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROOT_FILES = {"__init__", "__main__", "errors", "progress", "devices", "distributed", "files"}
-HELPERS = {*ROOT_FILES - {"__main__"}, "config.base_settings", "config.yaml_inheritance", "config.overrides"}
+HELPERS = {
+    *ROOT_FILES - {"__main__"},
+    "config.base_settings",
+    "config.overrides",
+    "config.precision",
+    "config.yaml_inheritance",
+}
 """Modules that every stage may import, and that import no stage. A stage imports the version from the root package."""
 STAGES = (
     "langid",

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import torch
 
+from manyglot.config.precision import Precision
 from manyglot.errors import OutOfMemory, SettingsError
-
-Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def find_device(name: str) -> torch.device:

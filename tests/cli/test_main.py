@@ -45,6 +45,7 @@ def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest
     assert summary[2].startswith("highest loss into qa")
     assert summary[3].endswith(f" plot {tmp_path / 'run'}")
     assert summary[4].startswith("Next: ")
+    assert summary[4].endswith(f"--data {tmp_path / 'data'} --zero-shot --output {tmp_path / 'run' / 'scores'}")
     out, err = run(
         capsys, "evaluate", out.strip(), "--data", tmp_path / "data", "--zero-shot", "--output", tmp_path / "scores"
     )

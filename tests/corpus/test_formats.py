@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.languages import Direction, Languages
@@ -130,6 +131,11 @@ def test_compressed_files_are_decompressed(ending: str, tmp_path: Path) -> None:
     [
         ({"train.tsv": "de\ten\neins\tone\nzwei\n"}, "train.tsv, line 3 has 1 cells, but the first line has 2"),
         ({"train.tsv": "de\tde\neins\tone\n"}, "the same column name twice"),
+        (
+            {"train.tsv": "Guten Tag.\tGood day.\n"},
+            r"names no language: 'Guten Tag\.', … .* corpus.columns: \[de, en\]",
+        ),
+        ({"train.tsv": "Ja.\tJa.\n"}, "names no language"),
         ({"train.jsonl": '{"de": "a", "en": "b"}\nnonsense\n'}, "train.jsonl, line 2 is not a JSON object"),
         ({"train.parquet": "nonsense"}, "cannot be read as Parquet"),
         ({"train.jsonl": '{"translation": null}\n'}, "train.jsonl, line 1 is not a JSON object"),
@@ -142,6 +148,47 @@ def test_compressed_files_are_decompressed(ending: str, tmp_path: Path) -> None:
 def test_malformed_tables_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=message):
         list(table(write(tmp_path, files), languages=("de", "en")).rows(Split.TRAIN))
+
+
+def test_columns_of_a_table_without_header_are_a_setting(tmp_path: Path) -> None:
+    write(tmp_path, {"train.tsv": "7\teins\tone\n8\t\ttwo\n", "dev.tsv": "9\tdrei\tthree\n", "test.tsv": ""})
+    corpus = table(tmp_path, columns=("talk", "de", "en"))
+    assert corpus.languages == ("de", "en")
+    assert list(corpus.rows(Split.TRAIN)) == [{"de": "eins", "en": "one"}, {"en": "two"}]
+    assert list(corpus.rows(Split.DEV)) == [{"de": "drei", "en": "three"}]
+    assert list(corpus.rows(Split.TEST)) == []
+
+
+def test_a_dev_table_needs_a_header_too(tmp_path: Path) -> None:
+    corpus = table(write(tmp_path, {"train.tsv": "de\ten\neins\tone\n", "dev.tsv": "Zwei.\tTwo.\n"}))
+    with pytest.raises(ManyglotError, match=r"dev.tsv: the first line names no language: 'Zwei\.'"):
+        list(corpus.rows(Split.DEV))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["de", "en", "fr"], "train.tsv, line 1 has 2 cells, but corpus.columns has 3"),
+        (["de", "en"], "the first line already names the columns. Remove corpus.columns"),
+        (["de", "de"], "corpus.columns: two columns have the same name"),
+        (
+            ["German", "English"],
+            "corpus.columns: no column is named by a language code such as de; got German, English",
+        ),
+        ("de", r"corpus.columns should be a list, such as \[a, b\], got 'de'"),
+        ([False, "en"], "corpus.columns.0"),
+    ],
+)
+def test_wrong_columns_are_refused(columns: object, message: str, tmp_path: Path) -> None:
+    write(tmp_path, {"train.tsv": "de\ten\neins\tone\n"})
+    with pytest.raises(ManyglotError, match=message):
+        open_corpus(parse_settings(TableSettings, {"path": tmp_path, "columns": columns}, parent_name="corpus"))
+
+
+def test_columns_without_tsv_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"train.jsonl": '{"de": "eins", "en": "one"}\n'})
+    with pytest.raises(ManyglotError, match=r"corpus.columns names the columns of TSV files, but .* has none"):
+        table(tmp_path, columns=("de", "en"))
 
 
 @pytest.mark.parametrize("ending", ["", *COMPRESS])

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from manyglot.corpus.base import Split
 from manyglot.corpus.inspection import CorpusInspection, inspect_splits
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.readers import open_corpus, resolve_train_directions
+from manyglot.reports.corpus_tables import print_corpus_inspection
 
 
 def inspect_files(folder: Path, **files: str) -> CorpusInspection:
@@ -55,8 +58,18 @@ def test_defects_are_reported(tmp_path: Path) -> None:
     assert "No training text for de→en." in text
     assert "No dev text." in text
     assert "No test text in de." in text
-    assert "train.ru: 50% of the sentences are not in the script of the language." in text
+    assert "train.ru: 50% of the sentences are not in the usual script of Russian, such as: privet" in text
     assert "train.en: 50% of the sentences are repetitions." in text
+
+
+def test_splits_without_text_have_no_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_corpus_inspection(inspect_files(tmp_path, train_en="one\n", train_de="eins\n", test_en="two\n"))
+    shown = capsys.readouterr().out
+    heading = shown.splitlines()[1]
+    assert [cell.strip() for cell in heading.strip("┃").split("┃")] == [
+        "language", "train", "test", "characters", "repeated",
+    ]  # fmt: skip
+    assert "│ en English │     1 │    1 │" in shown
 
 
 def test_text_that_is_not_utf8_is_a_read_error_with_its_line(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
+from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 

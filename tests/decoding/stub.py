@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model

@@ -9,8 +9,10 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS, parse_method_settings
 from manyglot.model.transformer import Transformer
@@ -240,7 +242,7 @@ def test_a_smaller_beam_size_allows_larger_batches() -> None:
 
 
 def test_batches_respect_their_size_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyglot.decoding.beam_search.MAX_BATCH_HYPOTHESES", 15)
+    monkeypatch.setattr("manyglot.decoding.settings.MAX_BATCH_HYPOTHESES", 15)
     sources = [[5] * n for n in (3, 1, 0, 9, 2, 2, 4, 1)]
     batches = list(BeamSearch(tiny_model(), DecodingSettings(beam_size=5, max_batch_tokens=10)).index_batches(sources))
     assert sorted(i for batch in batches for i in batch) == [0, 1, 3, 4, 5, 6, 7]

@@ -10,10 +10,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from manyglot.decoding import continuous_beam_search
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.continuous_batch import BeamHistory, ContinuousBatch
 from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS
 from manyglot.vocabulary.subword_model import EOS, PAD

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,38 @@ def test_settings_without_effect_on_an_export_are_rejected(exported: Path, chang
 def test_correcting_off_target_outputs_needs_known_languages(trained: Experiment) -> None:
     with pytest.raises(ManyglotError, match="py3langid knows none"):
         manyglot.load(trained.run / "model", correct_off_target=True)
+
+
+def test_exports_are_used_without_torch(trained: Experiment, exported: Path) -> None:
+    """Both ways to use an export, in a process in which torch cannot be imported."""
+    code = f"""
+import sys
+
+sys.modules["torch"] = None
+import manyglot
+from manyglot.cli import main
+
+print(manyglot.load({str(exported)!r}).translate({TEXTS!r}, to="qac"))
+main(["translate", {str(exported)!r}, "--to", "qac", "--correct-off-target", "--langid-data", {str(trained.data)!r}])
+"""
+    command, stdin = [sys.executable, "-c", code], "\n".join(TEXTS) + "\n"
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    outputs = manyglot.load(exported).translate(TEXTS, to="qac")
+    assert ended.stdout.splitlines() == [str(outputs), *outputs]
+
+
+def test_languages_are_identified_without_torch() -> None:
+    code = """
+import sys
+
+sys.modules["torch"] = None
+from manyglot.corpus.languages import Languages
+from manyglot.langid.loading import load_identifier
+
+print(load_identifier("py3langid", Languages(["de", "en"])).identify("Der Zug nach Berlin fährt heute leider nicht."))
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "de\n"
 
 
 def test_a_folder_of_several_exports_is_rejected(exported: Path, tmp_path: Path) -> None:

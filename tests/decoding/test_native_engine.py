@@ -7,10 +7,12 @@ import torch
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding import continuous_beam_search, native_engine
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
 from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.native_engine import NativeEngine
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.model.folding import try_fold_guidance
 from manyglot.model.guidance import parse_method_settings

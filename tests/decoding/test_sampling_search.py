@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.sampling_search import SamplingSearch
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK

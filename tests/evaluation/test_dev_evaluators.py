@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 import manyglot
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation import dev_evaluators
+from manyglot.evaluation import dev_evaluators, metrics
 from manyglot.evaluation.dev_evaluators import (
     SupervisedDevEvaluator,
     ValidationSettings,
@@ -145,14 +146,29 @@ def test_unidentifiable_languages_do_not_stop_training(
     assert (manyglot.train(trained) / "training.json").exists()
 
 
-def test_languages_without_a_bleu_tokenizer_are_skipped(
-    dataset: PreparedDataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_japanese_is_scored_by_characters_without_its_tokenizer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def check(scorer: BleuChrfScorer, codes: list[str]) -> None:
-        if "qab" in codes:
-            raise ManyglotError("The BLEU tokenizer x is not installed.")
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    metrics._bleu_metric.cache_clear()
+    references = [f"第{n}日曜日に東京で会いましょう" for n in range(30)]
+    outputs = [text.replace("東京", "京都") for text in references]
+    into_japanese, rows = Direction("en", "ja"), [{"en": str(n), "ja": text} for n, text in enumerate(references)]
 
-    monkeypatch.setattr(BleuChrfScorer, "check_tokenizers_installed", check)
-    directions = directions_by_metric(dataset, dataset.train_directions, "profile")
-    assert {direction.target for direction in directions["dev_bleu"]} == {"qaa", "qac"}
-    assert "Validation skips translations into qab. The BLEU tokenizer" in capsys.readouterr().err
+    class Swapping:
+        def translate(self, texts: Sequence[str], to: Sequence[str], **_: object) -> list[str]:
+            return [outputs[int(text)] if code == "ja" else text for text, code in zip(texts, to, strict=True)]
+
+    both = {into_japanese: rows, Direction("ja", "en"): [{"ja": row["en"], "en": row["en"]} for row in rows]}
+    evaluator = SupervisedDevEvaluator(both, ValidationSettings(num_supervised_sentences=60), lambda _: Swapping())  # type: ignore[arg-type,return-value]
+    notice = capsys.readouterr().err
+    assert notice.startswith("Validation computes BLEU into ja by characters (nrefs:1|case:mixed|eff:no|tok:char|")
+    assert "pip install 'manyglot[ja]'" in notice
+    assert "tok:char" in str(evaluator.sample_id["bleu_ja"])
+    assert "bleu_en" not in evaluator.sample_id
+    assert evaluator.describe_dev_sample().endswith("in 2 of 2 directions, BLEU into ja by characters")
+    _, scores = evaluator(None)  # type: ignore[arg-type]
+    assert scores[into_japanese]["bleu"] == BLEU(tokenize="char").corpus_score(outputs, [references]).score
+    with pytest.raises(ManyglotError, match=r"manyglot\[ja\]"):
+        BleuChrfScorer().check_tokenizers_installed(["ja"])  # as `evaluate` does
+    metrics._bleu_metric.cache_clear()

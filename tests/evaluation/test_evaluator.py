@@ -14,7 +14,7 @@ from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.textfiles import write_aligned_rows
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.evaluator import Evaluation, EvaluationSettings, Evaluator, select_evaluation_set
 from manyglot.evaluation.test_set_translation import translate_evaluation_set

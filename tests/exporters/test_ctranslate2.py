@@ -18,11 +18,13 @@ import torch
 from manyglot.batches.batch import collate_sources
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
 from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.model.folding import FoldingError

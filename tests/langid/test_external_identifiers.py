@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 
 from manyglot.corpus.languages import Languages
@@ -124,6 +125,17 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     together = identifier.identify_batch(TEXTS)
     monkeypatch.setattr(naive_bayes, "TEXTS_PER_BATCH", 7)
     assert identifier.identify_batch(TEXTS) == together
+
+
+def test_numpy_and_torch_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = naive_bayes.load_py3langid_model()
+    with_torch, has_features = model.score_labels([*TEXTS, ""])
+    monkeypatch.setattr(naive_bayes, "sum_weights_with_torch", naive_bayes.sum_weights_with_numpy)
+    with_numpy, _ = model.score_labels([*TEXTS, ""])
+    assert not has_features[-1]
+    assert with_numpy.dtype == with_torch.dtype
+    np.testing.assert_allclose(with_numpy, with_torch, rtol=1e-5, atol=1e-2)
+    assert (with_numpy.argmax(axis=1) == with_torch.argmax(axis=1)).all()
 
 
 @pytest.mark.parametrize(

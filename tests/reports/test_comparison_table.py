@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def test_without_a_reference_there_are_no_win_rates() -> None:
     assert "WR" not in text
     supervised = [System("x", [BAD])]
     assert "**" not in format_comparison(compare_systems(supervised), "markdown"), "one system alone is not the best"
+
+
+def test_columns_without_values_are_left_out() -> None:
+    unidentified = replace(GOOD, directions=[replace(each, language_accuracy=None) for each in GOOD.directions])
+    for table_format in ("markdown", "latex", "csv"):
+        text = format_comparison(compare_systems([System("x", [unidentified])], "x"), table_format)  # type: ignore[arg-type]
+        table = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("%")).split(
+            "Directions"
+        )[0]
+        assert "BLEU" in table
+        assert "LangAcc" not in table
+        assert "WR" not in text, "the baseline has no win rate"
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

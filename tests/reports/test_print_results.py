@@ -65,6 +65,15 @@ def test_the_terminal_shows_averages_examples_and_excluded_targets(capsys: pytes
         assert text in shown
 
 
+def test_columns_without_values_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = [
+        replace(each, language_accuracy=None, reference_language_accuracy=None) for each in EVALUATION.directions
+    ]
+    print_evaluation_averages(replace(EVALUATION, directions=unknown))
+    heading = capsys.readouterr().out.splitlines()[1]
+    assert [cell.strip() for cell in heading.strip("┃").split("┃")] == ["directions", "number", "BLEU", "chrF++"]
+
+
 def test_examples_are_spread_evenly_over_both_groups() -> None:
     examples = [
         TranslationExample("en", target, zero, "text", "o", "r", "x") for zero in (False, True) for target in "aabbcc"

@@ -1,4 +1,4 @@
-"""The commands `manyglot corpus …`, which inspect a corpus before preparation."""
+"""The commands `manyglot corpus …`, which inspect and split a corpus before preparation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import ManyglotError
+from manyglot.progress import print_status
 
-app = typer.Typer(help="Inspect a corpus before preparation.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Inspect or split a corpus before preparation.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("inspect")
@@ -22,8 +23,8 @@ def inspect_corpus(
 ) -> None:
     """Show the content and possible defects of a corpus.
 
-    Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, wrong
-    scripts and repetitions.
+    Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, files in
+    another language or script than their names say, and repetitions.
     """
     from manyglot.config.experiment import read_experiment
     from manyglot.reports.corpus_tables import print_corpus_inspection
@@ -113,6 +114,43 @@ def build_zero_shot_sets(
     if as_json:
         return print_json({"folder": str(output), "sets": [each.to_dict() for each in statistics]})
     print_zero_shot_leakage(statistics)
+
+
+@app.command("split")
+def split_corpus(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Line-aligned files named by their languages (news.en news.de …), one table (TSV, JSONL or Parquet), "
+            "or the YAML file of an experiment, whose training text is split.",
+            metavar="IN…",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to create.")],
+    num_dev: Annotated[int, typer.Option("--dev", min=0, help="Number of dev rows.")] = 1000,
+    num_test: Annotated[int, typer.Option("--test", min=0, help="Number of test rows.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 1,
+    columns: Annotated[
+        str, typer.Option(help="Columns of a TSV file without a header, such as de,en.", show_default=False)
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Split a corpus into train, dev and test text.
+
+    Writes train.en, dev.en, test.en, train.de … Dev and test rows are chosen at random. Training rows that share a
+    sentence with them, ignoring case, punctuation and white space, are left out. If there are several groups of aligned
+    files (news.en news.de talks.en talks.fr), --dev and --test count for each group.
+    """
+    from manyglot.reports.corpus_tables import print_split_statistics
+    from manyglot.workflows import corpus as workflow
+
+    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    statistics = workflow.split_corpus(inputs, output, num_dev=num_dev, num_test=num_test, seed=seed, columns=names)
+    if as_json:
+        return print_json({"folder": str(output), **statistics.to_dict()})
+    print_split_statistics(statistics)
+    print_status(f"Use it as `corpus: {{kind: multiway, path: {output}}}`.")
 
 
 @app.command("translations")

@@ -46,7 +46,8 @@ def train(
         print_status(str(summary))
     print(model)
     print_status(f"Curves: {command_name()} plot {experiment.run}")
-    print_status(f"Next: {command_name()} evaluate {model} --data {experiment.data} --zero-shot")
+    scores = experiment.run / "scores"
+    print_status(f"Next: {command_name()} evaluate {model} --data {experiment.data} --zero-shot --output {scores}")
 
 
 def _print_dry_run(result: DryRunResult, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from manyglot.config.overrides import apply_override
 from manyglot.config.yaml_inheritance import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.readers import CorpusSettings
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.evaluation.dev_evaluators import ValidationSettings
 from manyglot.evaluation.evaluator import EvaluationSettings

@@ -76,6 +76,10 @@ class BilingualCorpus:
             if file_split == split:
                 yield from read_aligned_rows(files)
 
+    def training_pairs(self) -> dict[str, dict[str, Path]]:
+        """The files of the training text by language pair, such as de-en, and language."""
+        return {pair: files for (split, pair), files in self._pairs.items() if split == Split.TRAIN}
+
     def fingerprint(self) -> str:
         """A digest of the files' names, sizes and modification times."""
         return fingerprint_files(path for files in self._pairs.values() for path in files.values())

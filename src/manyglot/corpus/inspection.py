@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from manyglot.corpus.base import Corpus, Row, Split
+from manyglot.corpus.bilingual import BilingualCorpus
+from manyglot.corpus.language_check import FileSample, SuspiciousFile
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.corpus.scripts import language_script_code, script_ratio
 from manyglot.errors import ManyglotError
 
-MAX_SCRIPT_CHECKED = 5000
-"""Sentences per language and split whose script is checked."""
 MAX_REPETITION_CHECKED = 1_000_000
 """Sentences per language and split that are checked for repetitions."""
 WARNING_SHARE = 0.05
-"""Warn when more than this share of the checked sentences is repeated or in the wrong script."""
+"""Warn when more than this share of the checked sentences is repeated."""
 
 
 @dataclass
@@ -27,8 +26,6 @@ class SplitLanguageStatistics:
     num_characters: int = 0
     num_repeated: int = 0
     """Repetitions of an earlier sentence, among the first `MAX_REPETITION_CHECKED`."""
-    num_wrong_script: int = 0
-    """Sentences mostly in another script than the language's, among the first `MAX_SCRIPT_CHECKED`."""
     sample_sentences: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
@@ -37,7 +34,6 @@ class SplitLanguageStatistics:
             "num_sentences": self.num_sentences,
             "num_characters": self.num_characters,
             "num_repeated": self.num_repeated,
-            "num_wrong_script": self.num_wrong_script,
             "sample_sentences": self.sample_sentences,
         }
 
@@ -51,6 +47,8 @@ class CorpusInspection:
     language_statistics: dict[Split, dict[str, SplitLanguageStatistics]]
     num_pairs: dict[Split, Counter[Direction]]
     """Sentence pairs of each training direction."""
+    suspicious_files: list[SuspiciousFile]
+    """Files in another script or language than their names say."""
     read_errors: list[str]
     """Reasons why a split could not be read to its end."""
     warnings: list[str]
@@ -69,6 +67,7 @@ class CorpusInspection:
                 split: {direction.as_setting(): count for direction, count in counts.items()}
                 for split, counts in self.num_pairs.items()
             },
+            "suspicious_files": [each.to_dict() for each in self.suspicious_files],
             "read_errors": self.read_errors,
             "warnings": self.warnings,
         }
@@ -80,32 +79,41 @@ def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples:
     num_rows = dict.fromkeys(Split, 0)
     statistics = {split: {code: SplitLanguageStatistics() for code in languages} for split in Split}
     num_pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
+    suspicious_files: list[SuspiciousFile] = []
     read_errors = []
     for split in Split:
+        samples: dict[str, FileSample] = {}
         seen_hashes: dict[str, set[int]] = {code: set() for code in languages}
         try:
             for row in corpus.rows(split):
                 num_rows[split] += 1
                 for code, sentence in row.items():
-                    _count_sentence(statistics[split][code], code, sentence, seen_hashes[code], num_samples)
+                    _count_sentence(statistics[split][code], sentence, seen_hashes[code], num_samples)
+                    if (file := _file_name(corpus, split, code, row)) not in samples:
+                        samples[file] = FileSample(file, code)
+                    samples[file].add(sentence, row)
                 num_pairs[split].update(_directions_in_row(row, directions))
         except ManyglotError as error:
             read_errors.append(str(error))
-    inspection = CorpusInspection(languages, num_rows, statistics, num_pairs, read_errors, [])
+        suspicious_files += [defect for _, sample in sorted(samples.items()) for defect in sample.find_defects()]
+    inspection = CorpusInspection(languages, num_rows, statistics, num_pairs, suspicious_files, read_errors, [])
     inspection.warnings += _corpus_warnings(inspection, directions)
     return inspection
 
 
+def _file_name(corpus: Corpus, split: Split, code: str, row: Row) -> str:
+    """The file that a sentence comes from, named as in the docs; the columns of a table count as files."""
+    pair = f".{'-'.join(sorted(row))}" if isinstance(corpus, BilingualCorpus) and len(row) == 2 else ""
+    return f"{split}{pair}.{code}"
+
+
 def _count_sentence(
-    statistics: SplitLanguageStatistics, code: str, sentence: str, seen_hashes: set[int], num_samples: int
+    statistics: SplitLanguageStatistics, sentence: str, seen_hashes: set[int], num_samples: int
 ) -> None:
     statistics.num_sentences += 1
     statistics.num_characters += len(sentence)
     if len(statistics.sample_sentences) < num_samples:
         statistics.sample_sentences.append(sentence)
-    script = language_script_code(code)
-    if script is not None and statistics.num_sentences <= MAX_SCRIPT_CHECKED:
-        statistics.num_wrong_script += script_ratio(sentence, script) < 0.5
     if statistics.num_sentences <= MAX_REPETITION_CHECKED:
         sentence_hash = hash(sentence)
         statistics.num_repeated += sentence_hash in seen_hashes
@@ -132,12 +140,9 @@ def _corpus_warnings(inspection: CorpusInspection, directions: Sequence[Directio
             missing = [code for code in inspection.languages if not statistics[code].num_sentences]
             if missing:
                 yield f"No {split} text in {', '.join(missing)}."
+    yield from map(str, inspection.suspicious_files)
     for split, statistics in inspection.language_statistics.items():
         for code, counts in statistics.items():
-            num_checked = min(counts.num_sentences, MAX_SCRIPT_CHECKED)
-            if counts.num_wrong_script > WARNING_SHARE * num_checked:
-                share = counts.num_wrong_script / num_checked
-                yield f"{split}.{code}: {share:.0%} of the sentences are not in the script of the language."
             num_checked = min(counts.num_sentences, MAX_REPETITION_CHECKED)
             if counts.num_repeated > WARNING_SHARE * num_checked:
                 yield f"{split}.{code}: {counts.num_repeated / num_checked:.0%} of the sentences are repetitions."

@@ -15,12 +15,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pydantic import field_validator
+
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_lines, to_single_line, uncompressed_name
 from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
+TABLE_SUFFIXES = (".tsv", ".jsonl", ".parquet")
+_EXAMPLE_CODES = ("de", "en", "fr", "es")
 _LANGUAGE_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
 
@@ -30,11 +34,22 @@ class TableSettings(BaseCorpusSettings):
     kind: Literal["table"] = "table"
     """The kind of corpus: files such as train.tsv, all_talks_dev.tsv, test.jsonl or train.parquet."""
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
-    """The folder."""
+    """The folder, or a single table that is all training text."""
     languages: tuple[str, ...] = ()
     """The columns to use; empty uses all columns that are named by a language code and have training text."""
+    columns: tuple[str, ...] = ()
+    """The columns of TSV files without a header, such as [de, en]; empty reads the names from the first line."""
     missing_markers: tuple[str, ...] = ("__NULL__", "_ _ NULL _ _")
     """Cell contents that mark a missing sentence, in addition to the empty string."""
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_name_languages(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(columns)) < len(columns):
+            raise ValueError("two columns have the same name.")
+        if columns and not any(map(looks_like_language_code, columns)):
+            raise ValueError(f"no column is named by a language code such as de; got {', '.join(columns)}.")
+        return columns
 
 
 class TableCorpus:
@@ -42,14 +57,21 @@ class TableCorpus:
 
     def __init__(self, settings: TableSettings) -> None:
         folder = settings.path
-        if not folder.is_dir():
-            raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.tsv.")
-        self._missing_markers = set(settings.missing_markers)
+        if not folder.is_dir() and not (folder.is_file() and is_table_file(folder)):
+            raise CorpusError(
+                f"corpus.path: {folder} is neither a folder with files such as train.tsv nor a table itself "
+                f"({', '.join(TABLE_SUFFIXES)})."
+            )
+        self._missing_markers, self._columns = set(settings.missing_markers), settings.columns
         self._files = {split: _table_files(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
             raise CorpusError(f"{folder} contains no training table. Name it train.tsv, train.jsonl or train.parquet.")
+        if settings.columns and not any(_is_tsv(path) for files in self._files.values() for path in files):
+            raise CorpusError(f"corpus.columns names the columns of TSV files, but {folder} has none. Remove it.")
         self.languages = tuple(settings.languages) or self._languages_with_text()
-        first_records = (record for path in self._files[Split.TRAIN] for record in islice(_read_records(path), 1000))
+        first_records = (
+            record for path in self._files[Split.TRAIN] for record in islice(self._read_records(path), 1000)
+        )
         columns = sorted({name for record in first_records for name in record})
         for code in settings.languages:
             if code not in columns:
@@ -58,13 +80,22 @@ class TableCorpus:
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the sentences of a split; a row omits languages whose cell is empty."""
         for path in self._files[split]:
-            for number, record in enumerate(_read_records(path), start=1):
+            for number, record in enumerate(self._read_records(path), start=1):
                 cells = {code: self._cell_sentence(record.get(code), path, number) for code in self.languages}
                 yield {code: sentence for code, sentence in cells.items() if sentence}
 
     def fingerprint(self) -> str:
         """A digest of the files' names, sizes and modification times."""
         return fingerprint_files(path for files in self._files.values() for path in files)
+
+    def _read_records(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        match Path(uncompressed_name(path)).suffix:
+            case ".tsv":
+                return _read_tsv(path, self._columns)
+            case ".jsonl":
+                return _read_jsonl(path)
+            case _:
+                return _read_parquet(path)
 
     def _cell_sentence(self, value: Any, path: Path, number: int) -> str:
         """The sentence in a cell, or an empty string. `number` is the record number, for error messages."""
@@ -84,7 +115,7 @@ class TableCorpus:
         """Columns named by a language code whose training text has letters; a numeric `id` column is not Indonesian."""
         languages: set[str] = set()
         for path in self._files[Split.TRAIN]:
-            for number, record in enumerate(_read_records(path), start=1):
+            for number, record in enumerate(self._read_records(path), start=1):
                 for name in record.keys() - languages:
                     if not looks_like_language_code(name) or not isinstance(record[name], str | bytes):
                         continue
@@ -93,11 +124,18 @@ class TableCorpus:
         return tuple(sorted(languages))
 
 
+def is_table_file(path: Path) -> bool:
+    """Whether the name of a file ends like that of a table."""
+    return Path(uncompressed_name(path)).suffix in TABLE_SUFFIXES
+
+
 def _table_files(folder: Path, split: Split) -> list[Path]:
-    """The tables whose file name contains the name of the split."""
+    """The tables whose file name contains the name of the split. A single table is the training text."""
+    if folder.is_file():
+        return [folder] if split == Split.TRAIN else []
     files = []
     for path in sorted(folder.iterdir()):
-        if Path(uncompressed_name(path)).suffix in (".tsv", ".jsonl", ".parquet"):
+        if is_table_file(path):
             splits = {
                 SPLIT_ALIASES[word] for word in re.split(r"[._-]", uncompressed_name(path)) if word in SPLIT_ALIASES
             }
@@ -107,26 +145,37 @@ def _table_files(folder: Path, split: Split) -> list[Path]:
     return files
 
 
-def _read_records(path: Path) -> Iterator[Mapping[str, Any]]:
-    match Path(uncompressed_name(path)).suffix:
-        case ".tsv":
-            yield from _read_tsv(path)
-        case ".jsonl":
-            yield from _read_jsonl(path)
-        case _:
-            yield from _read_parquet(path)
+def _is_tsv(path: Path) -> bool:
+    return Path(uncompressed_name(path)).suffix == ".tsv"
 
 
-def _read_tsv(path: Path) -> Iterator[Mapping[str, Any]]:
-    lines = read_lines(path)
-    header = [name.strip() for name in next(lines, "").split("\t")]
-    if len(set(header)) < len(header):
-        raise CorpusError(f"{path}: the first line contains the same column name twice.")
-    for number, line in enumerate(lines, start=2):
+def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    """Read records by column name. The first line names the columns, unless `columns` does."""
+    lines = enumerate(read_lines(path), start=1)
+    where = "corpus.columns"
+    if not columns:
+        _, first_line = next(lines, (1, ""))
+        columns, where = tuple(name.strip() for name in first_line.split("\t")), "the first line"
+        _check_header(path, columns)
+    for number, line in lines:
         cells = line.split("\t")
-        if len(cells) != len(header):
-            raise CorpusError(f"{path}, line {number} has {len(cells)} cells, but the first line has {len(header)}.")
-        yield dict(zip(header, cells, strict=True))
+        if len(cells) != len(columns):
+            raise CorpusError(f"{path}, line {number} has {len(cells)} cells, but {where} has {len(columns)}.")
+        if number == 1 and tuple(cells) == columns:
+            raise CorpusError(f"{path}: the first line already names the columns. Remove corpus.columns.")
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _check_header(path: Path, names: tuple[str, ...]) -> None:
+    """Raise an error if the first line does not name columns, as in a table that begins with text."""
+    if names != ("",) and not any(map(looks_like_language_code, names)):
+        raise CorpusError(
+            f"{path}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns in "
+            f"the settings, such as corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}]; otherwise name them "
+            f"by language codes such as de."
+        )
+    if len(set(names)) < len(names):
+        raise CorpusError(f"{path}: the first line contains the same column name twice.")
 
 
 def _read_jsonl(path: Path) -> Iterator[Mapping[str, Any]]:

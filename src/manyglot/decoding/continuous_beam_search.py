@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis, nonempty_indices_longest_first
+from manyglot.decoding.beam_search import nonempty_indices_longest_first
 from manyglot.decoding.continuous_batch import BeamHistory, ContinuousBatch, SentenceQueue, next_power_of_two
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.devices import is_out_of_memory_error
 from manyglot.model.cached_executor import encode_sources
 from manyglot.model.executor import EncoderMemory

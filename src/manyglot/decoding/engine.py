@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
+from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.progress import ProgressReporter
 
 DEFAULT_BLOCK_SIZE = 1024

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import is_export_folder
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, did_you_mean
 from manyglot.langid.identifier import make_off_target_detector
 from manyglot.langid.loading import load_identifier
-from manyglot.model.run_models import is_run_folder
+from manyglot.model.run_paths import is_run_folder
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 _NO_SAMPLING = "exports do not support sampling. Use the model folder."

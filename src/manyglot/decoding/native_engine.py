@@ -11,14 +11,17 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import collate_sources
+from manyglot.config.precision import Precision
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam_search import BeamSearch, DecodingSettings, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.continuous_batch import ContinuousBatch
 from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.sampling_search import SamplingSearch
 from manyglot.decoding.search_batch import SearchBatch
-from manyglot.devices import Precision, cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
+from manyglot.decoding.settings import DecodingSettings
+from manyglot.devices import cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
 from manyglot.errors import ManyglotError
 from manyglot.model import kernels
 from manyglot.model.folding import try_fold_guidance

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.decoding.beam_search import BeamSearch, BeamSearchState, Candidates, Hypothesis
+from manyglot.decoding.beam_search import BeamSearch, BeamSearchState, Candidates
+from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 

@@ -8,26 +8,25 @@ from copy import copy
 from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import to_single_line
-from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.engine import Engine, SearchRequest
-from manyglot.decoding.native_engine import NativeEngine
 from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.scored_translation import Translation
-from manyglot.devices import find_device
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import LanguageError, ManyglotError
 from manyglot.langid.identifier import OffTargetDetector
-from manyglot.model.model_folder import TrainedModel
-from manyglot.model.run_models import load_any_model
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.subword_model import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+    from manyglot.model.model_folder import TrainedModel
 
 
 class Translator:
@@ -58,6 +57,8 @@ class Translator:
         fold_guidance: bool = False,
     ) -> Translator:
         """Make a translator with the native engine. `fold_guidance` speeds up many sentences into one language."""
+        from manyglot.decoding.native_engine import NativeEngine  # imports torch, which exports do without
+
         engine = NativeEngine(
             trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
         )
@@ -66,6 +67,9 @@ class Translator:
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
         """Load a translator from a model folder, a run folder or a checkpoint, with the native engine."""
+        from manyglot.devices import find_device  # these import torch, which exports do without
+        from manyglot.model.run_models import load_any_model
+
         trained = load_any_model(Path(folder))
         return cls.from_trained_model(trained, saved_decoding_settings(trained), find_device(device), fold_guidance)
 

@@ -27,6 +27,8 @@ DEV_SAMPLE_SEED = 1
 """Seed of the dev sample, independent of the run's seed, so that runs with different seeds are comparable."""
 CHRF_SCORER = BleuChrfScorer("13a")
 """Computes chrF++ only, which needs no word tokenizer for the language."""
+CHARACTER_SCORER = BleuChrfScorer("char")
+"""Computes BLEU by characters, in languages whose word tokenizer is not installed."""
 MIN_SENTENCES_PER_ZERO_SHOT_DIRECTION = 10
 """A percentage of fewer sentences than this says little about a direction."""
 
@@ -62,17 +64,30 @@ class SupervisedDevEvaluator:
     ) -> None:
         self.rows_by_direction = sample_rows_evenly(rows_by_direction, settings.num_supervised_sentences)
         self.make_translator = make_translator
-        self.sample_id = _sample_id(self.rows_by_direction, rows_by_direction)
+        self._scorers = {d.target: _dev_scorer(d.target) for d in self.rows_by_direction}
+        self.sample_id: Mapping[str, int | str] = {
+            **_sample_id(self.rows_by_direction, rows_by_direction),
+            **self._character_signatures(),
+        }
 
     def describe_dev_sample(self) -> str:
         """Describe the sample for people."""
-        return _describe_counts(self.sample_id)
+        codes = self._languages_by_characters()
+        characters = f", BLEU into {', '.join(codes)} by characters" if codes else ""
+        return f"{_describe_counts(self.sample_id)}{characters}"
+
+    def _languages_by_characters(self) -> list[str]:
+        return sorted(code for code, scorer in self._scorers.items() if scorer == CHARACTER_SCORER)
+
+    def _character_signatures(self) -> dict[str, str]:
+        """The signatures of BLEU by characters, which is not comparable with BLEU by words."""
+        return {f"bleu_{code}": CHARACTER_SCORER.bleu_signature(code) for code in self._languages_by_characters()}
 
     def __call__(self, model: Transformer) -> ValidationScores:
         """Translate the sample and score it against the references."""
         outputs = translate_directions(self.make_translator(model), source_texts(self.rows_by_direction))
         scores = {
-            d: score_translations(outputs[d], [row[d.target] for row in rows], d.target)
+            d: score_translations(outputs[d], [row[d.target] for row in rows], d.target, self._scorers[d.target])
             for d, rows in self.rows_by_direction.items()
         }
         means = {"dev_bleu": fmean(s.bleu for s in scores.values()), "dev_chrf": fmean(s.chrf for s in scores.values())}
@@ -165,16 +180,20 @@ def make_dev_evaluators(
 
 
 def _rows_with_references(rows: Sequence[Row], directions: Iterable[Direction]) -> dict[Direction, list[Row]]:
-    """Return the rows of each direction that has any; skip target languages whose BLEU tokenizer is missing."""
+    """Return the rows of each direction that has any."""
     rows_by_direction = {d: [row for row in rows if d.source in row and d.target in row] for d in directions}
-    rows_by_direction = {d: both for d, both in rows_by_direction.items() if both}
-    for code in sorted({direction.target for direction in rows_by_direction}):
-        try:
-            BleuChrfScorer().check_tokenizers_installed([code])
-        except ManyglotError as error:
-            print_status(f"Validation skips translations into {code}. {error}")
-            rows_by_direction = {d: both for d, both in rows_by_direction.items() if d.target != code}
-    return rows_by_direction
+    return {d: both for d, both in rows_by_direction.items() if both}
+
+
+def _dev_scorer(code: str) -> BleuChrfScorer:
+    """Return the usual scorer of a language, or one by characters if its BLEU tokenizer is not installed."""
+    try:
+        BleuChrfScorer().check_tokenizers_installed([code])
+    except ManyglotError as error:
+        signature = CHARACTER_SCORER.bleu_signature(code)
+        print_status(f"Validation computes BLEU into {code} by characters ({signature}), not by words. {error}")
+        return CHARACTER_SCORER
+    return BleuChrfScorer()
 
 
 def _zero_shot_rows(rows: Sequence[Row], trained_directions: Sequence[Direction]) -> dict[Direction, list[Row]]:

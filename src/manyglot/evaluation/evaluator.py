@@ -13,7 +13,7 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import CorpusError
 from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
 from manyglot.evaluation.metrics import BleuChrfScorer, BleuTokenizerName

@@ -31,8 +31,10 @@ BLEU_TOKENIZERS: dict[str, dict[str, str]] = {
     "13a": {},
     "flores101": {"": "flores101"},
     "flores200": {"": "flores200"},
+    "char": {"": "char"},
 }
-"""sacreBLEU tokenizer by setting and language; 13a for languages not listed, "" stands for all languages."""
+"""sacreBLEU tokenizer by setting and language; 13a for languages not listed, "" stands for all languages. `char` is no
+setting: validation uses it where the tokenizer of a language is not installed."""
 
 CHRF_BETA = 2
 """Weight of recall relative to precision in chrF."""
@@ -52,7 +54,7 @@ class BleuChrfScore:
 class BleuChrfScorer:
     """Computes BLEU and chrF++ with a given word tokenizer, optionally after detokenization."""
 
-    tokenizer: BleuTokenizerName = "auto"
+    tokenizer: BleuTokenizerName | Literal["char"] = "auto"
     detokenize: bool = False
 
     def tokenizer_name(self, language: str) -> str:

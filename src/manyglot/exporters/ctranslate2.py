@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import english_language_name
-from manyglot.decoding.beam_search import DecodingSettings
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest, checksum_exported_file
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import LanguageError, SettingsError, did_you_mean
 from manyglot.files import atomic_folder
 from manyglot.model.attention import MultiHeadAttention

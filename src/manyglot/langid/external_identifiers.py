@@ -95,8 +95,8 @@ class _NaiveBayesIdentifier(ExternalIdentifier):
         labels = [language_label(code, self._merge_language_variants) for code in self._model.labels]
         data_columns = [i for i, label in enumerate(labels) if label in self._data_labels]
         scores, has_features = self._model.score_labels(texts)
-        best_of_data = scores[:, data_columns].argmax(dim=1).tolist() if texts else []
-        best_of_all = scores.argmax(dim=1).tolist() if texts else []
+        best_of_data = scores[:, data_columns].argmax(axis=1).tolist() if texts else []
+        best_of_all = scores.argmax(axis=1).tolist() if texts else []
         return LanguagePredictions(
             [labels[data_columns[i]] if known else "" for i, known in zip(best_of_data, has_features, strict=True)],
             [labels[i] if known else "" for i, known in zip(best_of_all, has_features, strict=True)],

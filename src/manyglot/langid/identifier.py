@@ -17,7 +17,7 @@ OffTargetDetector = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
 """Called with texts and their target languages. Returns the target's code for each text in the target language, another
 label for a text in another language, and "" for a text too short to identify."""
 
-_DENSE_SCRIPTS = {"Hans", "Hant", "Jpan", "Kore"}
+DENSE_SCRIPTS = {"Hans", "Hant", "Jpan", "Kore"}
 """Scripts in which a character is a syllable or a word."""
 
 
@@ -97,5 +97,5 @@ def make_off_target_detector(identifier: LanguageIdentifier) -> OffTargetDetecto
 
 def _can_identify(identifier: LanguageIdentifier, text: str, target: str) -> bool:
     """Whether the identifier knows the target language and the text is long enough to be identified."""
-    min_letters = identifier.min_letters // (3 if language_script_code(target) in _DENSE_SCRIPTS else 1)
+    min_letters = identifier.min_letters // (3 if language_script_code(target) in DENSE_SCRIPTS else 1)
     return identifier.label_for(target) is not None and sum(map(str.isalpha, text)) >= min_letters

@@ -15,6 +15,7 @@ from typing import Any
 from manyglot.errors import FolderError
 from manyglot.files import file_sha256, read_small_file
 from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.run_paths import is_run_folder
 from manyglot.progress import print_status
 
 MAX_PROGRESS_BYTES = 2**24
@@ -76,11 +77,6 @@ def load_model_with_step(folder: Path) -> TrainedModel:
             f"{folder / 'training.json'} does not record the training step. The file is missing or damaged."
         )
     return trained
-
-
-def is_run_folder(path: Path) -> bool:
-    """Whether a folder is the run folder of a training run, finished or not."""
-    return any((path / name).exists() for name in ("checkpoints", "data.sha256", "model/format.json"))
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -63,13 +63,11 @@ def format_comparison(comparison: Comparison, table_format: TableFormat) -> str:
 
 
 def _nonempty_columns(comparison: Comparison) -> list[TableColumn]:
-    """Return the columns with content: no win rates without a baseline, no group without directions."""
-    rows = comparison.scores_by_system.values()
-    has_baseline = comparison.baseline is not None
+    """Return the columns with a value: no win rates without a baseline, no group without directions."""
     return [
-        (group, metric)
-        for group, metric in _PAPER_COLUMNS
-        if any(group in row for row in rows) and (metric is not Metric.WIN_RATE or has_baseline)
+        column
+        for column in _PAPER_COLUMNS
+        if any(_column_value(comparison, system, column) is not None for system in comparison.scores_by_system)
     ]
 
 
@@ -185,7 +183,7 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
     )
     signatures = [*comparison.signatures, describe_identifier(comparison.identifier_signature)]
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(signatures)}."]
-    if comparison.baseline is not None:
+    if any(metric is Metric.WIN_RATE for _, metric in _nonempty_columns(comparison)):
         notes.append(f"WR (win rate): percentage of directions with a higher BLEU than {comparison.baseline}.")
     has_several = any(
         score.bleu.std is not None for row in comparison.scores_by_system.values() for score in row.values()

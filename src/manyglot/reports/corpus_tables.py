@@ -18,7 +18,9 @@ from manyglot.corpus.base import Split
 from manyglot.corpus.cleaning import DropReason
 from manyglot.corpus.inspection import MAX_REPETITION_CHECKED, CorpusInspection
 from manyglot.corpus.languages import Direction, english_language_name
+from manyglot.corpus.splitting import SplitStatistics
 from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
+from manyglot.reports.result_table import NO_VALUE, make_result_table
 
 IntArray = npt.NDArray[np.int64]
 MAX_NAMED_TEST_SETS = 5
@@ -41,21 +43,8 @@ MAX_REPEATS_PER_EPOCH = 20
 def print_corpus_inspection(inspection: CorpusInspection) -> None:
     """Print a table of the languages, sample sentences, and problems."""
     console = Console(soft_wrap=True)
-    table = Table()
-    table.add_column("language")
-    for heading in ("train", "dev", "test", "characters", "repeated"):
-        table.add_column(heading, justify="right")
-    for code in inspection.languages:
-        train = inspection.language_statistics[Split.TRAIN][code]
-        counts = [f"{inspection.language_statistics[split][code].num_sentences:,}" for split in Split]
-        mean = f"{train.num_characters / train.num_sentences:.0f}" if train.num_sentences else "–"
-        repeated = (
-            f"{train.num_repeated / min(train.num_sentences, MAX_REPETITION_CHECKED):.1%}"
-            if train.num_sentences
-            else "–"
-        )
-        table.add_row(f"{code} {english_language_name(code)}", *counts, mean, repeated)
-    console.print(table)
+    headings = ("language", *Split, "characters", "repeated")
+    console.print(make_result_table(headings, [_inspection_row(inspection, code) for code in inspection.languages]))
     for code in inspection.languages:
         for sample in inspection.language_statistics[Split.TRAIN][code].sample_sentences:
             console.print(Text(f"{code:<6} {sample[:100]}"))
@@ -67,6 +56,30 @@ def print_corpus_inspection(inspection: CorpusInspection) -> None:
         console.print(Text(f"! {problem}", style="yellow"))
     if not inspection.read_errors and not inspection.warnings:
         console.print("No problems found.")
+
+
+def _inspection_row(inspection: CorpusInspection, code: str) -> list[str]:
+    """Return the cells of a language: its sentences in each split, and statistics of its training text."""
+    train = inspection.language_statistics[Split.TRAIN][code]
+    counts = [inspection.language_statistics[split][code].num_sentences for split in Split]
+    mean, repeated = NO_VALUE, NO_VALUE
+    if train.num_sentences:
+        mean = f"{train.num_characters / train.num_sentences:.0f}"
+        repeated = f"{train.num_repeated / min(train.num_sentences, MAX_REPETITION_CHECKED):.1%}"
+    cells = (f"{count:,}" if count else NO_VALUE for count in counts)
+    return [f"{code} {english_language_name(code)}", *cells, mean, repeated]
+
+
+def print_split_statistics(statistics: SplitStatistics) -> None:
+    """Print how many sentences of each language went into each split, and how many rows were left out."""
+    rows = [
+        [f"{code} {english_language_name(code)}", *(f"{counts[split]:,}" for split in statistics.num_rows)]
+        for code, counts in statistics.num_sentences.items()
+    ]
+    total = ["rows", *(f"{count:,}" for count in statistics.num_rows.values())]
+    Console(soft_wrap=True).print(make_result_table(["language", *statistics.num_rows], rows, total))
+    if statistics.num_left_out:
+        print(f"{statistics.num_left_out:,} rows left out of train: they share a sentence with dev or test")
 
 
 def print_zero_shot_leakage(test_sets: Sequence[ZeroShotSetStatistics]) -> None:
@@ -96,22 +109,15 @@ def print_zero_shot_leakage(test_sets: Sequence[ZeroShotSetStatistics]) -> None:
 
 def print_subword_statistics(languages: Mapping[str, Mapping[str, int]]) -> None:
     """Print how well the vocabulary fits each language: subwords per word and the share of unknown subwords."""
-    table = Table()
-    table.add_column("language")
-    for heading in ("sentences", "subwords", "subwords per word", "unknown"):
-        table.add_column(heading, justify="right")
+    rows = []
     for code, counts in languages.items():
         subwords, words = counts.get("subwords", 0), counts.get("words", 0)
-        per_word = f"{subwords / words:.2f}" if words else "–"
-        unknown = f"{counts.get('unknown', 0) / subwords:.2%}" if subwords else "–"
-        table.add_row(
-            f"{code} {english_language_name(code)}",
-            f"{counts.get('sentences', 0):,}",
-            f"{subwords:,}",
-            per_word,
-            unknown,
-        )
-    Console(soft_wrap=True).print(table)
+        per_word = f"{subwords / words:.2f}" if words else NO_VALUE
+        unknown = f"{counts.get('unknown', 0) / subwords:.2%}" if subwords else NO_VALUE
+        sentences = f"{counts.get('sentences', 0):,}"
+        rows.append([f"{code} {english_language_name(code)}", sentences, f"{subwords:,}", per_word, unknown])
+    headings = ("language", "sentences", "subwords", "subwords per word", "unknown")
+    Console(soft_wrap=True).print(make_result_table(headings, rows))
 
 
 def print_cleaning_report(
@@ -227,20 +233,20 @@ def print_sampling_preview(preview: SamplingPreview) -> None:
 
 
 def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampling_ids: Sequence[str]) -> Table:
-    table = Table()
-    table.add_column(heading)
-    table.add_column("pairs", justify="right")
-    for name in sampling_ids:
-        table.add_column(f"share, {sampling_label(name)}", justify="right")
-        table.add_column("repeats", justify="right")
-    for label, row in sorted(rows.items(), key=lambda item: -item[1].num_pairs):
-        cells = [
-            cell
-            for name in sampling_ids
-            for cell in (f"{row.epoch_share[name]:.2%}", f"{row.repeats_per_epoch[name]:.2f}")
+    names = [column for name in sampling_ids for column in (f"share, {sampling_label(name)}", "repeats")]
+    cells = [
+        [
+            label,
+            f"{row.num_pairs:,}",
+            *(
+                cell
+                for name in sampling_ids
+                for cell in (f"{row.epoch_share[name]:.2%}", f"{row.repeats_per_epoch[name]:.2f}")
+            ),
         ]
-        table.add_row(label, f"{row.num_pairs:,}", *cells)
-    return table
+        for label, row in sorted(rows.items(), key=lambda item: -item[1].num_pairs)
+    ]
+    return make_result_table([heading, "pairs", *names], cells)
 
 
 def sampling_preview_svg(preview: SamplingPreview) -> str:

@@ -6,22 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup
 from manyglot.langid.identifier import describe_identifier
+from manyglot.reports.result_table import NO_VALUE, make_result_table
 
 
 def print_evaluation_averages(evaluation: Evaluation) -> None:
     """Print the averages by group of directions, with the signatures of the metrics."""
-    table = Table(title=None)
-    table.add_column("directions")
-    for heading in ("number", "BLEU", "chrF++", "LangAcc", "references", "relative"):
-        table.add_column(heading, justify="right")
-    for group, row in evaluation.averages().items():
-        table.add_row(
+    rows = [
+        [
             group_label(group, evaluation.central_language),
             str(row["num_directions"]),
             f"{row['bleu']:.1f}",
@@ -29,7 +25,11 @@ def print_evaluation_averages(evaluation: Evaluation) -> None:
             format_percent(row["language_accuracy"]),
             format_percent(row["reference_language_accuracy"]),
             format_percent(row["relative_language_accuracy"]),
-        )
+        ]
+        for group, row in evaluation.averages().items()
+    ]
+    headings = ("directions", "number", "BLEU", "chrF++", "LangAcc", "references", "relative")
+    table = make_result_table(headings, rows)
     console = _make_console()
     console.print(table)
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
@@ -69,14 +69,8 @@ def print_model_description(description: Mapping[str, Any]) -> None:
     console = _make_console()
     for key, value in lines.items():
         console.print(f"{key:<11} {value}", highlight=False, markup=False)
-    table = Table()
-    table.add_column("part")
-    table.add_column("parameters", justify="right")
-    for part, count in description["parameters"].items():
-        table.add_row(part, f"{count:,}")
-    table.add_section()
-    table.add_row("total", f"{description['num_parameters']:,}")
-    console.print(table)
+    rows = [[part, f"{count:,}"] for part, count in description["parameters"].items()]
+    console.print(make_result_table(["part", "parameters"], rows, ["total", f"{description['num_parameters']:,}"]))
 
 
 def _format_training_step(training: Mapping[str, Any]) -> str:
@@ -105,7 +99,7 @@ def group_label(group: DirectionGroup, central_language: str | None = None) -> s
 
 def format_percent(value: float | None) -> str:
     """Format a percentage; a dash if it is None."""
-    return "–" if value is None else f"{value:.1f}%"
+    return NO_VALUE if value is None else f"{value:.1f}%"
 
 
 def _make_console() -> Console:

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from manyglot.batches.batch import Batch
-from manyglot.devices import Precision, autocast, report_out_of_memory, uses_bfloat16
+from manyglot.config.precision import Precision
+from manyglot.devices import autocast, report_out_of_memory, uses_bfloat16
 from manyglot.model import kernels
 from manyglot.model.packed_executor import PackedLayout
 from manyglot.model.packing import PackedBatch, PackedShape, pack_batch, split_by_tile_fit

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from manyglot.devices import Precision, bfloat16_peak_flops
+from manyglot.config.precision import Precision
+from manyglot.devices import bfloat16_peak_flops
 from manyglot.distributed import DistributedContext
 from manyglot.model.training_cost import training_flops
 from manyglot.model.transformer import Transformer

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, ChangeableOnResume, Settings
-from manyglot.devices import Precision
+from manyglot.config.precision import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.model_folder import ModelDescription

@@ -16,8 +16,9 @@ import torch
 
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.batches.token_store import IntArray
+from manyglot.config.precision import Precision
 from manyglot.corpus.languages import Direction
-from manyglot.devices import Precision, autocast
+from manyglot.devices import autocast
 from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status

@@ -1,4 +1,4 @@
-"""`manyglot corpus`: inspect a corpus before preparation, and build zero-shot test sets from it."""
+"""`manyglot corpus`: inspect or split a corpus before preparation, and build zero-shot test sets from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment
+from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.inspection import CorpusInspection, inspect_splits
 from manyglot.corpus.languages import Languages
@@ -19,7 +19,9 @@ from manyglot.corpus.readers import (
     open_corpus,
     resolve_train_directions,
 )
+from manyglot.corpus.splitting import SplitStatistics, write_splits
 from manyglot.corpus.translation_counts import TranslationCounts
+from manyglot.corpus.unsplit_text import group_corpus, group_files
 from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
 from manyglot.errors import CorpusError, SettingsError
 from manyglot.files import StrPath
@@ -77,6 +79,30 @@ def build_zero_shot_sets(
         max_sentences_per_pair,
         include_supervised,
     )
+
+
+def split_corpus(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    num_dev: int = 1000,
+    num_test: int = 1000,
+    seed: int = 1,
+    columns: Sequence[str] = (),
+) -> SplitStatistics:
+    """Split text into line-aligned train, dev and test files that share no sentence, and return their sizes.
+
+    `inputs` are line-aligned files named by their languages, one table, or the YAML file of an experiment, whose
+    training text is split. `columns` names the columns of a TSV file without a header.
+    """
+    paths = [Path(path) for path in inputs]
+    if len(paths) == 1 and paths[0].suffix in (".yaml", ".yml"):
+        if columns:
+            raise SettingsError(f"--columns: set corpus.columns in {paths[0]} instead.")
+        groups = group_corpus(open_corpus(read_experiment(paths[0]).corpus))
+    else:
+        groups = group_files(paths, columns)
+    return write_splits(Path(output), groups, num_dev, num_test, seed)
 
 
 def count_translations(experiment: Experiment) -> TranslationCounts:

@@ -19,7 +19,7 @@ from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import read_test_rows
 from manyglot.corpus.zero_shot_sets import read_leak_statistics
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size

@@ -10,7 +10,7 @@ import torch
 
 from manyglot.batches.batch import Batch
 from manyglot.corpus.languages import Direction, Languages
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import LanguageError
 from manyglot.model import guidance

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_and_verify_manifest
 from manyglot.decoding.ctranslate2.model import CTranslate2Model
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.subword_model import SubwordModel

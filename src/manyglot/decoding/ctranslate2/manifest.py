@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 import manyglot
 from manyglot.config.base_settings import Settings, parse_settings
-from manyglot.decoding.beam_search import DecodingSettings
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import file_sha256
 from manyglot.model.run_models import is_run_folder

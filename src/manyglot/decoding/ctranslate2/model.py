@@ -29,9 +29,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manyglot.decoding.beam_search import DecodingSettings, Hypothesis
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import LanguageTagSymbols, Manifest
+from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.vocabulary.subword_model import EOS, UNK
 
