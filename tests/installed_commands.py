@@ -26,6 +26,7 @@ WORDS = {"en": "one two three four", "de": "eins zwei drei vier", "fr": "un deux
 STEPS: list[list[list[str]]] = [
     [["corpus", "inspect", "mine.yaml"], ["corpus", "preview", "mine.yaml", "-o", "shares.svg"]],
     [["corpus", "zero-shot", "mine.yaml", "-o", "zero-shot"], ["corpus", "translations", "mine.yaml"]],
+    [["corpus", "split", "mine.yaml", "--dev", "3", "--test", "3", "-o", "split"]],
     [["prepare", "mine.yaml"], ["describe", "mine.yaml"]],
     [["train", "mine.yaml"]],
     [
@@ -43,7 +44,7 @@ STEPS: list[list[list[str]]] = [
       "--set", "corpus.train_rows=200", "--set", "corpus.dev_rows=3", "--set", "corpus.test_rows=3"]],
 ]  # fmt: skip
 """The commands in order; those of one step run at the same time."""
-WRITTEN = ["shares.svg", "zero-shot", "curves.png", "scores/report.html", "exported/model.bin", "report.html",
+WRITTEN = ["shares.svg", "zero-shot", "split/train.de", "curves.png", "scores/report.html", "exported/model.bin", "report.html",
            "averaged/config.yaml", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
 
 

@@ -18,12 +18,12 @@ from manyglot.files import StrPath, file_sha256, is_empty_folder
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import (
     checkpoint_folder,
-    is_run_folder,
     iter_intact_checkpoints,
     load_model_with_step,
     read_run_progress,
     require_checkpoints,
 )
+from manyglot.model.run_paths import is_run_folder
 from manyglot.model.weights_file import read_weights_header
 from manyglot.progress import print_status
 from manyglot.training.run_folder import changed_training_settings

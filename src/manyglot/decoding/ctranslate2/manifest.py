@@ -15,7 +15,7 @@ from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import file_sha256
-from manyglot.model.run_models import is_run_folder
+from manyglot.model.run_paths import is_run_folder
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
 EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
