@@ -108,7 +108,7 @@ def test_the_drift_is_named() -> None:
     assert "drift into wrong languages, such as Italian" in judge(spread).findings[1]
     one = judge(evaluation(lambda s, t: (zero_shot_fails if (s, t) == ("de", "ja") else result)(s, t)))
     assert "1 drifts into English (LangAcc 20.0%" in one.findings[1]
-    assert one.findings[2] == "The bad one is German → Japanese."
+    assert one.findings[1].endswith("The bad one is German → Japanese.")
     assert one.advice == [], "one of twelve directions is no reason to train again"
     empty = evaluation(lambda source, target: replace(zero_shot_fails(source, target), top_off_target_language=None))
     assert "all are off-target (LangAcc" in judge(empty).findings[1], "no language is known, so none is named"
@@ -127,9 +127,10 @@ def test_bad_supervised_directions_call_for_text_or_training_by_the_dev_loss() -
         assert text in advice[0]
     into_swahili = evaluation(lambda source, target: result(source, target, 4.0 if target == "sw" else 35.0))
     findings, advice = judge(into_swahili)
-    assert "Most supervised directions are good (7 of 8; mean BLEU 31.1, chrF++ 46.1); 1 is bad." in findings
-    assert "The bad one is English → Swahili." in findings
-    assert "The bad ones are English → Swahili" not in findings
+    assert findings[0] == (
+        "Most supervised directions are good (7 of 8; mean BLEU 31.1, chrF++ 46.1); 1 is bad. "
+        "The bad one is English → Swahili."
+    )
     assert advice[0].startswith("For the bad supervised directions")
 
 
@@ -140,7 +141,7 @@ def test_bad_directions_are_described_by_what_they_share() -> None:
         for s, t in permutations(languages, 2)
     ]
     wide = Evaluation(results, [], "a test", "nw:2", None, {})
-    assert "The bad ones are mostly into Bashkir." in judge(wide).findings
+    assert judge(wide).findings[0].endswith("The bad ones are mostly into Bashkir.")
 
 
 def test_directions_from_and_into_english_are_judged_apart_if_they_differ() -> None:
@@ -170,7 +171,7 @@ def test_languages_that_cannot_be_identified_are_not_called_off_target() -> None
 
 def test_copies_and_small_test_sets_are_mentioned() -> None:
     findings, _ = judge(evaluation(lambda source, target: result(source, target, copy_rate=12.0, num_sentences=10)))
-    assert "12% of the outputs in supervised directions copy the source." in findings
+    assert findings[0].endswith("12% of the outputs in supervised directions copy the source.")
     assert findings[-2].startswith("With only 10 test sentences per direction")
 
 

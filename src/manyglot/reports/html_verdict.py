@@ -45,7 +45,7 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
     supervised = GradedGroup("supervised directions", [d for d in run.evaluation.directions if not d.zero_shot])
     zero_shot = GradedGroup("zero-shot directions", [d for d in run.evaluation.directions if d.zero_shot])
     groups = [group for group in (*_split_by_central_language(supervised, central), zero_shot) if group.results]
-    findings = [sentence for group in groups for sentence in _group_sentences(group)]
+    findings = [" ".join(_group_sentences(group)) for group in groups]
     if len(runs) > 1 and (sentence := _best_run_sentence(runs)):
         findings.append(sentence)
     if (size := median(d.num_sentences for d in run.evaluation.directions)) < MIN_SENTENCES:
