@@ -46,6 +46,7 @@ def tiny_experiment(folder: Path, **changes: object) -> Experiment:
         "corpus": {"kind": "synthetic", "num_languages": 3, "train_rows": 60, "dev_rows": 8, "test_rows": 8},
         "vocabulary": {"size": 120},
         "batches": {"max_tokens": 300},
+        "guidance": [{"method": "token", "side": "source"}],
         "model": {"width": 16, "ffn_width": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1},
         "training": {"max_steps": 6, "warmup_steps": 2, "checkpoint_every": 2, "validate_every": 3, "log_every": 1},
         "decoding": {"beam_size": 2, "max_length": 20},
