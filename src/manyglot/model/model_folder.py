@@ -3,7 +3,8 @@
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
 languages.json     the languages with their ids, and the trained directions
-training.json      the number of training steps, the step of these weights and the metric that selected it
+training.json      the number of training steps, the step of these weights, the metric that selected it, and the lengths
+                   of the training text
 subwords.model     the SentencePiece model
 format.json        the version of this layout, and the SHA-256 checksums of the files that must not change
 """
@@ -24,6 +25,7 @@ import yaml
 from safetensors.torch import save_file
 
 import manyglot
+from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
@@ -61,6 +63,8 @@ class TrainedModel:
     """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
     training_info: Mapping[str, Any] = field(default_factory=dict)
     """The number of training `steps`, the `step` of these weights, and the metric that selected it."""
+    source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
+    """The lengths of the training text on the source side."""
 
 
 def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
@@ -77,7 +81,8 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
         (unfinished / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
         trained.vocabulary.subword_model.save(unfinished / "subwords.model")
         _write_json(unfinished / "languages.json", languages)
-        _write_json(unfinished / "training.json", dict(trained.training_info))
+        training = dict(trained.training_info) | {"source_lengths": trained.source_lengths.model_dump()}
+        _write_json(unfinished / "training.json", training)
         checksums = {name: file_sha256(unfinished / name) for name in CHECKSUMMED_FILES}
         _write_json(
             unfinished / "format.json",
@@ -97,12 +102,14 @@ def load_model(folder: Path) -> TrainedModel:
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
     languages, directions = _read_languages(folder, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
     training = read_training_info(folder)
+    source_lengths = _read_source_lengths(folder, training.pop("source_lengths", None))
     subword_model = SubwordModel.load(folder / "subwords.model", max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
     model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
     check_header_matches_model(header, model, folder / "model.safetensors")
     _check_unaltered(folder, metadata.get("sha256"))
     load_weights(folder / "model.safetensors", model)
-    return TrainedModel(model.eval(), Vocabulary(subword_model, languages), directions, config, training)
+    vocabulary = Vocabulary(subword_model, languages)
+    return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths)
 
 
 def read_training_info(folder: Path) -> dict[str, Any]:
@@ -110,6 +117,12 @@ def read_training_info(folder: Path) -> dict[str, Any]:
     path = folder / "training.json"
     with _report_damage(path):
         return dict(json.loads(read_small_file(path, MAX_CONFIG_BYTES))) if path.exists() else {}
+
+
+def _read_source_lengths(folder: Path, values: Any) -> SourceLengths:
+    """Return the lengths in training.json. Model folders of earlier releases have none and get the defaults."""
+    with _report_damage(folder / "training.json"):
+        return DEFAULT_SOURCE_LENGTHS if values is None else parse_settings(SourceLengths, values, "source_lengths")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

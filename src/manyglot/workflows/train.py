@@ -11,6 +11,7 @@ import torch
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.batches.source_lengths import measure_source_lengths
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
@@ -125,7 +126,11 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
-            trained = TrainedModel(full_model, dataset.vocabulary, directions, experiment.to_dict(), training_info)
+            source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
+            settings_values = experiment.to_dict()
+            trained = TrainedModel(
+                full_model, dataset.vocabulary, directions, settings_values, training_info, source_lengths
+            )
             save_model(model_folder, trained)
         distributed.barrier()
     return model_folder
@@ -208,7 +213,8 @@ def _make_dev_evaluators(
 
     def translator(model: Transformer) -> Translator:
         trained = TrainedModel(model, dataset.vocabulary, tuple(train_directions), {})
-        return Translator.from_trained_model(trained, decoding, device)
+        translator = Translator.from_trained_model(trained, decoding, device)
+        return translator.with_text_options(split="never", warn=False)
 
     identifier = experiment.evaluation.language_identifier
     evaluators += make_dev_evaluators(dataset, train_directions, settings, identifier, translator)
