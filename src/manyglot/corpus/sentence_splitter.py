@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import pairwise
 
 import sentencex
 from babel.core import get_global
@@ -43,15 +44,19 @@ class SentenceSplitter:
         # sentencex 1.0.32 crashes at an initial after white space beyond ASCII, and rejects surrogates.
         safe_text = _SURROGATE.sub("\ufffd", _NOT_ASCII_SPACE.sub(" ", text))
         has_ordinals = code not in _LANGUAGES_WITHOUT_PERIOD_AFTER_ORDINALS
-        sentences: list[str] = []
-        start = stop = 0
+        ends: list[int] = []
+        stop = 0
         for segment in sentencex.segment(code or "mul", safe_text):
-            stop += len(segment)
-            if not (has_ordinals and _ENDS_IN_SHORT_NUMBER.search(segment)):
-                sentences.append(text[start:stop])
-                start = stop
+            start, stop = stop, stop + len(segment)
+            if not any(map(str.isalnum, segment)):  # such as an emoji, which belongs to the sentence before it
+                if ends and ends[-1] == start:
+                    ends[-1] = stop
+            elif not (has_ordinals and _ENDS_IN_SHORT_NUMBER.search(segment)):
+                ends.append(stop)
         assert stop == len(text), "sentencex lost text"
-        return sentences if start == stop else [*sentences, text[start:]]
+        if text and (not ends or ends[-1] < stop):
+            ends.append(stop)
+        return [text[start:end] for start, end in pairwise([0, *ends])]
 
     def _language_by_script(self, text: str) -> str | None:
         """Return the only language that uses the script of the first letter, or None if there are several or none."""
