@@ -27,3 +27,11 @@ for index, sentence in enumerate(model.translate_stream(repeat("in 3 weeks"), to
 
 # Greedy search is faster and slightly worse.
 print(model.with_settings(beam_size=1).translate(["in 3 weeks"], to="de"))
+
+# Long text is split into sentences. Naming the source language improves the splitting.
+print(model.translate(["March 5, 2024. 3 kilometers. 52 minutes."], to="de", source="English"))
+print(model.with_text_options(split="always", copy_unknown=True, warn=False).translate(["in 3 weeks 🎉"], to="de"))
+
+# Warnings name text that may be missing in the translation.
+for warning in model.translate_n_best(["in 3 weeks 🎉"], to="de", n=1)[0][0].warnings:
+    print(warning.message)

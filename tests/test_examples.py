@@ -51,8 +51,11 @@ def test_many_targets(phrasebook_model: Path) -> None:
 def test_all_ways_to_translate(phrasebook_model: Path) -> None:
     lines = run("translating.py", phrasebook_model).splitlines()
     assert lines[0].startswith("['")
+    *lines, _, copied, warning = lines
     assert [line.split()[0] for line in lines[-6:-4]] == ["de", "sw"]
     assert len(set(lines[-4:-1])) == 1
+    assert copied.endswith(" 🎉']")
+    assert "🎉 (U+1F389)" in warning
 
 
 def test_end_to_end(tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ class OutOfMemory(ManyglotError):
     """The memory of a device is too small for the task."""
 
 
+class TranslationWarning(UserWarning):
+    """Parts of a text may be missing in its translation."""
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return a hint that suggests the most similar known name, or lists the known names if none is similar."""
     known = list(known)

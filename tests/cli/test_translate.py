@@ -37,6 +37,35 @@ def test_translate_reads_stdin_and_files(
     assert [json.loads(line)["text"] for line in as_json.splitlines()] == ["kihumi faku zezu", "", "duka"]
 
 
+def test_translate_splits_lines_and_reports_unknown_characters(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, text, out = trained.run / "model", tmp_path / "in.txt", tmp_path / "out.txt"
+    sentences = ["Kihumi faku.", "Zezu duka.", "Faku."]
+    text.write_text("\n".join([*sentences, "  ".join(sentences) + " \u2603", ""]))
+    command = ["translate", model, text, "--beam-size", 1]
+    lines, err = run(capsys, *command, "--to", "qab", "--from", "qaa", "--copy-unknown")
+    *one_by_one, together = lines.splitlines()
+    assert together == "  ".join(one_by_one) + " \u2603"
+    assert "line 4 of" in err
+    assert "\u2603 (U+2603). Whole words and symbols are copied." in err
+    assert err.endswith("manyglot: 1 line was split into 3 sentences.\n")
+    assert "split into" not in run(capsys, *command, "--to", "qab", "--split", "never")[1]
+    run(capsys, *command, "--to", "all", "-o", out)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.qaa.txt", "out.qab.txt", "out.qac.txt"}
+    (out := tmp_path / "out.qab.txt").write_text("keep")
+    wrong = {
+        ("--split", "sometimes"): "split: 'sometimes' is not known. Known: auto, always, never.",
+        ("--max-chars", 1): "max_chars is 1; it must be at least 2.",
+        ("--from", "qzz"): "Unknown language 'qzz'",
+        ("--from", "qaa,qab"): "Unknown language 'qaa,qab'",
+        ("--from", ""): "Unknown language ''",
+    }
+    for option, message in wrong.items():
+        assert message in mistake(capsys, *command, "--to", "qab", *option, "-o", out)
+    assert out.read_text() == "keep"
+
+
 def test_translate_through_a_pivot(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, first, half = trained.run / "model", tmp_path / "in.txt", tmp_path / "half.txt"
     first.write_text("kihumi faku zezu\nduka\n")

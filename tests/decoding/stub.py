@@ -43,7 +43,7 @@ class StubEngine:
         ):
             outputs = self.rule(text, self.languages.codes[language])[:beam_size] if source else [""]
             ids = self.vocabulary.encode(outputs)
-            results.append([Hypothesis(tuple(each), -float(i)) for i, each in enumerate(ids)])
+            results.append([Hypothesis(tuple(each), 0.0 - i) for i, each in enumerate(ids)])
         if progress is not None:
             progress.advance(self.calls[-1][0])
         return results

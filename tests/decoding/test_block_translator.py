@@ -23,7 +23,7 @@ def test_mixed_requests_are_translated_in_order() -> None:
         TranslationRequest("two", ("French", "de"), 2),
         TranslationRequest("three", ("klingonian",), 3, location="line 3"),
         TranslationRequest("", None, 4),
-        TranslationRequest("four. five.", None, 5, split_parts=("four.", "five.")),
+        TranslationRequest("Four. Five.", None, 5),
         TranslationRequest("", None, 6, problem="line 6 is bad."),
     ]
     progress = RecordedProgress()
@@ -35,29 +35,41 @@ def test_mixed_requests_are_translated_in_order() -> None:
         (2, "de", "de:two"),
         (3, "klingonian", ""),
         (4, "de", ""),
-        (5, "de", "de:four. de:five."),
+        (5, "de", "de:Four. de:Five."),
         (6, "de", ""),
     ]
     assert [bool(result.problem) for result in translated.results] == [False, False, False, True, False, False, True]
     assert [result.score for result in translated.results] == [0.0, 0.0, 0.0, None, None, 0.0, None]
     assert translated.num_sentences == 6
+    assert [source and source.sentences for source in translated.sources] == [
+        ("one",),
+        ("two",),
+        None,
+        ("",),
+        ("Four.", "Five."),
+        None,
+    ]
     assert sum(progress.amounts) == len(block)
 
 
-def test_only_unsplit_texts_have_alternatives() -> None:
-    block = [TranslationRequest("a", None, 1), TranslationRequest("a. b.", None, 2, split_parts=("a.", "b."))]
-    one, split = BlockTranslator(stub(), ["de"], n_best=3).translate(block).results
-    assert one.alternatives == (Translation("de:a.", -1.0), Translation("de:a..", -2.0))
-    assert (one.score, split.alternatives) == (None, ())
+def test_the_alternatives_of_a_split_text_join_those_of_its_sentences() -> None:
+    translator = stub(lambda text, code: ["a", "a2", "a3"] if text == "Ab." else ["b", "b2"])
+    (result,) = (
+        BlockTranslator(translator, ["de"], n_best=3, include_scores=True)
+        .translate([TranslationRequest("Ab. Cd.", None, 1)])
+        .results
+    )
+    assert (result.output, result.score) == ("a b", 0.0)
+    assert result.alternatives == (Translation("a2 b2", -1.0), Translation("a3 b2", -1.5))
 
 
 def test_a_text_is_on_target_if_all_its_sentences_are() -> None:
     translator = stub(lambda text, code: [text * 3]).with_off_target_filter(
-        lambda texts, targets: ["de" if "good" in text else "fr" for text in texts]
+        lambda texts, targets: ["de" if "good" in text.lower() else "fr" for text in texts]
     )
     block = [
-        TranslationRequest("", None, 1, split_parts=("good good", "good good")),
-        TranslationRequest("", None, 2, split_parts=("good good", "drift")),
+        TranslationRequest("The good. Good good.", None, 1),
+        TranslationRequest("The good. Drift.", None, 2),
     ]
     results = BlockTranslator(translator, ["de"]).translate(block).results
     assert [result.on_target for result in results] == [True, False]

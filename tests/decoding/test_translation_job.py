@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
+from manyglot.decoding.text_splitter import SplitMode, TextOptions
 from manyglot.decoding.translation_job import JobOutcome, TranslationJob
 from manyglot.decoding.translation_requests import parse_tsv_columns
 from manyglot.errors import CorpusError, ManyglotError
@@ -55,7 +56,7 @@ def test_a_dash_means_standard_input_and_output(tmp_path: Path, monkeypatch: pyt
 
 def test_text_in_several_languages_becomes_tsv_or_one_file_each(tmp_path: Path) -> None:
     lines, _ = run(b"one\n", targets=["de", "fr"])
-    assert lines[1:] == ["one\tde\tde:one\t\t\t", "one\tfr\tfr:one\t\t\t"]
+    assert lines[1:] == ["one\tde\tde:one\t\t\t\t", "one\tfr\tfr:one\t\t\t\t"]
     run(b"one\ntwo\n", targets=["de", "fr"], output=tmp_path / "out.txt")
     assert (tmp_path / "out.fr.txt").read_text() == "fr:one\nfr:two\n"
 
@@ -133,19 +134,99 @@ def test_failed_lines_are_listed_and_then_counted(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_long_text_is_split_on_request() -> None:
-    text = b"one one one. two two two. three."
-    assert run(text, targets=["de"], max_chars=15, split_long=True)[0] == ["de:one one one. de:two two two. de:three."]
-    assert run(text, targets=["de"], max_chars=15)[0] == ["de:one one one."]
+def split(mode: SplitMode, **options: Any) -> dict[str, Any]:
+    return {"text_options": TextOptions(split=mode, **options)}
+
+
+def test_long_text_is_split_by_default() -> None:
+    text = b"One one one. Two two two. Three."
+    assert run(text, targets=["de"]) == (["de:One one one. de:Two two two. de:Three."], JobOutcome(1, 0))
+    assert run(text, targets=["de"], **split("never"))[0] == ["de:One one one. Two two two. Three."]
+    assert run(text, targets=["de"], **split("never", max_chars=15))[0] == ["de:One one one."]
+    assert run(b"one. two", targets=["de"])[0] == ["de:one. two"]
+    assert run(b"one. two", targets=["de"], **split("always"))[0] == ["de:one. de:two"]
+    assert run(b"one one two", targets=["de"], **split("auto", max_chars=7))[0] == ["de:one one de:two"]
+
+
+def test_the_source_language_selects_the_rules_for_splitting() -> None:
+    text = b"See nr. 3. Two."
+    assert run(text, targets=["de"], source="German", **split("always"))[0] == ["de:See nr. 3. Two."]
+    assert run(text, targets=["de"], source="en", **split("always"))[0] == ["de:See nr. 3. de:Two."]
+    request = json.dumps({"text": text.decode(), "from": "en", "to": "de"}).encode()
+    lines, _ = run(request, input_format="jsonl", source="de", **split("always"))
+    assert json.loads(lines[0])["output"] == "de:See nr. 3. de:Two."
 
 
 def test_the_number_of_split_lines_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    text, options = b"one one one. two two two. three.\nshort.\n", {"max_chars": 15, "split_long": True}
-    run(text, targets=["de", "fr"], **options)
+    text = b"One one one. Two two two. Three.\nshort.\n"
+    run(text, targets=["de", "fr"])
     assert capsys.readouterr().err == "manyglot: 1 line was split into 3 sentences.\n"
-    run(text * 2 + b"a b c d e f g h. i.", targets=["de"], **options)
+    run(text * 2 + b"Ab cd. Ef.", targets=["de"])
     assert capsys.readouterr().err == "manyglot: 3 lines were split into 8 sentences.\n"
-    run(b"short.\n", targets=["de"], **options)
+    run(b"short.\n", targets=["de"])
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_that_may_lose_text_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "one two three four five six seven eight nine ten " * 4
+    lines, outcome = run(
+        f"one \U0001f389\n{long}\n".encode() + b"\xe2\x98\x83\n" * 12, targets=["de"], input_format="text"
+    )
+    assert (len(lines), outcome) == (14, JobOutcome(14, 0))
+    messages = capsys.readouterr().err.splitlines()
+    assert messages[0] == (
+        "manyglot: line 1 of stdin has characters unknown to the model: \U0001f389 (U+1F389). They may be missing in "
+        "the translation."
+    )
+    assert "line 2 of stdin has " in messages[1]
+    assert "the longest training text has 100. Parts of it may be missing in the translation." in messages[1]
+    assert messages[-1] == ("manyglot: 13 lines have characters unknown to the model; the first 10 are listed above.")
+
+
+def test_unknown_characters_are_copied_on_request() -> None:
+    text, options = "one. \U0001f389 two\n\u2603\n".encode(), split("auto", copy_unknown=True)
+    assert run(text, targets=["de"], **options)[0] == ["de:one. two \U0001f389", "\u2603"]
+    lines, _ = run(text, targets=["de"], output_format="jsonl", **options)
+    assert json.loads(lines[1])["warnings"] == [
+        "The text has characters unknown to the model: \u2603 (U+2603). Whole words and symbols are copied."
+    ]
+
+
+def test_text_into_all_languages(tmp_path: Path) -> None:
+    lines, _ = run(b"one\n", targets=["all"])
+    assert [line.split("\t")[1:3] for line in lines[1:]] == [["de", "de:one"], ["en", "en:one"], ["fr", "fr:one"]]
+    run(b"one\n", targets=["fr", "all"], output=tmp_path / "out.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.de.txt", "out.en.txt", "out.fr.txt"]
+    lines, _ = run(b"one\tall\n", input_format="tsv")
+    assert len(lines) == 4
+
+
+class Terminal(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt"),
+    [
+        ({"targets": ["de"]}, "Translating into German (de). Type a text and press Enter; "),
+        (
+            {"targets": ["de", "fr"], "source": "English"},
+            "Translating from English (en) into German (de), French (fr).",
+        ),
+        ({"input_format": "jsonl"}, "Translating. Type a JSON object and press Enter; "),
+    ],
+)
+def test_a_terminal_shows_what_to_type(
+    options: dict[str, Any], prompt: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stdout = io.BytesIO()
+    TranslationJob(**options).run(stub(), Terminal(b""), stdout)
+    assert capsys.readouterr().err.startswith(prompt)
+    (tmp_path / "in.txt").write_text("one\n")
+    TranslationJob(files=[tmp_path / "in.txt"], **(options | {"targets": ["de"], "input_format": "text"})).run(
+        stub(), Terminal(b""), stdout
+    )
     assert capsys.readouterr().err == ""
 
 
@@ -166,6 +247,7 @@ def test_the_number_of_split_lines_is_reported(capsys: pytest.CaptureFixture[str
             "--columns needs TSV input, but the input is jsonl",
         ),
         ({"input_format": "tsv", "output_format": "text"}, "a line may have several targets"),
+        ({"targets": ["de"], "source": "sw"}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
         ({"targets": ["sw"]}, r"Swahili \(sw\) is not among the model's languages: de, en, fr"),
     ],
 )
@@ -174,7 +256,7 @@ def test_invalid_options_are_rejected_before_reading(options: dict[str, Any], me
         run(b"one\n", **options)
 
 
-@pytest.mark.parametrize("columns", ["", "1,", ",2", "1,2,3", "0"])
+@pytest.mark.parametrize("columns", ["", "1,", ",2", "1,2,", "1,2,3,4", "0", "1,2,0"])
 def test_invalid_columns_are_rejected(columns: str) -> None:
     with pytest.raises(ManyglotError, match="column"):
         parse_tsv_columns(columns)
@@ -216,12 +298,12 @@ def test_an_interrupted_job_reports_its_progress(tmp_path: Path, capsys: pytest.
             raise KeyboardInterrupt
         return [f"{code}:{text}"]
 
-    text, job = tmp_path / "in.txt", {"targets": ["de"], "max_chars": 5, "split_long": True}
-    text.write_text("one. a.\n" + "one\n" * 1099 + "stop\n")
+    text, job = tmp_path / "in.txt", {"targets": ["de"]}
+    text.write_text("One. A.\n" + "one\n" * 1099 + "stop\n")
     out = tmp_path / "out.txt"
     with pytest.raises(KeyboardInterrupt):
         TranslationJob(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
-    assert out.read_text() == "de:one. de:a.\n" + "de:one\n" * 1023
+    assert out.read_text() == "de:One. de:A.\n" + "de:one\n" * 1023
     messages = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
     assert capsys.readouterr().err == messages
 

@@ -19,7 +19,9 @@ from manyglot.decoding.translation_requests import (
     TextFormat,
     TranslationRequest,
     TsvColumns,
+    expand_all,
     group_into_blocks,
+    parse_tsv_columns,
     read_requests,
 )
 from manyglot.errors import CorpusError, ManyglotError
@@ -45,15 +47,13 @@ def num_lines(data: bytes) -> int:
     return data.count(b"\n") + bool(data and not data.endswith(b"\n"))
 
 
-@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.integers(2, 30), st.booleans())
-def test_each_line_of_any_bytes_is_one_request(
-    data: bytes, text_format: TextFormat, max_chars: int, split: bool
-) -> None:
-    requests = read(data, text_format, max_chars=max_chars, split_long=split)
+@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.none() | st.integers(2, 30))
+def test_each_line_of_any_bytes_is_one_request(data: bytes, text_format: TextFormat, max_chars: int | None) -> None:
+    requests = read(data, text_format, max_chars=max_chars)
     assert [request.number for request in requests] == list(range(1, num_lines(data) + 1))
     for number, request in enumerate(requests, start=1):
         assert request.location == f"line {number} of stdin"
-        assert all(len(sentence) <= max_chars for sentence in request.sentences)
+        assert max_chars is None or len(request.text) <= max_chars
         assert not (request.problem and request.text)
         assert all(request.location in note for note in (*request.notes, request.problem or request.location))
 
@@ -87,16 +87,13 @@ def test_removed_control_characters_are_noted() -> None:
     assert request.notes == ("line 1 of stdin: control characters removed: 3.",)
 
 
-def test_a_long_text_is_cut_at_a_space_or_split() -> None:
+def test_a_long_text_is_cut_at_a_space() -> None:
     text = b"One two three. Four five six. " * 10
     (cut,) = read(text, max_chars=40)
-    assert cut.sentences == ("One two three. Four five six. One two",)
+    assert cut.text == "One two three. Four five six. One two"
     assert cut.notes == ("line 1 of stdin has 300 characters and was cut after 37.",)
-    (split,) = read(text, max_chars=40, split_long=True)
-    assert split.sentences == ("One two three.", "Four five six.") * 10
-    assert split.notes == ()
-    with pytest.raises(ManyglotError, match="--max-chars is 0"):
-        read(text, max_chars=0)
+    (whole,) = read(text)
+    assert (whole.text, whole.notes) == (text.decode(), ())
 
 
 def test_memory_is_bounded_for_endless_lines() -> None:
@@ -127,6 +124,10 @@ def test_tsv_columns_by_number_and_by_name() -> None:
     without = read(b"names\n" + rows, "tsv", columns=TsvColumns(3, None, header=True))
     assert [(r.text, r.targets) for r in without] == [("hello", None), ("bye", None)]
     assert read(b"", "tsv", columns=TsvColumns("english")) == []
+    with_source = read(b"hello\tde\ten\nbye\tde\t\n", "tsv", columns=parse_tsv_columns("1,2,3"))
+    assert [(r.text, r.targets, r.source) for r in with_source] == [("hello", ("de",), "en"), ("bye", ("de",), None)]
+    (only_source,) = read(b"en\thello\n", "tsv", columns=parse_tsv_columns("2,,1"))
+    assert (only_source.text, only_source.targets, only_source.source) == ("hello", None, "en")
 
 
 def test_invalid_columns_are_rejected_and_invalid_rows_are_marked() -> None:
@@ -157,6 +158,7 @@ def test_other_fields_of_a_json_request_are_preserved(text: str, to: list[str] |
         ('{"text": 7}', 'is not an object with a "text"'),
         ('{"text": "a", "to": 7}', '"to" must be a language'),
         ('{"text": "a", "to": ["de", 7]}', '"to" must be a language'),
+        ('{"text": "a", "to": "de", "from": 7}', '"from" must be a language'),
         ('{"text": "a", "x": NaN}', "NaN is not a finite number"),
         ('{"text": "a", "x": 1e999}', "1e999 is not a finite number"),
         ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 levels deep"),
@@ -201,16 +203,35 @@ def test_files_are_read_in_order(tmp_path: Path) -> None:
         list(read_requests([tmp_path / "missing"]))
 
 
-def test_targets_are_resolved_to_language_codes() -> None:
+def test_languages_are_resolved_to_codes() -> None:
     languages = Languages(["de", "fr", "pt-br"])
     requests = read(b"a\tGerman,deu,pt_BR\nb\t\nc\tKlingon\nd\n", "tsv")
-    german, default, unknown, bad = (request.resolve_targets(languages, ["French"]) for request in requests)
+    german, default, unknown, bad = (
+        request.resolve_languages(languages, languages, ["French"]) for request in requests
+    )
     assert german.targets == ("de", "pt-br")
     assert default.targets == bad.targets == ("fr",)
     assert unknown.problem.startswith("line 3 of stdin: Klingon (tlh) is not among")
     assert "has 1 column" in bad.problem
-    assert default.resolve_targets(languages).targets == ("fr",)
-    assert requests[1].resolve_targets(languages).problem == "line 2 of stdin names no target language."
+    assert default.resolve_languages(languages, languages).targets == ("fr",)
+    assert requests[1].resolve_languages(languages, languages).problem == "line 2 of stdin names no target language."
+
+
+def test_all_stands_for_all_target_languages() -> None:
+    targets, languages = Languages(["de", "fr"]), Languages(["de", "en", "fr"])
+    (request,) = read(b'{"text": "a", "to": ["fr", "all"]}', "jsonl")
+    assert request.resolve_languages(targets, languages).targets == ("fr", "de")
+    assert expand_all(["all"], Languages(["all", "de"])) == ["all"]  # Allar
+
+
+def test_the_source_language_of_a_request_may_differ_from_the_default() -> None:
+    languages = Languages(["de", "en"])
+    requests = read(b'{"text": "a", "from": "German"}\n{"text": "b"}\n{"text": "c", "from": "tlh", "id": 7}', "jsonl")
+    german, default, unknown = (each.resolve_languages(languages, languages, ["de"], "en") for each in requests)
+    assert (german.source, german.extra_fields) == ("de", {"from": "German"})
+    assert default.source == "en"
+    assert unknown.problem == "line 3 of stdin: Klingon (tlh) is not among the model's languages: de, en."
+    assert (unknown.known_targets, unknown.extra_fields["id"]) == ([], 7)
 
 
 @given(st.lists(st.integers(0, 10)), st.integers(1, 4), st.integers(1, 12))

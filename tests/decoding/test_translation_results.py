@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.input_lines import remove_control_characters
-from manyglot.decoding.scored_translation import Translation
+from manyglot.decoding.scored_translation import TextWarning, Translation
 from manyglot.decoding.translation_requests import (
     TextFormat,
     TranslationRequest,
@@ -22,7 +22,7 @@ from manyglot.decoding.translation_results import (
     StreamWriter,
     TranslationResult,
     failed_results,
-    join_result,
+    make_result,
     open_result_writer,
 )
 from manyglot.errors import ManyglotError
@@ -85,11 +85,11 @@ def test_jsonl_round_trip(results: list[TranslationResult]) -> None:
         assert result.extra_fields.items() <= value.items()
 
 
-def test_the_sentences_of_a_request_are_joined() -> None:
-    request = TranslationRequest("Eins. Zwei.", ("en",), 3, split_parts=("Eins.", "Zwei."), extra_fields={"id": 7})
-    hypotheses = [[Translation("One.", -0.25, True)], [Translation("Two.", -0.75, True)]]
-    result = join_result(request, "en", hypotheses, include_scores=True)
-    assert result == TranslationResult(3, "Eins. Zwei.", "en", "One. Two.", -0.5, (), True, extra_fields={"id": 7})
+def test_a_result_has_the_translations_and_warnings_of_its_text() -> None:
+    request = TranslationRequest("Eins. Zwei.", ("en",), 3, extra_fields={"id": 7})
+    warning = TextWarning("too_long", "has a sentence of 9 subwords.")
+    n_best = [Translation("One. Two.", -0.5, True, (warning,)), Translation("One. 2.", -0.75)]
+    result = make_result(request, "en", n_best, include_scores=True)
     assert json.loads(written([result], "jsonl")) == {
         "id": 7,
         "number": 3,
@@ -97,15 +97,18 @@ def test_the_sentences_of_a_request_are_joined() -> None:
         "to": "en",
         "output": "One. Two.",
         "score": -0.5,
+        "alternatives": [{"output": "One. 2.", "score": -0.75}],
         "on_target": True,
+        "warnings": ["The text has a sentence of 9 subwords."],
     }
+    assert written([result], "tsv").splitlines()[1].endswith(b"\ttrue\t\tThe text has a sentence of 9 subwords.")
 
 
 def test_a_failed_request_has_an_empty_output_and_a_problem() -> None:
     request = TranslationRequest("", None, 2, problem="line 2 of stdin is not UTF-8.")
     results = failed_results(request, ["de"])
     assert written(results, "text") == b"\n"
-    assert written(results, "tsv").endswith(b"\tde\t\t\t\tline 2 of stdin is not UTF-8.\n")
+    assert written(results, "tsv").endswith(b"\tde\t\t\t\tline 2 of stdin is not UTF-8.\t\n")
     assert json.loads(written(results, "jsonl"))["problem"] == request.problem
     assert [result.target for result in failed_results(request)] == [""]
 
@@ -126,19 +129,17 @@ def test_several_languages_are_written_to_one_file_each(tmp_path: Path) -> None:
         pass
 
 
-@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS), st.booleans())
-def test_every_line_gets_a_result_in_order(data: bytes, text_format: TextFormat, split: bool) -> None:
+@given(ANY_BYTES, st.sampled_from(TEXT_FORMATS))
+def test_every_line_gets_a_result_in_order(data: bytes, text_format: TextFormat) -> None:
     languages, default, stream = Languages(["de", "fr"]), ["de"], io.BytesIO()
     writer = StreamWriter(stream, "jsonl")
-    for block in group_into_blocks(
-        read_requests(io.BytesIO(data), text_format, max_chars=20, split_long=split), max_requests=2
-    ):
-        for request in (each.resolve_targets(languages, default) for each in block):
+    for block in group_into_blocks(read_requests(io.BytesIO(data), text_format, max_chars=20), max_requests=2):
+        for request in (each.resolve_languages(languages, languages, default) for each in block):
             if request.problem:
                 writer.write(failed_results(request, default))
             else:
-                hypotheses = [[Translation(sentence.upper(), 0.0)] for sentence in request.sentences]
-                writer.write(join_result(request, to, hypotheses) for to in request.targets or ())
+                n_best = [Translation(request.text.upper(), 0.0)]
+                writer.write(make_result(request, to, n_best) for to in request.targets or ())
     values = [json.loads(line) for line in stream.getvalue().split(b"\n")[:-1]]
     assert [value["number"] for value in values] == list(range(1, num_lines(data) + 1))
     assert all("problem" not in value or value["output"] == "" for value in values)

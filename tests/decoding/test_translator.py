@@ -13,7 +13,7 @@ from manyglot.corpus.base import Split
 from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE
 from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translator import Translator
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, TranslationWarning
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.model_folder import load_model
 from manyglot.model.transformer import Transformer
@@ -82,9 +82,9 @@ def test_small_batches_change_nothing(translator: Translator, sentences: list[st
 def test_mistakes_are_explained(translator: Translator) -> None:
     with pytest.raises(ManyglotError, match=r"Unknown language 'qaz'\. Did you mean"):
         translator.translate(["x"], to="qaz")
-    with pytest.raises(ManyglotError, match="takes a list of sentences"):
+    with pytest.raises(ManyglotError, match="takes a list of texts"):
         translator.translate("x", to="qab")
-    with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
+    with pytest.raises(ManyglotError, match="2 texts and 1 target languages"):
         translator.translate(["x", "y"], to=["qab"])
     with pytest.raises(ManyglotError, match=r"decoding\.beam_sise is not a setting\. Did you mean 'beam_size'"):
         translator.with_settings(beam_sise=3)
@@ -152,11 +152,11 @@ def test_a_stream_is_read_lazily() -> None:
 def test_a_stream_may_have_a_target_for_each_sentence() -> None:
     translator = stub()
     assert list(translator.translate_stream(["one", "two"], to=iter(["fr", "de"]))) == ["fr:one", "de:two"]
-    with pytest.raises(ManyglotError, match="2 sentences and 1 target languages"):
+    with pytest.raises(ManyglotError, match="2 texts and 1 target languages"):
         list(translator.translate_stream(["one", "two"], to=["fr"]))
     with pytest.raises(ManyglotError, match="not among the model's languages"):
         translator.translate_stream(["one"], to="sw")  # raises at once, not when it is read
-    with pytest.raises(ManyglotError, match="takes a list of sentences"):
+    with pytest.raises(ManyglotError, match="takes a list of texts"):
         translator.translate_stream("one", to="de")
 
 
@@ -165,7 +165,7 @@ def test_translations_begin_with_their_prefixes(translator: Translator, sentence
     words = [text.split()[0] if text else "" for text in plain]
     begun = translator.translate(sentences, "qab", prefixes=[words[-1]] * len(sentences))
     assert all(text.startswith(words[-1]) for text, source in zip(begun, sentences, strict=True) if source)
-    with pytest.raises(ManyglotError, match=r"There are \d+ sentences and 1 prefixes"):
+    with pytest.raises(ManyglotError, match=r"There are \d+ texts and 1 prefixes"):
         translator.translate(sentences, "qab", prefixes=["a"])
     with pytest.raises(ManyglotError, match=r"The prefix '日' has characters that are not in the model's vocabulary"):
         translator.translate(["duka"], "qab", prefixes=["日"])
@@ -174,10 +174,11 @@ def test_translations_begin_with_their_prefixes(translator: Translator, sentence
 
 
 def test_non_text_is_rejected_and_surrogates_are_replaced(translator: Translator) -> None:
-    with pytest.raises(ManyglotError, match=r"Sentences must be str, but one is NoneType: None"):
+    with pytest.raises(ManyglotError, match=r"Texts must be str, but one is NoneType: None"):
         translator.translate(["duka", None], "qab")  # type: ignore[list-item]
     with pytest.raises(ManyglotError, match=r"`to` must be a language such as 'de' or a list .* got None"):
         translator.translate(["duka"], None)  # type: ignore[arg-type]
+    translator = translator.with_text_options(warn=False)
     assert translator.translate(["\ud800duka"], "qab") == translator.translate(["?duka"], "qab")
 
 
@@ -204,5 +205,88 @@ def test_translation_through_a_pivot_language() -> None:
 
 
 def test_pivoting_equals_translating_twice(translator: Translator, sentences: list[str]) -> None:
+    translator = translator.with_text_options(warn=False)
     in_pivot = translator.translate(sentences, to="qac")
     assert translator.with_settings(pivot="qac").translate(sentences, to="qab") == translator.translate(in_pivot, "qab")
+
+
+TEXTS = ["One two. Three. Four.", "", "  ", "five six", "Seven. Eight.\n\nNine"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "always", "never"])
+def test_texts_are_translated_sentence_by_sentence(mode: str) -> None:
+    translator = stub(lambda text, code: [text]).with_text_options(split=mode)
+    expected = [text if text.strip() else "" for text in TEXTS]
+    if mode == "never":
+        expected = [text.replace("\n\n", " ") for text in expected]
+    assert translator.translate(TEXTS, to="de") == expected
+    assert list(translator.translate_stream(TEXTS, to="de", source="en")) == expected
+    assert translator.translate_to_all(TEXTS, to=["fr"]) == {"fr": expected}
+    assert [n_best[0].text for n_best in translator.translate_n_best(TEXTS, "de")] == expected
+    assert isinstance(translator.engine, StubEngine)
+    assert translator.engine.calls[0][0] == (3 if mode == "never" else 7)
+
+
+def test_splitting_equals_translating_each_sentence(translator: Translator, sentences: list[str]) -> None:
+    """Also with mixed targets, a prefix and a sample."""
+    splitting = translator.with_text_options(split="always", warn=False)
+    texts = [f"{sentences[i].capitalize()}.  {sentences[i + 1].capitalize()}." for i in (0, 2)]
+    parts = [sentence for text in texts for sentence in text.split("  ")]
+    for one_by_one in (splitting, splitting.with_settings(temperature=1.0, beam_size=1)):
+        translations = one_by_one.translate(parts, to=["qab", "qab", "qac", "qac"])
+        expected = ["  ".join(translations[i : i + 2]) for i in (0, 2)]
+        assert one_by_one.translate(texts, to=["qab", "qac"]) == expected
+    assert splitting.translate(texts, to="qab", prefixes=["duka", ""])[0].startswith("duka")
+
+
+def test_a_stream_samples_each_sentence_by_its_index(translator: Translator, sentences: list[str]) -> None:
+    sampling = translator.with_settings(temperature=1.0, beam_size=1).with_text_options(split="always", warn=False)
+    texts = [f"{sentence.capitalize()}. {sentence.capitalize()}." for sentence in sentences]
+    together = sampling.translate(texts, to="qab")
+    sampling.engine.preferred_block_size, size = 5, sampling.engine.preferred_block_size  # type: ignore[misc]
+    try:
+        assert list(sampling.translate_stream(texts, to="qab")) == together
+    finally:
+        sampling.engine.preferred_block_size = size  # type: ignore[misc]
+
+
+def test_split_text_is_checked_and_pivoted_by_sentence() -> None:
+    translator = stub(lambda text, code: ["drift" if "Bad" in text else f"{code}:{text}"])
+    checked = translator.with_off_target_filter(lambda texts, _: ["fr" if "drift" in text else "de" for text in texts])
+    ((good,), (bad,)) = checked.translate_n_best(["Good. Fine.", "Good. Bad."], to="de", n=1)
+    assert (good.on_target, bad.on_target, bad.text) == (True, False, "de:Good. drift")
+    pivoting = translator.with_settings(pivot="en")
+    assert pivoting.translate(["Ab. Cd."], to="fr") == ["fr:en:Ab. fr:en:Cd."]
+    assert pivoting.translate(["Ab. Cd.", "ef"], to="fr", source=["English", None]) == ["fr:Ab. fr:Cd.", "fr:en:ef"]
+
+
+def test_wrong_source_languages_are_rejected() -> None:
+    for translate in (stub().translate, stub().translate_n_best, stub().translate_stream):
+        with pytest.raises(ManyglotError, match="Swahili \\(sw\\) is not among the model's languages: de, en, fr"):
+            translate(["one"], to="de", source="sw")
+    with pytest.raises(ManyglotError, match="There are 1 texts and 2 source languages"):
+        stub().translate(["one"], to="de", source=["de", "en"])
+    with pytest.raises(ManyglotError, match=r"`source` must be a language such as 'de' or a list .* got 7"):
+        stub().translate(["one"], to="de", source=7)  # type: ignore[arg-type]
+
+
+def test_text_that_may_be_incomplete_causes_a_warning() -> None:
+    translator, texts = stub(), ["one", "two \u2603", "three " * 30 + "."]
+    warning = (
+        r"Text 2 has characters unknown to the model: \u2603 \(U\+2603\).* Text 3 has \d+ subwords, but the longest"
+    )
+    with pytest.warns(TranslationWarning, match=warning):
+        outputs = translator.translate(texts, to="de")
+    with pytest.warns(TranslationWarning, match=warning):
+        assert translator.translate_to_all(texts, to=["de", "fr"])["de"] == outputs
+    with pytest.warns(TranslationWarning, match=warning):
+        assert list(translator.translate_stream(texts, to="de")) == outputs
+    n_best = translator.translate_n_best(texts, to="de", n=2)
+    assert [[warning.kind for warning in each[1].warnings] for each in n_best] == [
+        [],
+        ["unknown_characters"],
+        ["too_long"],
+    ]
+    assert translator.with_text_options(warn=False).translate(texts, to="de") == outputs
+    copying = translator.with_text_options(copy_unknown=True, warn=False)
+    assert copying.translate(["Ab \u2603. Cd.", "\u2603"], to="de") == ["de:Ab. \u2603 de:Cd.", "\u2603"]

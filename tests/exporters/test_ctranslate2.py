@@ -16,6 +16,7 @@ import sentencepiece
 import torch
 
 from manyglot.batches.batch import collate_sources
+from manyglot.batches.source_lengths import SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
@@ -23,6 +24,7 @@ from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
 from manyglot.decoding.engine import SearchRequest
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.loading import load
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
@@ -163,7 +165,8 @@ def test_forbidden_tokens_are_never_generated(tmp_path: Path) -> None:
 
 
 def test_the_contents_of_an_export_folder(tmp_path: Path) -> None:
-    trained = random_model(COMBINATIONS["laa"])
+    lengths = SourceLengths(subwords_p99=7, sentences_p99=2, max_subwords=9)
+    trained = replace(random_model(COMBINATIONS["laa"]), source_lengths=lengths)
     files = {"README.md", "config.json", "manyglot.json", "model.bin", "shared_vocabulary.json", "subwords.model"}
     assert export_to_ctranslate2(trained, tmp_path / "one", ["de"]) == [tmp_path / "one"]
     assert {path.name for path in (tmp_path / "one").iterdir()} == files
@@ -171,6 +174,7 @@ def test_the_contents_of_an_export_folder(tmp_path: Path) -> None:
     assert manifest["languages"] == list(CODES)
     assert list(manifest["targets"]) == ["de"]
     assert manifest["decoding"]["beam_size"] == SETTINGS.beam_size
+    assert load(tmp_path / "one").text_splitter.lengths == lengths
     assert (tmp_path / "one" / "subwords.model").read_bytes() == VOCABULARY.subword_model.serialized
     folders = export_to_ctranslate2(trained, tmp_path / "two", ["fr", "de", "fr"])
     assert folders == [tmp_path / "two" / "fr", tmp_path / "two" / "de"]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, measure_source_lengths
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
 from manyglot.model.model_folder import load_model
@@ -28,7 +30,18 @@ def test_the_folder_contains_all_files(folder: Path) -> None:
     assert (training["steps"], training["best_metric"]) == (6, "dev_nll")
 
 
+def test_the_folder_stores_the_lengths_of_the_training_text(folder: Path, trained: Experiment) -> None:
+    dataset = PreparedDataset(trained.data)
+    lengths = load_model(folder).source_lengths
+    assert lengths == measure_source_lengths(dataset, dataset.languages)
+    assert lengths.sentences_p99 == 1
+    assert 1 < lengths.subwords_p99 <= lengths.max_subwords < DEFAULT_SOURCE_LENGTHS.max_subwords
+
+
 def test_a_folder_of_an_earlier_release_loads(folder: Path) -> None:
+    (folder / "training.json").write_text('{"steps": 6}')
+    loaded = load_model(folder)
+    assert (loaded.training_info, loaded.source_lengths) == ({"steps": 6}, DEFAULT_SOURCE_LENGTHS)
     (folder / "training.json").unlink()
     assert load_model(folder).training_info == {}
 

@@ -176,6 +176,11 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
     "a format of many digits": (file("format.json", b'{"format": ' + b"9" * 4000 + b"}"), "has model format 9999"),
     "deep languages": (file("languages.json", b"[" * 2**20), "is damaged"),
     "deep training": (file("training.json", b'{"a":' * 2**17), "is damaged"),
+    "lengths below 1": (
+        file("training.json", b'{"source_lengths": {"max_subwords": 0}}'),
+        "source_lengths.max_subwords",
+    ),
+    "lengths that are a list": (file("training.json", b'{"source_lengths": [1]}'), "training.json"),
     "training that is a list": (file("training.json", b"[1]"), "is damaged"),
     "huge languages": (file("languages.json", b" " * 2**21), "has more than 1,0"),
     "no languages": (file("languages.json", b'{"languages": [], "trained_directions": []}'), "is damaged"),

@@ -115,6 +115,7 @@ def test_the_best_step_becomes_the_model(
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best steps"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
+    assert card.pop("source_lengths")
     assert card == {
         "steps": 8,
         "step": 4,
@@ -133,7 +134,9 @@ def test_without_a_best_metric_the_last_step_becomes_the_model(
     model = manyglot.train(experiment)
     assert checkpoints(experiment) == [4, 8]
     assert same(model, experiment.run / "checkpoints" / "step-00000008")
-    assert json.loads((model / "training.json").read_text("utf-8")) == {"steps": 8, "step": 8, "best_metric": None}
+    training = json.loads((model / "training.json").read_text("utf-8"))
+    assert training.pop("source_lengths")
+    assert training == {"steps": 8, "step": 8, "best_metric": None}
 
 
 @pytest.mark.parametrize(("patience", "ends"), [(1, 3), (2, 6), (3, 7), (None, 8)])

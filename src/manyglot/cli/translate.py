@@ -14,6 +14,7 @@ from manyglot.errors import SettingsError
 
 if TYPE_CHECKING:
     from manyglot.decoding.loading import EngineName
+    from manyglot.decoding.text_splitter import SplitMode
     from manyglot.decoding.translation_requests import TextFormat
 
 
@@ -29,8 +30,18 @@ def translate(
         typer.Argument(help="Files to translate, plain or compressed (.gz, .xz, .zst); - or no file reads stdin."),
     ] = None,
     to: Annotated[
-        str, typer.Option(help="Target languages, such as de or de,fr; each line of tsv or jsonl may name its own.")
+        str,
+        typer.Option(help="Target languages, such as de or de,fr, or all; each line of tsv or jsonl may name its own."),
     ] = "",
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Language of the text. It improves the splitting into sentences, and text in the pivot language is "
+            "translated directly. Default: unknown, or several.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -48,10 +59,11 @@ def translate(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="tsv columns of text and target language, by number or name: 1,2. One column alone is the text."
+            help="tsv columns of text, target and source language, by number or name: 1,2 or text,to,from. One column "
+            "alone is the text."
         ),
     ] = None,
-    n_best: Annotated[int, typer.Option(help="Number of translations per sentence, for tsv or jsonl.")] = 1,
+    n_best: Annotated[int, typer.Option(help="Number of translations per line, for tsv or jsonl.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write scores, for tsv or jsonl.")] = False,
     beam_size: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy and fastest.")] = None,
     length_penalty: Annotated[
@@ -65,11 +77,22 @@ def translate(
         str | None, typer.Option(help="float32 or bfloat16; default: the faster one on this device.")
     ] = None,
     pivot: Annotated[str | None, typer.Option(help="Translate through this language, in two steps.")] = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="Translate sentence by sentence: auto (lines longer than the training text), always or never."
+        ),
+    ] = "auto",
     max_chars: Annotated[
         int | None,
-        typer.Option(help="Cut longer texts, or split them with --split-long; default 10,000.", show_default=False),
+        typer.Option(
+            help="Split longer sentences at spaces, or cut longer lines with --split never; default 10,000.",
+            show_default=False,
+        ),
     ] = None,
-    split_long: Annotated[bool, typer.Option("--split-long", help="Split long texts into sentences.")] = False,
+    copy_unknown: Annotated[
+        bool, typer.Option("--copy-unknown", help="Copy symbols and words with characters unknown to the model.")
+    ] = False,
     correct_off_target: Annotated[
         bool,
         typer.Option(
@@ -88,8 +111,9 @@ def translate(
     The text may mix the model's languages. An empty line stays empty. A line that cannot be translated becomes empty in
     the output and is reported, and the exit code is 1.
     """
+    from manyglot.decoding.text_splitter import MAX_TEXT_CHARS, TextOptions
     from manyglot.decoding.translation_job import TranslationJob
-    from manyglot.decoding.translation_requests import MAX_TEXT_CHARS, parse_tsv_columns
+    from manyglot.decoding.translation_requests import parse_tsv_columns
     from manyglot.workflows import translate as workflow
     from manyglot.workflows.translate import TranslatorOptions
 
@@ -104,8 +128,12 @@ def translate(
         columns=None if columns is None else parse_tsv_columns(columns),
         n_best=n_best,
         include_scores=scores,
-        max_chars=MAX_TEXT_CHARS if max_chars is None else max_chars,
-        split_long=split_long,
+        source=source,
+        text_options=TextOptions(
+            split=cast("SplitMode", split),
+            max_chars=MAX_TEXT_CHARS if max_chars is None else max_chars,
+            copy_unknown=copy_unknown,
+        ),
     )
     given = {
         "beam_size": beam_size,

@@ -55,7 +55,9 @@ def load(
         raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder it was made from.")
     if engine == "ctranslate2" or (engine == "auto" and is_export):
         exported = CTranslate2Engine.load(folder, device)
-        translator: Translator = CTranslate2Translator(exported, exported.vocabulary, exported.targets)
+        translator: Translator = CTranslate2Translator(
+            exported, exported.vocabulary, exported.targets, exported.source_lengths
+        )
     else:
         translator = Translator.load(folder, device, fold_guidance=True)
     if not correct_off_target:

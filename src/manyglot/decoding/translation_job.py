@@ -9,15 +9,18 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
-from manyglot.decoding.block_translator import BlockTranslator
+from manyglot.corpus.languages import english_language_name
+from manyglot.decoding.block_translator import BlockTranslator, TranslatedBlock
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
 from manyglot.decoding.input_line_warnings import RequestWarningPrinter
+from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextOptions
 from manyglot.decoding.translation_requests import (
-    MAX_TEXT_CHARS,
+    ALL_LANGUAGES,
     TextFormat,
     TranslationRequest,
     TsvColumns,
     count_lines,
+    expand_all,
     group_into_blocks,
     read_requests,
 )
@@ -28,6 +31,7 @@ from manyglot.progress import ProgressReporter, print_status, progress_counter
 
 STDIO_PATH = Path("-")
 """The path that stands for standard input or output."""
+MAX_LANGUAGES_IN_PROMPT = 10
 MAX_BYTES_TO_COUNT = 2**30
 """Maximum size of input files whose lines are counted beforehand to show progress."""
 
@@ -47,10 +51,11 @@ class _JobLog:
     def __init__(self) -> None:
         self.outcome, self.warnings = JobOutcome(), RequestWarningPrinter()
 
-    def add(self, requests: Sequence[TranslationRequest]) -> None:
+    def add(self, block: TranslatedBlock) -> None:
         """Count a block of requests and print their warnings."""
-        for request in requests:
-            self.warnings.warn(request)
+        requests = block.requests
+        for request, source in zip(requests, block.sources, strict=True):
+            self.warnings.warn(request, source)
         num_failed = sum(bool(request.problem or request.unknown_languages) for request in requests)
         self.outcome = JobOutcome(self.outcome.num_lines + len(requests), self.outcome.num_failed_lines + num_failed)
 
@@ -64,20 +69,20 @@ class TranslationJob:
     output: Path | None = None
     """Output file. None or `-` means standard output."""
     targets: Sequence[str] = ()
-    """Names of the target languages for requests that name none."""
+    """Names of the target languages for requests that name none. `all` stands for all of the model."""
+    source: str | None = None
+    """Name of the language of requests that name none. None means that it is unknown."""
     input_format: TextFormat = "text"
     output_format: TextFormat | None = None
     """None means the input format, or TSV for text in several languages on standard output."""
     columns: TsvColumns | None = None
     """Text and target column of a TSV file. None means the first two columns."""
     n_best: int = 1
-    """Number of translations per sentence. More than one needs TSV or JSONL output."""
+    """Number of translations per text. More than one needs TSV or JSONL output."""
     include_scores: bool = False
     """Whether to write scores, which needs TSV or JSONL output."""
-    max_chars: int = MAX_TEXT_CHARS
-    """Maximum length of a text. Longer texts are cut, or split."""
-    split_long: bool = False
-    """Whether to split long texts into sentences instead of cutting them."""
+    text_options: TextOptions = DEFAULT_TEXT_OPTIONS
+    """How to treat long texts and unknown characters. Without splitting, texts are cut after `max_chars` characters."""
 
     def __post_init__(self) -> None:
         known_formats = get_args(TextFormat)
@@ -104,7 +109,8 @@ class TranslationJob:
     @property
     def resolved_output_format(self) -> TextFormat:
         """The output format after applying the defaults."""
-        is_multilingual_stdout = self.output_path is None and len(self.targets) > 1
+        is_multilingual = len(self.targets) > 1 or ALL_LANGUAGES in self.targets
+        is_multilingual_stdout = self.output_path is None and is_multilingual
         return self.output_format or (
             "tsv" if self.input_format == "text" and is_multilingual_stdout else self.input_format
         )
@@ -119,12 +125,18 @@ class TranslationJob:
 
         After Ctrl-C, the output holds the results of whole blocks, and a message gives their number of lines.
         """
-        targets = list(dict.fromkeys(translator.languages.find_code(name) for name in self.targets))
+        names = expand_all(self.targets, translator.languages)
+        targets = list(dict.fromkeys(translator.languages.find_code(name) for name in names))
+        source = None if self.source is None else translator.engine.languages.find_code(self.source)
+        translator = translator.with_text_options(**vars(self.text_options))
         output = self.output_path
         num_lines = self._check_paths_and_count_lines(
             result_paths(output, self.resolved_output_format, targets) if output else []
         )
-        block_translator, log = BlockTranslator(translator, targets, self.n_best, self.include_scores), _JobLog()
+        block_translator = BlockTranslator(translator, targets, self.n_best, self.include_scores, source)
+        log = _JobLog()
+        if self._is_interactive(stdin):
+            print_status(self._prompt(targets, source))
         try:
             blocks = self._blocks(stdin, max(1, translator.engine.preferred_block_size // max(1, len(targets))))
             # Reading the first block reports unreadable input before any file is overwritten.
@@ -145,11 +157,24 @@ class TranslationJob:
         """Yield blocks of requests to translate together. On a terminal, each line is a block."""
         sources = [stdin if path == STDIO_PATH else path for path in self.files or [STDIO_PATH]]
         columns = self.columns or TsvColumns()
-        requests = read_requests(
-            sources, self.input_format, columns=columns, max_chars=self.max_chars, split_long=self.split_long
-        )
-        is_interactive = stdin in sources and stdin.isatty()
-        return group_into_blocks(requests, 1 if is_interactive else max_requests)
+        max_chars = self.text_options.max_chars if self.text_options.split == "never" else None
+        requests = read_requests(sources, self.input_format, columns=columns, max_chars=max_chars)
+        return group_into_blocks(requests, 1 if self._is_interactive(stdin) else max_requests)
+
+    def _is_interactive(self, stdin: BinaryIO) -> bool:
+        """Whether the user types the input."""
+        return (not self.files or STDIO_PATH in self.files) and stdin.isatty()
+
+    def _prompt(self, targets: Sequence[str], source: str | None) -> str:
+        """Return what the user should type on a terminal."""
+        names = [f"{english_language_name(code)} ({code})" for code in targets]
+        listed, num_more = ", ".join(names[:MAX_LANGUAGES_IN_PROMPT]), len(names) - MAX_LANGUAGES_IN_PROMPT
+        more = f" and {num_more} more languages" if num_more > 0 else ""
+        origin = "" if source is None else f" from {english_language_name(source)} ({source})"
+        task = f"Translating{origin} into {listed}{more}." if targets else f"Translating{origin}."
+        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[self.input_format]
+        end = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
+        return f"{task} Type {what} and press Enter; {end} ends."
 
     def _translate_and_write(
         self,
@@ -164,7 +189,7 @@ class TranslationJob:
             translated = block_translator.translate(block, sentence_offset, progress)
             with defer_keyboard_interrupt():
                 writer.write(self._with_alternative_rows(translated.results))
-                log.add(translated.requests)
+                log.add(translated)
             sentence_offset += translated.num_sentences
 
     def _with_alternative_rows(self, results: Iterable[TranslationResult]) -> Iterator[TranslationResult]:

@@ -22,13 +22,13 @@ from typing import Any, BinaryIO, Literal
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.textfiles import read_byte_blocks
 from manyglot.decoding.input_lines import InputLine, iter_stream_chunks, remove_control_characters, split_at_newlines
-from manyglot.decoding.sentence_splitter import cut_index, split_sentences, wrap_text
+from manyglot.decoding.text_splitter import cut_index
 from manyglot.errors import LanguageError, ManyglotError
 
 TextFormat = Literal["text", "tsv", "jsonl"]
 
-MAX_TEXT_CHARS = 10_000
-"""Default maximum length of a text. Longer texts are cut or split."""
+ALL_LANGUAGES = "all"
+"""The name that stands for all target languages."""
 
 _MAX_JSON_DEPTH = 100
 """Maximum nesting of a JSON request."""
@@ -45,8 +45,8 @@ class TranslationRequest:
     """Number of the request in the input, from 1."""
     location: str = ""
     """Where the request comes from, such as `line 7 of FILE`."""
-    split_parts: tuple[str, ...] | None = None
-    """Sentences of a long text, or None if the text was not split."""
+    source: str | None = None
+    """Language of the text, or None if it is unknown."""
     problem: str = ""
     """Why the request cannot be translated."""
     unknown_languages: Mapping[str, str] = field(default_factory=dict)
@@ -59,26 +59,51 @@ class TranslationRequest:
     """Size of the input line."""
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The texts to translate one by one. `join_result` joins their translations."""
-        return (self.text,) if self.split_parts is None else self.split_parts
+    def known_targets(self) -> list[str]:
+        """The codes of the languages to translate into, after `resolve_languages`."""
+        return [] if self.problem else [code for code in self.targets or () if code not in self.unknown_languages]
 
-    def resolve_targets(self, languages: Languages, default: Sequence[str] = ()) -> TranslationRequest:
-        """Return a copy with the language codes of its own targets, or of the default targets.
+    def resolve_languages(
+        self,
+        target_languages: Languages,
+        source_languages: Languages,
+        default_targets: Sequence[str] = (),
+        default_source: str | None = None,
+    ) -> TranslationRequest:
+        """Return a copy with the language codes of its own targets and source, or of the defaults.
 
-        An unknown language keeps its name. If no target is known, or a nonempty request has none, it gets a problem.
+        An unknown target keeps its name. If no target is known, a nonempty request has none, or its source is unknown,
+        it gets a problem.
         """
         codes: dict[str, None] = {}
         unknown: dict[str, str] = {}
-        for name in self.targets or default:
+        for name in expand_all(self.targets or default_targets, target_languages):
             try:
-                codes[languages.find_code(name)] = None
+                codes[target_languages.find_code(name)] = None
             except LanguageError as error:
                 codes[name], unknown[name] = None, f"{self.location}: {error}"
         problem = "" if codes or not self.text.strip() else f"{self.location} names no target language."
         if unknown and len(unknown) == len(codes):
             problem = next(iter(unknown.values()))
-        return replace(self, targets=tuple(codes) or None, problem=self.problem or problem, unknown_languages=unknown)
+        source = self.source or default_source
+        try:
+            source = None if source is None else source_languages.find_code(source)
+        except LanguageError as error:
+            source, problem = None, f"{self.location}: {error}"
+        return replace(
+            self,
+            targets=tuple(codes) or None,
+            source=source,
+            problem=self.problem or problem,
+            unknown_languages=unknown,
+        )
+
+
+def expand_all(names: Iterable[str], languages: Languages) -> list[str]:
+    """Replace `all` by all languages, unless it is the code of one of them."""
+    return [
+        code for name in names for code in (languages if name == ALL_LANGUAGES and name not in languages else (name,))
+    ]
 
 
 @dataclass(frozen=True)
@@ -88,29 +113,37 @@ class TsvColumns:
     text: int | str = 1
     target: int | str | None = 2
     """None if no column holds target languages."""
+    source: int | str | None = None
+    """None if no column holds source languages."""
     header: bool = False
     """Whether the first line is a header. Naming a column implies it."""
 
     def __post_init__(self) -> None:
-        for column in (self.text, self.target):
+        for column in (self.text, self.target, self.source):
             if isinstance(column, int) and column < 1:
                 raise ManyglotError(f"--columns: there is no column {column}. Columns are counted from 1.")
 
     @property
     def has_header(self) -> bool:
         """Whether the first line of each file is a header instead of a request."""
-        return self.header or isinstance(self.text, str) or isinstance(self.target, str)
+        return self.header or any(isinstance(column, str) for column in (self.text, self.target, self.source))
 
 
 def parse_tsv_columns(text: str) -> TsvColumns:
-    """Parse the value of `--columns`: `1,2`, `text,lang`, or `3` if no column holds target languages."""
-    first, comma, second = (part.strip() for part in text.partition(","))
-    if not first or (comma and not second) or "," in second:
+    """Parse the value of `--columns`: the columns of text, target and source, such as `1,2`, `text,to,from` or `3`.
+
+    The target may be empty if a source follows: `1,,2`.
+    """
+    first, *others = (part.strip() for part in text.split(","))
+    if not first or len(others) > 2 or (others and not others[-1]):
         raise ManyglotError(
-            f"--columns: cannot parse {text!r}. Give a text and a target column, such as 1,2 or text,lang."
+            f"--columns: cannot parse {text!r}. Give a text, a target and a source column, such as 1,2 or text,to,from."
         )
-    column, target = (int(part) if part.isdecimal() else part for part in (first, second))
-    return TsvColumns(column, target or None)
+    column, target, source = (
+        int(part) if part.isdecimal() else part or None for part in (first, *others, *[""] * (2 - len(others)))
+    )
+    assert column is not None
+    return TsvColumns(column, target, source)
 
 
 def read_requests(
@@ -118,16 +151,13 @@ def read_requests(
     text_format: TextFormat = "text",
     *,
     columns: TsvColumns = TsvColumns(),
-    max_chars: int = MAX_TEXT_CHARS,
-    split_long: bool = False,
+    max_chars: int | None = None,
 ) -> Iterator[TranslationRequest]:
     """Yield one request per line of a stream, or of several files and streams in turn.
 
-    A text of more than `max_chars` characters is cut at a space, or split into sentences if `split_long` is set. A
-    missing or damaged file raises an error, because its requests are unknown.
+    A text of more than `max_chars` characters is cut at a space. A missing or damaged file raises an error, because its
+    requests are unknown.
     """
-    if max_chars < 2:
-        raise ManyglotError(f"--max-chars is {max_chars}; it must be at least 2.")
     sources = source if isinstance(source, Sequence) else [source]
     files = [
         (str(s), read_byte_blocks(s)) if isinstance(s, Path) else ("stdin", iter_stream_chunks(s)) for s in sources
@@ -136,7 +166,7 @@ def read_requests(
         _read_file(split_at_newlines(chunks, name), name, text_format, columns) for name, chunks in files
     )
     for number, request in enumerate(requests, start=1):
-        yield _clean_and_shorten(replace(request, number=number), max_chars, split_long)
+        yield _clean_and_shorten(replace(request, number=number), max_chars)
 
 
 def group_into_blocks(
@@ -176,8 +206,12 @@ def _read_file(
         names = header.text.split("\t") if header else []
         if columns.has_header and header is None:  # an empty file
             return
-        target = None if columns.target is None else _column_index(columns.target, names, name)
-        parse = partial(_from_tsv, text_column=_column_index(columns.text, names, name), target_column=target)
+        text, target, source = (
+            None if column is None else _column_index(column, names, name)
+            for column in (columns.text, columns.target, columns.source)
+        )
+        assert text is not None
+        parse = partial(_from_tsv, text_column=text, target_column=target, source_column=source)
     for line in lines:
         blank = line.problem or not line.text.strip()
         request = TranslationRequest("", None, 0, problem=line.problem) if blank else parse(line)
@@ -188,13 +222,17 @@ def _from_text(line: InputLine) -> TranslationRequest:
     return TranslationRequest(line.text, None, 0)
 
 
-def _from_tsv(line: InputLine, text_column: int, target_column: int | None) -> TranslationRequest:
-    cells, num_needed = line.text.split("\t"), 1 + max(text_column, target_column or 0)
+def _from_tsv(
+    line: InputLine, text_column: int, target_column: int | None, source_column: int | None
+) -> TranslationRequest:
+    cells, num_needed = line.text.split("\t"), 1 + max(text_column, target_column or 0, source_column or 0)
     if len(cells) < num_needed:
         columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         return _failed_request(f"{line.location} has {columns}; expected {num_needed}, separated by tabs.")
     names = [] if target_column is None else cells[target_column].split(",")
-    return TranslationRequest(cells[text_column], tuple(name.strip() for name in names if name.strip()) or None, 0)
+    targets = tuple(name.strip() for name in names if name.strip()) or None
+    source = "" if source_column is None else cells[source_column].strip()
+    return TranslationRequest(cells[text_column], targets, 0, source=source or None)
 
 
 def _from_json(line: InputLine) -> TranslationRequest:
@@ -214,9 +252,13 @@ def _from_json(line: InputLine) -> TranslationRequest:
             _failed_request(f'{line.location}: "to" must be a language or a list of languages.'),
             extra_fields=extra_fields,
         )
+    targets, source = tuple(names) or None, value.get("from")
     if not isinstance(value.get("text"), str):
-        return replace(_failed_request(no_text), targets=tuple(names) or None, extra_fields=extra_fields)
-    return TranslationRequest(value["text"], tuple(names) or None, 0, extra_fields=extra_fields)
+        return replace(_failed_request(no_text), targets=targets, extra_fields=extra_fields)
+    if source is not None and not isinstance(source, str):
+        problem = f'{line.location}: "from" must be a language.'
+        return replace(_failed_request(problem), targets=targets, extra_fields=extra_fields)
+    return TranslationRequest(value["text"], targets, 0, source=source or None, extra_fields=extra_fields)
 
 
 def _read_json(text: str) -> Any:
@@ -241,18 +283,15 @@ def _failed_request(problem: str) -> TranslationRequest:
     return TranslationRequest("", None, 0, problem=problem)
 
 
-def _clean_and_shorten(request: TranslationRequest, max_chars: int, split_long: bool) -> TranslationRequest:
-    """Remove control characters and cut or split a long text. Changes are listed in the notes."""
+def _clean_and_shorten(request: TranslationRequest, max_chars: int | None) -> TranslationRequest:
+    """Remove control characters and cut a long text. Changes are listed in the notes."""
     text, num_removed = remove_control_characters(request.text)
     notes = [f"{request.location}: control characters removed: {num_removed}."] if num_removed else []
-    split_parts = None
-    if len(text) > max_chars and split_long:
-        split_parts = tuple(piece for sentence in split_sentences(text) for piece in wrap_text(sentence, max_chars))
-    elif len(text) > max_chars:
+    if max_chars is not None and len(text) > max_chars:
         end = cut_index(text, max_chars)
         notes.append(f"{request.location} has {len(text):,} characters and was cut after {end:,}.")
         text = text[:end]
-    return replace(request, text=text, split_parts=split_parts, notes=tuple(notes))
+    return replace(request, text=text, notes=tuple(notes))
 
 
 def _column_index(column: int | str, header: Sequence[str], name: str) -> int:

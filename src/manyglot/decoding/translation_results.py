@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any, BinaryIO, Protocol, cast
 
 from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES, to_single_line
 from manyglot.decoding.scored_translation import Translation
-from manyglot.decoding.sentence_splitter import join_sentences
 from manyglot.decoding.translation_requests import TextFormat, TranslationRequest
 from manyglot.errors import ManyglotError
 
-RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem")
+RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem", "warnings")
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,15 @@ class TranslationResult:
     target: str
     output: str
     score: float | None = None
-    """Score as in `Translation`, or the mean over the sentences of a split text."""
+    """Score as in `Translation`."""
     alternatives: tuple[Translation, ...] = ()
     """Other translations, best first."""
     on_target: bool | None = None
     """Whether the output is in the target language. None if it was not checked or cannot be identified."""
     problem: str = ""
     """Why there is no translation; empty if there is one."""
+    warnings: tuple[str, ...] = ()
+    """Why parts of the text may be missing in the translation."""
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of a JSON request."""
 
@@ -48,23 +48,20 @@ class ResultWriter(Protocol):
         """Write whole lines and flush them."""
 
 
-def join_result(
-    request: TranslationRequest,
-    target: str,
-    hypotheses: Sequence[Sequence[Translation]],
-    include_scores: bool = False,
+def make_result(
+    request: TranslationRequest, target: str, n_best: Sequence[Translation], include_scores: bool = False
 ) -> TranslationResult:
-    """Join the best hypotheses of a request's sentences into its result; a single sentence keeps its alternatives."""
-    best = [n_best[0] for n_best in hypotheses]
-    on_target = [translation.on_target for translation in best if translation.on_target is not None]
+    """Return the result of a request from the n best translations of its text."""
+    best = n_best[0]
     return TranslationResult(
         number=request.number,
         source=request.text,
         target=target,
-        output=join_sentences([translation.text for translation in best], target),
-        score=fmean(translation.score for translation in best) if include_scores and request.text.strip() else None,
-        alternatives=tuple(hypotheses[0][1:]) if len(hypotheses) == 1 else (),
-        on_target=all(on_target) if on_target else None,
+        output=best.text,
+        score=best.score if include_scores and request.text.strip() else None,
+        alternatives=tuple(n_best[1:]),
+        on_target=best.on_target,
+        warnings=tuple(f"The text {warning.message}" for warning in best.warnings),
         extra_fields=request.extra_fields,
     )
 
@@ -91,7 +88,8 @@ def format_as_tsv(result: TranslationResult) -> str:
     """Return the columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
     score = "" if result.score is None else f"{result.score:.4f}"
     on_target = "" if result.on_target is None else str(result.on_target).lower()
-    cells = (result.source, result.target, result.output, score, on_target, result.problem)
+    warnings = " ".join(result.warnings)
+    cells = (result.source, result.target, result.output, score, on_target, result.problem, warnings)
     return "\t".join(to_single_line(cell.replace("\t", " ")) for cell in cells)
 
 
@@ -104,6 +102,7 @@ def format_as_json(result: TranslationResult) -> str:
         or None,
         "on_target": result.on_target,
         "problem": result.problem or None,
+        "warnings": list(result.warnings) or None,
     }
     present = {key: value for key, value in optional.items() if value is not None}
     return json.dumps({**result.extra_fields, **required, **present}, ensure_ascii=False)

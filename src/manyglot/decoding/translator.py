@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.engine import Engine, SearchRequest
 from manyglot.decoding.off_target import OffTargetFilter
+from manyglot.decoding.scaled_progress import ScaledProgress
 from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.errors import LanguageError, ManyglotError
+from manyglot.decoding.source_text import SourceText, read_source_texts
+from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextSplitter
+from manyglot.errors import LanguageError, ManyglotError, TranslationWarning
 from manyglot.langid.identifier import OffTargetDetector
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.subword_model import UNK
@@ -27,6 +31,22 @@ if TYPE_CHECKING:
     import torch
 
     from manyglot.model.model_folder import TrainedModel
+
+_MAX_TEXTS_IN_WARNING = 3
+
+
+@dataclass(frozen=True)
+class TranslatedTexts:
+    """The translations of some texts."""
+
+    sources: list[SourceText]
+    n_best: list[list[Translation]]
+    """The n best translations of each text, best first."""
+
+    @property
+    def num_sentences(self) -> int:
+        """The number of sentences that were translated."""
+        return sum(len(source.sentences) for source in self.sources)
 
 
 class Translator:
@@ -38,15 +58,23 @@ class Translator:
         model.translate_to_all(["in 3 weeks"])
         for sentence in model.translate_stream(open("news.txt"), to="de"): ...
 
-    Languages can be given as de, deu, de-DE, German or Deutsch. The sentences may be in any mix of the model's
-    languages. There is one translation per sentence, in the same order, and an empty sentence stays empty.
+    Languages can be given as de, deu, de-DE, German or Deutsch. The texts may be in any mix of the model's languages.
+    There is one translation per text, in the same order, and an empty text stays empty. A text that is longer than the
+    training text is split into sentences (see `TextOptions`).
     """
 
-    def __init__(self, engine: Engine, vocabulary: Vocabulary, targets: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        vocabulary: Vocabulary,
+        targets: Iterable[str] | None = None,
+        source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS,
+    ) -> None:
         self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.default_settings
         self.languages = engine.languages if targets is None else Languages(targets)
         """The languages it translates into."""
         self.off_target_filter: OffTargetFilter | None = None
+        self.text_splitter = TextSplitter(vocabulary, source_lengths, DEFAULT_TEXT_OPTIONS)
 
     @classmethod
     def from_trained_model(
@@ -62,7 +90,7 @@ class Translator:
         engine = NativeEngine(
             trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
         )
-        return cls(engine, trained.vocabulary)
+        return cls(engine, trained.vocabulary, source_lengths=trained.source_lengths)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
@@ -85,6 +113,13 @@ class Translator:
         other.off_target_filter = None if identify is None else OffTargetFilter(identify)
         return other
 
+    def with_text_options(self, **changes: Any) -> Translator:
+        """Return a copy with other `TextOptions`, for example `split="always"`. Both share the model."""
+        other, splitter = copy(self), self.text_splitter
+        options = replace(splitter.options, **changes)
+        other.text_splitter = TextSplitter(splitter.vocabulary, splitter.lengths, options)
+        return other
+
     @property
     def pivot_code(self) -> str | None:
         """The code of the pivot language, or None if translation is direct."""
@@ -98,46 +133,80 @@ class Translator:
         texts: Iterable[str],
         to: str | Sequence[str],
         *,
+        source: str | Sequence[str | None] | None = None,
         prefixes: Sequence[str] | None = None,
         sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
     ) -> list[str]:
-        """Translate sentences into one language, or each into its own if `to` is a list.
+        """Translate texts into one language, or each into its own if `to` is a list.
 
-        If `prefixes` are given, each translation begins with its prefix. If a text is translated in several calls,
-        `sentence_offset` is the number of sentences in earlier calls. Sampling depends on a sentence's index in the
-        text.
+        `source` is the language of the texts, or a list with one per text. If it is given, the texts are split by the
+        rules of that language, and texts in the pivot language are translated directly. If `prefixes` are given, each
+        translation begins with its prefix. If a text is translated in several calls, `sentence_offset` is the number of
+        sentences in earlier calls. Sampling depends on a sentence's index in the text.
+
+        A `TranslationWarning` names texts that may be translated incompletely.
         """
-        n_best = self.translate_n_best(
-            texts, to, 1, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
+        translated = self.translate_texts(
+            texts, to, 1, source=source, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
         )
-        return [translations[0].text for translations in n_best]
+        if self.text_splitter.options.warn:
+            _warn_if_incomplete(translated.sources, stacklevel=3)
+        return [translations[0].text for translations in translated.n_best]
 
-    def translate_to_all(self, texts: Iterable[str], to: Iterable[str] | None = None) -> dict[str, list[str]]:
-        """Translate all sentences into several languages, by default all, and return the translations by code."""
+    def translate_to_all(
+        self,
+        texts: Iterable[str],
+        to: Iterable[str] | None = None,
+        *,
+        source: str | Sequence[str | None] | None = None,
+    ) -> dict[str, list[str]]:
+        """Translate all texts into several languages, by default all, and return the translations by code."""
         texts, names = (
             list(_reject_single_string(texts)),
             self.languages if to is None else [to] if isinstance(to, str) else to,
         )
         codes = list(dict.fromkeys(self.languages.find_code(name) for name in names))
-        outputs = iter(self.translate(texts * len(codes), [code for code in codes for _ in texts]))
+        sources = self._source_codes(source, len(texts))
+        translated = self.translate_texts(
+            texts * len(codes), [code for code in codes for _ in texts], 1, source=sources * len(codes)
+        )
+        if self.text_splitter.options.warn:
+            _warn_if_incomplete(translated.sources[: len(texts)], stacklevel=3)
+        outputs = iter(translations[0].text for translations in translated.n_best)
         return {code: list(islice(outputs, len(texts))) for code in codes}
 
-    def translate_stream(self, texts: Iterable[str], to: str | Iterable[str]) -> Iterator[str]:
-        """Translate a stream of sentences lazily and in constant memory. The stream may be endless.
+    def translate_stream(
+        self,
+        texts: Iterable[str],
+        to: str | Iterable[str],
+        *,
+        source: str | Iterable[str | None] | None = None,
+    ) -> Iterator[str]:
+        """Translate a stream of texts lazily and in constant memory. The stream may be endless.
 
-        Sentences are read in blocks, when their translations are requested. `to` is a language, or an iterable with one
-        language per sentence.
+        Texts are read in blocks, when their translations are requested. `to` and `source` are a language, or an
+        iterable with one language per text.
         """
-        if isinstance(to, str):
-            to = self.languages.find_code(to)  # raise now if it is unknown, not when the first block is read
-        return self._stream(iter(_reject_single_string(texts)), repeat(to) if isinstance(to, str) else iter(to))
+        # Raise now if a language is unknown, not when the first block is read.
+        targets = repeat(self.languages.find_code(to)) if isinstance(to, str) else iter(to)
+        if source is None or isinstance(source, str):
+            source = repeat(None if source is None else self.engine.languages.find_code(source))
+        return self._stream(iter(_reject_single_string(texts)), targets, iter(source))
 
-    def _stream(self, texts: Iterator[str], targets: Iterator[str]) -> Iterator[str]:
-        sentence_offset = 0
+    def _stream(
+        self, texts: Iterator[str], targets: Iterator[str], source_languages: Iterator[str | None]
+    ) -> Iterator[str]:
+        num_texts = num_sentences = 0
         while block := list(islice(texts, self.engine.preferred_block_size)):
-            yield from self.translate(block, list(islice(targets, len(block))), sentence_offset=sentence_offset)
-            sentence_offset += len(block)
+            block_targets, block_sources = list(islice(targets, len(block))), list(islice(source_languages, len(block)))
+            translated = self.translate_texts(
+                block, block_targets, 1, source=block_sources, sentence_offset=num_sentences
+            )
+            if self.text_splitter.options.warn:
+                _warn_if_incomplete(translated.sources, num_texts, stacklevel=3)
+            yield from (translations[0].text for translations in translated.n_best)
+            num_texts, num_sentences = num_texts + len(block), num_sentences + translated.num_sentences
 
     def translate_n_best(
         self,
@@ -145,25 +214,82 @@ class Translator:
         to: str | Sequence[str],
         n: int = 5,
         *,
+        source: str | Sequence[str | None] | None = None,
         prefixes: Sequence[str] | None = None,
         sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
     ) -> list[list[Translation]]:
-        """Return the n best translations of each sentence, best first, with their scores.
+        """Return the n best translations of each text, best first, with their scores and with warnings.
 
-        The beam size is at least n. The translations of a sentence are distinct, so there may be fewer than n. Scores
-        rank the translations of one sentence; between sentences they are only roughly comparable. See `translate` for
-        the other arguments.
+        The beam size is at least n. The translations of a text are distinct, so there may be fewer than n. Scores rank
+        the translations of one text; between texts they are only roughly comparable. If a text is split into sentences,
+        its k-th translation joins the k-th translations of its sentences. See `translate` for the other arguments.
         """
-        lines = [to_single_line(_clean_sentence(text)) for text in _reject_single_string(texts)]
-        targets = self._target_codes(to, len(lines))
+        return self.translate_texts(
+            texts, to, n, source=source, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
+        ).n_best
+
+    def translate_texts(
+        self,
+        texts: Iterable[str],
+        to: str | Sequence[str],
+        n: int,
+        *,
+        source: str | Sequence[str | None] | None = None,
+        prefixes: Sequence[str] | None = None,
+        sentence_offset: int = 0,
+        progress: ProgressReporter | None = None,
+    ) -> TranslatedTexts:
+        """Return the n best translations of each text, and the texts as they were split. Progress counts texts."""
+        lines = [_clean_text(text) for text in _reject_single_string(texts)]
+        targets, languages = self._target_codes(to, len(lines)), self._source_codes(source, len(lines))
+        sources = read_source_texts(lines, self.text_splitter, languages)
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ManyglotError(f"There are {len(lines)} texts and {len(prefixes)} prefixes.")
+        first_prefixes = iter(prefixes or ())
+        sentence_prefixes = (
+            None
+            if prefixes is None
+            else [prefix for each in sources for prefix in (next(first_prefixes), *[""] * (len(each.sentences) - 1))]
+        )
+        sentences = [sentence for each in sources for sentence in each.sentences]
+        if progress is not None and len(sentences) > len(lines):
+            progress = ScaledProgress(progress, len(lines), len(sentences))
+        hypotheses = iter(
+            self._translate_sentences(
+                sentences,
+                [target for target, each in zip(targets, sources, strict=True) for _ in each.sentences],
+                [language for language, each in zip(languages, sources, strict=True) for _ in each.sentences],
+                n,
+                sentence_prefixes,
+                sentence_offset,
+                progress,
+            )
+        )
+        n_best = [
+            each.join(list(islice(hypotheses, len(each.sentences))), target)
+            for each, target in zip(sources, targets, strict=True)
+        ]
+        return TranslatedTexts(sources, n_best)
+
+    def _translate_sentences(
+        self,
+        sentences: Sequence[str],
+        targets: Sequence[str],
+        source_languages: Sequence[str | None],
+        n: int,
+        prefixes: Sequence[str] | None,
+        sentence_offset: int,
+        progress: ProgressReporter | None,
+    ) -> list[list[Translation]]:
+        """Return the n best translations of each sentence. Targets and source languages are codes."""
         if self.pivot_code is not None:
-            lines = self._translate_to_pivot(lines, targets, self.pivot_code, sentence_offset)
+            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
         request = SearchRequest(
-            sources=self.vocabulary.encode(lines),
+            sources=self.vocabulary.encode(sentences),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self._settings_for_n_best(n),
-            prefixes=None if prefixes is None else self._encode_prefixes(prefixes, len(lines)),
+            prefixes=None if prefixes is None else self._encode_prefixes(prefixes),
             num_hypotheses=1 if n == 1 else None,
             sentence_offset=sentence_offset,
         )
@@ -184,38 +310,58 @@ class Translator:
         return [n_best[:n] for n_best in corrected]
 
     def _translate_to_pivot(
-        self, texts: Sequence[str], targets: Sequence[str], pivot: str, sentence_offset: int
+        self,
+        sentences: Sequence[str],
+        targets: Sequence[str],
+        source_languages: Sequence[str | None],
+        pivot: str,
+        sentence_offset: int,
     ) -> list[str]:
-        """Translate sentences into the pivot language, unless it is their target. Equal ones are translated once."""
+        """Translate sentences into the pivot language, unless it is their source or target language.
+
+        Equal sentences are translated once.
+        """
+        is_direct = [pivot in languages for languages in zip(source_languages, targets, strict=True)]
         first_row: dict[str, int] = {}
-        for row, (text, target) in enumerate(zip(texts, targets, strict=True)):
-            if target != pivot:
-                first_row.setdefault(text, row)
-        unique = [text if first_row.get(text) == row else "" for row, text in enumerate(texts)]
-        in_pivot = self.with_settings(pivot=None).translate(unique, pivot, sentence_offset=sentence_offset)
+        for row, sentence in enumerate(sentences):
+            if not is_direct[row]:
+                first_row.setdefault(sentence, row)
+        unique = [sentence if first_row.get(sentence) == row else "" for row, sentence in enumerate(sentences)]
+        in_pivot = self.with_settings(pivot=None)._translate_sentences(
+            unique, [pivot] * len(unique), [None] * len(unique), 1, None, sentence_offset, None
+        )
         return [
-            text if target == pivot else in_pivot[first_row[text]] for text, target in zip(texts, targets, strict=True)
+            sentence if direct else in_pivot[first_row[sentence]][0].text
+            for sentence, direct in zip(sentences, is_direct, strict=True)
         ]
 
-    def _encode_prefixes(self, prefixes: Sequence[str], num_sentences: int) -> list[list[int]]:
+    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
         """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""
-        if len(prefixes) != num_sentences:
-            raise ManyglotError(f"There are {num_sentences} sentences and {len(prefixes)} prefixes.")
-        encoded = self.vocabulary.encode([_clean_sentence(prefix) for prefix in prefixes])
+        encoded = self.vocabulary.encode([_clean_text(prefix) for prefix in prefixes])
         for prefix, ids in zip(prefixes, encoded, strict=True):
             if UNK in ids:
                 raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")
         return encoded
 
-    def _target_codes(self, to: str | Sequence[str], num_sentences: int) -> list[str]:
-        """Return the code of each sentence's target language."""
+    def _target_codes(self, to: str | Sequence[str], num_texts: int) -> list[str]:
+        """Return the code of each text's target language."""
         if isinstance(to, str):
-            return [self.languages.find_code(to)] * num_sentences
+            return [self.languages.find_code(to)] * num_texts
         if not isinstance(to, Sequence):
-            raise ManyglotError(f"`to` must be a language such as 'de' or a list of one per sentence; got {to!r}.")
-        if len(to) != num_sentences:
-            raise ManyglotError(f"There are {num_sentences} sentences and {len(to)} target languages.")
+            raise ManyglotError(f"`to` must be a language such as 'de' or a list of one per text; got {to!r}.")
+        if len(to) != num_texts:
+            raise ManyglotError(f"There are {num_texts} texts and {len(to)} target languages.")
         return [self.languages.find_code(name) for name in to]
+
+    def _source_codes(self, source: str | Sequence[str | None] | None, num_texts: int) -> list[str | None]:
+        """Return the code of each text's language, or None where it is unknown."""
+        if source is None or isinstance(source, str):
+            return [None if source is None else self.engine.languages.find_code(source)] * num_texts
+        if not isinstance(source, Sequence):
+            raise ManyglotError(f"`source` must be a language such as 'de' or a list of one per text; got {source!r}.")
+        if len(source) != num_texts:
+            raise ManyglotError(f"There are {num_texts} texts and {len(source)} source languages.")
+        return [None if name is None else self.engine.languages.find_code(name) for name in source]
 
     def _settings_for_n_best(self, n: int) -> DecodingSettings:
         """Return the settings with a beam size of at least n."""
@@ -237,17 +383,31 @@ def saved_decoding_settings(trained: TrainedModel) -> DecodingSettings:
     return parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding")
 
 
+def _warn_if_incomplete(sources: Sequence[SourceText], num_earlier_texts: int = 0, stacklevel: int = 2) -> None:
+    """Warn about texts that may be translated incompletely."""
+    messages = [
+        f"Text {number} {warning.message}"
+        for number, source in enumerate(sources, start=num_earlier_texts + 1)
+        for warning in source.warnings
+    ]
+    if messages:
+        num_more = len(messages) - _MAX_TEXTS_IN_WARNING
+        more = f" There are {num_more:,} more warnings; translate_n_best returns all." if num_more > 0 else ""
+        message = " ".join(messages[:_MAX_TEXTS_IN_WARNING]) + more
+        warnings.warn(message, TranslationWarning, stacklevel=stacklevel)
+
+
 def _reject_single_string(texts: Iterable[str]) -> Iterable[str]:
-    """Return the sentences. Raise if they are a single string, which would be split into characters."""
+    """Return the texts. Raise if they are a single string, which would be split into characters."""
     if isinstance(texts, str):
-        raise ManyglotError("translate takes a list of sentences, not a string. Pass [text].")
+        raise ManyglotError("translate takes a list of texts, not a string. Pass [text].")
     return texts
 
 
-def _clean_sentence(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Return the text with lone surrogates replaced. Raise if it is not a string."""
     if not isinstance(text, str):
-        raise ManyglotError(f"Sentences must be str, but one is {type(text).__name__}: {text!r:.60}.")
+        raise ManyglotError(f"Texts must be str, but one is {type(text).__name__}: {text!r:.60}.")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

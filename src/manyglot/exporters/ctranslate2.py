@@ -82,6 +82,7 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
         num_positions=NUM_POSITIONS,
         quantization=quantization,
         decoding=parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding"),
+        source_lengths=trained.source_lengths,
         files={name: checksum_exported_file(folder / name) for name in EXPORTED_FILES},
     )
     manifest.write(folder)

@@ -3,7 +3,8 @@
 model.safetensors  the weights
 config.yaml        the resolved settings of the experiment
 languages.json     the languages with their ids, and the trained directions
-training.json      the number of training steps, the step or steps of these weights and the metric that selected them
+training.json      the number of training steps, the step or steps of these weights, the metric that selected them, and
+                   the lengths of the training text
 subwords.model     the SentencePiece model
 format.json        the version of this layout, and the SHA-256 checksums of the files that must not change
 """
@@ -25,6 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import manyglot
+from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
@@ -61,6 +63,8 @@ class ModelDescription:
     """The directions in the training data; all others are zero-shot."""
     config: Mapping[str, Any]
     """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
+    source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
+    """The lengths of the training text on the source side."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,29 @@ class TrainedModel:
     """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
     training_info: Mapping[str, Any] = field(default_factory=dict)
     """The number of training `steps`, the `step` of these weights, and the metric that selected it."""
+    source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
+    """The lengths of the training text on the source side."""
     folder: Path | None = None
     """The folder it was loaded from."""
+
+    @classmethod
+    def from_description(
+        cls, model: Transformer, description: ModelDescription, training_info: Mapping[str, Any]
+    ) -> TrainedModel:
+        """Join a model and its description."""
+        return cls(
+            model,
+            description.vocabulary,
+            description.trained_directions,
+            description.config,
+            training_info,
+            description.source_lengths,
+        )
 
     @property
     def description(self) -> ModelDescription:
         """Everything but the weights and the training information."""
-        return ModelDescription(self.vocabulary, self.trained_directions, self.config)
+        return ModelDescription(self.vocabulary, self.trained_directions, self.config, self.source_lengths)
 
 
 def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
@@ -105,7 +125,8 @@ def write_model_files(
     (folder / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
     description.vocabulary.subword_model.save(folder / "subwords.model")
     _write_json(folder / "languages.json", languages)
-    _write_json(folder / "training.json", dict(training_info))
+    training = dict(training_info) | {"source_lengths": description.source_lengths.model_dump()}
+    _write_json(folder / "training.json", training)
     checksums = {name: file_sha256(folder / name) for name in CHECKSUMMED_FILES}
     metadata = {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums}
     _write_json(folder / "format.json", metadata)
@@ -124,12 +145,14 @@ def load_model(folder: Path) -> TrainedModel:
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
     languages, directions = _read_languages(folder, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
     training = read_training_info(folder)
+    source_lengths = _read_source_lengths(folder, training.pop("source_lengths", None))
     subword_model = SubwordModel.load(folder / "subwords.model", max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
     model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
     check_header_matches_model(header, model, folder / "model.safetensors")
     _check_unaltered(folder, metadata.get("sha256"))
     load_weights(folder / "model.safetensors", model)
-    return TrainedModel(model.eval(), Vocabulary(subword_model, languages), directions, config, training, folder)
+    vocabulary = Vocabulary(subword_model, languages)
+    return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths, folder)
 
 
 def read_training_info(folder: Path) -> dict[str, Any]:
@@ -137,6 +160,12 @@ def read_training_info(folder: Path) -> dict[str, Any]:
     path = folder / "training.json"
     with _report_damage(path):
         return dict(json.loads(read_small_file(path, MAX_CONFIG_BYTES))) if path.exists() else {}
+
+
+def _read_source_lengths(folder: Path, values: Any) -> SourceLengths:
+    """Return the lengths in training.json. Model folders of earlier releases have none and get the defaults."""
+    with _report_damage(folder / "training.json"):
+        return DEFAULT_SOURCE_LENGTHS if values is None else parse_settings(SourceLengths, values, "source_lengths")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

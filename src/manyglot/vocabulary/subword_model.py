@@ -93,6 +93,13 @@ class SubwordModel:
         ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
         return ids if self._same_numbering else [[self._our_ids[i] for i in sequence] for sequence in ids]
 
+    def unknown_characters(self, text: str) -> list[str]:
+        """Return the distinct characters of a text that the model does not know, in order."""
+        characters = [character for character in dict.fromkeys(text) if not character.isspace()]
+        return [
+            character for character, ids in zip(characters, self.encode(characters), strict=True) if ids and UNK in ids
+        ]
+
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Join subword ids into sentences."""
         if not self._same_numbering:

@@ -146,6 +146,7 @@ class _EvaluationTask:
         zero_shot = [d for d in directions if d not in train_directions] if request.zero_shot else []
         evaluation_set = select_evaluation_set(rows, supervised, zero_shot, settings.evaluation)
         translator = Translator.from_trained_model(trained, settings.decoding, device)
+        translator = translator.with_text_options(split="never", warn=False)  # a test sentence is translated as it is
         identifier = load_configured_identifier(settings.evaluation, dataset)
         evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.central_language)
         return cls(request, trained, dataset, translator, evaluation_set, evaluator)

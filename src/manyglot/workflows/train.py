@@ -11,6 +11,7 @@ import torch
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.batches.source_lengths import measure_source_lengths
 from manyglot.config.experiment import Experiment, ExperimentSource, load_experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
@@ -138,7 +139,9 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        description = ModelDescription(dataset.vocabulary, tuple(loader.directions), experiment.to_dict())
+        directions, resolved = tuple(loader.directions), experiment.model_copy(update={"training": settings})
+        source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
+        description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
             model, loader, settings, experiment.run, experiment.seed, validator, distributed, description
         )
@@ -147,8 +150,7 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
-            directions, config = description.trained_directions, description.config
-            save_model(model_folder, TrainedModel(full_model, dataset.vocabulary, directions, config, training_info))
+            save_model(model_folder, TrainedModel.from_description(full_model, description, training_info))
         distributed.barrier()
     return model_folder
 
@@ -233,7 +235,8 @@ def _make_dev_evaluators(
 
     def translator(model: Transformer) -> Translator:
         trained = TrainedModel(model, dataset.vocabulary, tuple(train_directions), {})
-        return Translator.from_trained_model(trained, decoding, device)
+        translator = Translator.from_trained_model(trained, decoding, device)
+        return translator.with_text_options(split="never", warn=False)
 
     identifier = experiment.evaluation.language_identifier
     evaluators += make_dev_evaluators(dataset, train_directions, settings, identifier, translator)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from manyglot.batches.source_lengths import SourceLengths
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_and_verify_manifest
@@ -69,6 +70,11 @@ class CTranslate2Engine:
     def default_settings(self) -> DecodingSettings:
         """The decoding settings stored with the model."""
         return self.models[0].manifest.decoding
+
+    @property
+    def source_lengths(self) -> SourceLengths:
+        """The lengths of the training text, stored with the model."""
+        return self.models[0].manifest.source_lengths
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 import manyglot
+from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
@@ -52,6 +53,8 @@ class Manifest(Settings):
     """Type of the weights; None means float32."""
     decoding: DecodingSettings
     """Decoding settings stored with the model."""
+    source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
+    """The lengths of the training text on the source side."""
     files: dict[str, str]
     """SHA-256 checksum of each file."""
 
