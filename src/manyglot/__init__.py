@@ -2,8 +2,8 @@
 
 >>> import manyglot
 >>> model = manyglot.load("demo-run/run/model")            # doctest: +SKIP
->>> model.translate(["Tuesday, March 5"], to="de")         # doctest: +SKIP
-['Dienstag, 5. März']
+>>> model.translate("Tuesday, March 5", to="de")           # doctest: +SKIP
+'Dienstag, 5. März'
 
 Every command has a function of the same name here. `prepare`, `train` and `describe` take an experiment: an
 `Experiment`, the path of its YAML file, or a dictionary of settings.

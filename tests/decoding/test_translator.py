@@ -82,8 +82,8 @@ def test_small_batches_change_nothing(translator: Translator, sentences: list[st
 def test_mistakes_are_explained(translator: Translator) -> None:
     with pytest.raises(ManyglotError, match=r"Unknown language 'qaz'\. Did you mean"):
         translator.translate(["x"], to="qaz")
-    with pytest.raises(ManyglotError, match="takes a list of texts"):
-        translator.translate("x", to="qab")
+    with pytest.raises(ManyglotError, match="Give a list of texts"):
+        translator.translate_n_best("x", to="qab")
     with pytest.raises(ManyglotError, match="2 texts and 1 target languages"):
         translator.translate(["x", "y"], to=["qab"])
     with pytest.raises(ManyglotError, match=r"decoding\.beam_sise is not a setting\. Did you mean 'beam_size'"):
@@ -156,8 +156,14 @@ def test_a_stream_may_have_a_target_for_each_sentence() -> None:
         list(translator.translate_stream(["one", "two"], to=["fr"]))
     with pytest.raises(ManyglotError, match="not among the model's languages"):
         translator.translate_stream(["one"], to="sw")  # raises at once, not when it is read
-    with pytest.raises(ManyglotError, match="takes a list of texts"):
+    with pytest.raises(ManyglotError, match="Give a list of texts"):
         translator.translate_stream("one", to="de")
+
+
+def test_a_single_text_gives_a_single_translation(translator: Translator, sentences: list[str]) -> None:
+    assert translator.translate(sentences[0], to="qab") == translator.translate(sentences[:1], to="qab")[0]
+    with pytest.raises(ManyglotError, match="1 texts and 2 target languages"):
+        translator.translate(sentences[0], to=["qab", "qac"])
 
 
 def test_translations_begin_with_their_prefixes(translator: Translator, sentences: list[str]) -> None:

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
@@ -128,6 +128,19 @@ class Translator:
         except LanguageError as error:
             raise LanguageError(f"decoding.pivot: {error}") from None
 
+    @overload  # a string is an iterable of strings too; the first signature that matches counts
+    def translate(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        to: str,
+        *,
+        source: str | None = None,
+        prefixes: Sequence[str] | None = None,
+        sentence_offset: int = 0,
+        progress: ProgressReporter | None = None,
+    ) -> str: ...
+
+    @overload
     def translate(
         self,
         texts: Iterable[str],
@@ -137,8 +150,19 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
-    ) -> list[str]:
-        """Translate texts into one language, or each into its own if `to` is a list.
+    ) -> list[str]: ...
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        to: str | Sequence[str],
+        *,
+        source: str | Sequence[str | None] | None = None,
+        prefixes: Sequence[str] | None = None,
+        sentence_offset: int = 0,
+        progress: ProgressReporter | None = None,
+    ) -> str | list[str]:
+        """Translate texts into one language, or each into its own if `to` is a list. A single string gives a string.
 
         `source` is the language of the texts, or a list with one per text. If it is given, the texts are split by the
         rules of that language, and texts in the pivot language are translated directly. If `prefixes` are given, each
@@ -147,12 +171,20 @@ class Translator:
 
         A `TranslationWarning` names texts that may be translated incompletely.
         """
+        is_single = isinstance(texts, str)
         translated = self.translate_texts(
-            texts, to, 1, source=source, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
+            [texts] if isinstance(texts, str) else texts,
+            to,
+            1,
+            source=source,
+            prefixes=prefixes,
+            sentence_offset=sentence_offset,
+            progress=progress,
         )
         if self.text_splitter.options.warn:
             _warn_if_incomplete(translated.sources, stacklevel=3)
-        return [translations[0].text for translations in translated.n_best]
+        outputs = [translations[0].text for translations in translated.n_best]
+        return outputs[0] if is_single else outputs
 
     def translate_to_all(
         self,
@@ -400,7 +432,7 @@ def _warn_if_incomplete(sources: Sequence[SourceText], num_earlier_texts: int = 
 def _reject_single_string(texts: Iterable[str]) -> Iterable[str]:
     """Return the texts. Raise if they are a single string, which would be split into characters."""
     if isinstance(texts, str):
-        raise ManyglotError("translate takes a list of texts, not a string. Pass [text].")
+        raise ManyglotError("Give a list of texts, not a string: [text].")
     return texts
 
 
