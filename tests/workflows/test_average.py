@@ -22,7 +22,7 @@ BEST = tuple(StepScore(step, "dev_bleu", 50.0 - step) for step in (10, 40, 20))
 
 def kept(trained: Experiment, last: int) -> dict[str, object]:
     """Settings with which a run keeps its last checkpoints."""
-    return {"training": trained.to_dict()["training"] | {"keep_last_checkpoints": last}}
+    return {"training": load_model(trained.run / "model").config["training"] | {"keep_last_checkpoints": last}}
 
 
 def check_mean(folder: Path, trained: Experiment, *steps: int) -> None:
