@@ -77,7 +77,7 @@ if __name__ == "__main__":
     overrides = ["guidance=[{method: low_rank, rank: 16}]", "run=runs/low_rank", *sys.argv[1:]]
     experiment = manyglot.read_experiment(Path(__file__).with_name("synthetic.yaml"), overrides)
     manyglot.prepare(experiment)
-    model_folder = manyglot.train(experiment)
+    model_folder = manyglot.train(experiment).model_folder
     for group, scores in manyglot.evaluate(model_folder, experiment.data, zero_shot=True).averages().items():
         print(f"{group}: BLEU {scores['bleu']:.1f}, {scores['language_accuracy']:.0f}% in the right language")
     trained = load_model(model_folder)

@@ -36,7 +36,7 @@ def phrasebook_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     experiment = read_experiment(ROOT / "src" / "manyglot" / "workflows" / "demo.yaml", overrides)
     manyglot.prepare(experiment)
-    return manyglot.train(experiment)
+    return manyglot.train(experiment).model_folder
 
 
 def test_translate(phrasebook_model: Path) -> None:
@@ -87,7 +87,7 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     experiment = read_experiment(EXAMPLES / "own_text.yaml", small)
     manyglot.prepare(experiment)
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     assert model == Path("runs/mytext/model")
     assert len(manyglot.evaluate(model, experiment.data, zero_shot=True).directions) == 6
 

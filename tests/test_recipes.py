@@ -65,7 +65,7 @@ def test_a_recipe_is_the_system_of_the_paper(file: Path) -> None:
     dataset, (name, _, kind) = file.parent.name, file.stem.partition("_no_oversampling")
     deep, raw = kind == "_24_layers", "no_oversampling" in file.stem
     methods, *millions = SYSTEMS[name]
-    experiment, description = read_experiment(RECIPES / file), manyglot.describe(RECIPES / file)
+    experiment, description = read_experiment(RECIPES / file), manyglot.describe(RECIPES / file).to_dict()
     given = {each["method"]: each.get("sites", each.get("side")) for each in description["guidance"]}
     assert given == methods
     assert all(each.get("mode", "faithful") == "faithful" for each in description["guidance"])
@@ -100,7 +100,7 @@ def test_no_two_recipes_are_equal() -> None:
 
 
 def test_mix60_lists_its_languages() -> None:
-    description = manyglot.describe(RECIPES / "mix60" / "token_src.yaml")
+    description = manyglot.describe(RECIPES / "mix60" / "token_src.yaml").to_dict()
     assert len(description["languages"]) == 60
     assert description["num_subwords"] == 32_000
 

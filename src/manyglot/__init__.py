@@ -5,8 +5,25 @@
 >>> model.translate("Tuesday, March 5", to="de")           # doctest: +SKIP
 'Dienstag, 5. März'
 
-Every command has a function of the same name here. `prepare`, `train` and `describe` take an experiment: an
-`Experiment`, the path of its YAML file, or a dictionary of settings.
+Every command has a function of the same name:
+
+    prepare(experiment)         read, clean and tokenize a corpus
+    train(experiment)           train a model, or resume a run; takes callbacks
+    load(model)                 open a model as a Translator
+    evaluate(model, data)       translate and score every direction
+    compare(runs)               compare evaluated systems, with significance
+    report(runs)                write an HTML report
+    plot(runs)                  plot learning curves
+    probe(models)               test what a model has learned about its languages
+    describe(model)             show the architecture and size of a model
+    average(run, last=5)        average the weights of checkpoints
+    export(model, output)       write a model in another format
+    translate(model, job)       translate files
+    demo()                      train and evaluate a small model
+
+An experiment is an `Experiment`, the path of its YAML file, or a dictionary of settings; `read_experiment` reads a
+file. Paths are text or `Path`. Results print as tables, and notebooks show their tables and pictures. A mistake raises
+a `ManyglotError` with a one-line message. The logger `manyglot` receives status messages.
 """
 
 from __future__ import annotations
@@ -17,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from manyglot.config.experiment import Experiment, read_experiment
     from manyglot.decoding.loading import load
+    from manyglot.errors import ManyglotError
     from manyglot.workflows.average import average
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo
@@ -33,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Experiment",
+    "ManyglotError",
     "__version__",
     "average",
     "compare",
@@ -51,6 +70,7 @@ __all__ = [
 ]
 _MODULES = {
     "Experiment": "manyglot.config.experiment",
+    "ManyglotError": "manyglot.errors",
     "load": "manyglot.decoding.loading",
     "read_experiment": "manyglot.config.experiment",
 }

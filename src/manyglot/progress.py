@@ -1,7 +1,12 @@
-"""Status messages and progress on stderr: a bar with the remaining time on a terminal, plain lines elsewhere."""
+"""Status messages and progress on stderr: a bar with the remaining time on a terminal, plain lines elsewhere.
+
+Status messages and plain progress lines are records of the logger `manyglot`, at level INFO. Its handler writes them to
+stderr without a prefix. Configure this logger to send them elsewhere.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -27,6 +32,9 @@ MIN_SECONDS_TO_SHOW = 2.0
 """A progress counter stays hidden for tasks that finish sooner."""
 
 
+LOGGER = logging.getLogger("manyglot")
+
+
 class ProgressReporter(Protocol):
     """The interface through which a long task reports its progress."""
 
@@ -45,9 +53,9 @@ def is_silent() -> bool:
 
 
 def print_status(message: str) -> None:
-    """Print a message other than a result or an error to stderr, unless the process is silent."""
+    """Log a message other than a result or an error, unless the process is silent. By default it goes to stderr."""
     if not is_silent():
-        print_error(message)
+        LOGGER.info(message)
 
 
 def print_error(message: str) -> None:
@@ -55,6 +63,18 @@ def print_error(message: str) -> None:
     if not is_secondary_process():
         with suppress(BrokenPipeError):
             print(message, file=sys.stderr, flush=True)
+
+
+class _StderrHandler(logging.Handler):
+    """Prints records to the current `sys.stderr`, which a test or a notebook may have replaced."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_error(self.format(record))
+
+
+LOGGER.addHandler(_StderrHandler())
+LOGGER.setLevel(logging.INFO)
+LOGGER.propagate = False  # otherwise a program that configures the root logger would show each message twice
 
 
 def format_duration(seconds: float) -> str:

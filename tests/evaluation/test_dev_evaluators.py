@@ -143,7 +143,7 @@ def test_unidentifiable_languages_do_not_stop_training(
     assert (
         "Validation skips zero_shot_language_accuracy. py3langid knows none of the languages" in capsys.readouterr().err
     )
-    assert (manyglot.train(trained) / "training.json").exists()
+    assert (manyglot.train(trained).model_folder / "training.json").exists()
 
 
 def test_japanese_is_scored_by_characters_without_its_tokenizer(

@@ -9,9 +9,10 @@ from manyglot.reports.corpus_tables import (
     SamplingPreview,
     print_cleaning_report,
     print_sampling_preview,
-    print_subword_statistics,
     sampling_preview_svg,
+    subword_statistics_table,
 )
+from manyglot.reports.displayable import print_parts
 
 SIZES = {Direction("de", "en"): 1_000_000, Direction("en", "de"): 1_000_000, Direction("is", "en"): 1000}
 PREVIEW = SamplingPreview.from_counts(
@@ -49,7 +50,9 @@ def test_the_preview_svg_has_a_bar_for_each_target_and_temperature() -> None:
 
 
 def test_subword_and_cleaning_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    print_subword_statistics({"de": {"sentences": 2, "words": 10, "subwords": 25, "unknown": 1}, "en": {}})
+    print_parts(
+        [subword_statistics_table({"de": {"sentences": 2, "words": 10, "subwords": 25, "unknown": 1}, "en": {}})]
+    )
     dropped = {"train": {"de": {"too_long": 3}, "en": {"too_long": 1, "wrong_script": 2}}}
     examples = {"train": {"de": {"too_long": ["lang", "länger"]}, "en": {"too_long": ["long"], "wrong_script": ["ё"]}}}
     print_cleaning_report(dropped, examples, 2)

@@ -26,7 +26,7 @@ from tests.corpus.test_zero_shot_sets import TEST, TRAIN
 from tests.evaluation.test_evaluator import ROWS
 from tests.evaluation.test_evaluator import run as evaluate_rows
 from tests.reports.synthetic_runs import SIX, make_model_card, synthetic_evaluation
-from tests.reports.test_print_results import EVALUATION
+from tests.reports.test_result_parts import EVALUATION
 
 
 class Links(HTMLParser):

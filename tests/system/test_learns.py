@@ -46,7 +46,7 @@ def test_it_learns_to_translate(name: str, tmp_path: Path, capsys: pytest.Captur
     overrides = [f"data={tmp_path}/data", f"run={tmp_path}/run", f"guidance=[{SYSTEMS[name]}]", "decoding.beam_size=2"]
     experiment = read_experiment(EXAMPLE, overrides)
     manyglot.prepare(experiment)
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     evaluation = manyglot.evaluate(model, experiment.data, zero_shot=True)
     averages = evaluation.averages()
     supervised, zero_shot = averages["supervised"], averages["zero_shot"]

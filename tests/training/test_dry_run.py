@@ -95,7 +95,7 @@ def test_a_large_part_of_an_epoch_is_estimated(experiment: Experiment, monkeypat
 def test_the_resume_status_is_reported(experiment: Experiment) -> None:
     run = experiment.run
     assert workflow.dry_run(experiment).resume_status.status == "new"
-    shutil.rmtree(manyglot.train(experiment))
+    shutil.rmtree(manyglot.train(experiment).model_folder)
 
     def resume_status(experiment: Experiment) -> tuple[str, int]:
         result = workflow.dry_run(experiment)
@@ -128,7 +128,7 @@ def test_a_dry_run_writes_nothing(experiment: Experiment, tmp_path: Path) -> Non
     before = files()
     workflow.dry_run(experiment)
     assert files() == before
-    shutil.rmtree(manyglot.train(experiment))
+    shutil.rmtree(manyglot.train(experiment).model_folder)
     before = files()
     workflow.dry_run(changed(experiment, max_steps=10))
     assert files() == before

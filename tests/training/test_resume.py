@@ -127,7 +127,7 @@ def test_a_stop_signal_finishes_the_step_and_saves(number: signal.Signals, tmp_p
 def trained_without_model(folder: Path) -> Path:
     """Train a run, delete its final model and return the folder of its checkpoints."""
     experiment, _ = prepared(folder)
-    shutil.rmtree(manyglot.train(experiment))
+    shutil.rmtree(manyglot.train(experiment).model_folder)
     return experiment.run / "checkpoints"
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_checkpoint_is_reported_and_skipped(
     else:
         content[len(content) // 2] ^= 1
         damaged.write_bytes(content if harm == "modified" else content[: len(content) // 2])
-    model = manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
+    model = manyglot.train(read_experiment(tmp_path / "experiment.yaml")).model_folder
     stderr = capsys.readouterr().err
     assert "step-00000014 is damaged and skipped" in stderr
     assert "Resuming from step 12." in stderr
@@ -178,4 +178,4 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(tmp_path: Path) -> None:
     assert process.returncode == 2, stderr
     assert stderr.splitlines()[-1].startswith("manyglot: Cannot write")
     assert [path.name for path in (experiment.run / "checkpoints").iterdir()] == ["step-00000003"]
-    assert manyglot.train(experiment).exists()
+    assert manyglot.train(experiment).model_folder.exists()

@@ -111,7 +111,7 @@ def test_the_best_step_becomes_the_model(
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2, "keep_last_checkpoints": 2})
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     assert checkpoints(experiment) == [4, 5, 8], "4 and 5 are the best steps"
     assert same(model, experiment.run / "checkpoints" / "step-00000004")
     card = json.loads((model / "training.json").read_text("utf-8"))
@@ -131,7 +131,7 @@ def test_without_a_best_metric_the_last_step_becomes_the_model(
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"best_metric": None})
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     assert checkpoints(experiment) == [4, 8]
     assert same(model, experiment.run / "checkpoints" / "step-00000008")
     training = json.loads((model / "training.json").read_text("utf-8"))
@@ -150,7 +150,7 @@ def test_a_run_without_improvement_stops_early(
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"patience": patience})
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     assert read_log(experiment.run / "log.jsonl")[-1]["step"] == ends
     stderr = capsys.readouterr().err
     assert ("dev_bleu has not improved" in stderr) == (ends < 8)
@@ -182,7 +182,7 @@ def test_an_interrupted_run_selects_the_same_best_steps(
     with pytest.raises(KeyboardInterrupt):
         manyglot.train(broken)
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
-    expected, got = manyglot.train(whole), manyglot.train(broken)
+    expected, got = manyglot.train(whole).model_folder, manyglot.train(broken).model_folder
     assert checkpoints(broken) == checkpoints(whole) == [4, 5, 7]
     assert same(expected, got)
     states = [
@@ -244,7 +244,7 @@ def test_a_changed_loss_sample_matters_only_while_the_loss_selects(
     for max_steps, num_pairs in ((5, 9), (8, 8)):
         scripted = [ScriptedLossEvaluator(LOSSES, steps, num_pairs), ScriptedEvaluator(bleu, steps)]
         monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_, evaluators=scripted: evaluators)
-        model = manyglot.train(prepared(tmp_path, training={"max_steps": max_steps}))
+        model = manyglot.train(prepared(tmp_path, training={"max_steps": max_steps})).model_folder
         step = json.loads((model / "training.json").read_text("utf-8"))["step"]
         shutil.rmtree(model)
     assert step == expected_step
@@ -257,7 +257,7 @@ def test_a_damaged_best_checkpoint_is_replaced_by_the_next_best(
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path, training={"keep_best_checkpoints": 2})
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     for step, expected in ((4, 5), (5, 8)):
         shutil.rmtree(model)
         (experiment.run / f"checkpoints/step-{step:08d}/model.safetensors").write_bytes(b"oops")
@@ -270,11 +270,11 @@ def test_a_changed_sample_restarts_best_step_tracking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: dict[float, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
-    shutil.rmtree(manyglot.train(prepared(tmp_path, training={"max_steps": 5})))
+    shutil.rmtree(manyglot.train(prepared(tmp_path, training={"max_steps": 5})).model_folder)
     other = ScriptedEvaluator(BLEU, steps)
     other.sample_id = {"num_sentences": 2}
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [other])
-    model = manyglot.train(prepared(tmp_path))
+    model = manyglot.train(prepared(tmp_path)).model_folder
     assert "(was dev_bleu on num sentences 1); best-step tracking restarts." in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 6
 
@@ -322,7 +322,7 @@ def test_validation_does_not_affect_training(tmp_path: Path) -> None:
             ("without", {"num_loss_pairs": 0, "num_supervised_sentences": 0, "num_zero_shot_sentences": 0}),
         )
     )
-    assert same(manyglot.train(with_it), manyglot.train(without))
+    assert same(manyglot.train(with_it).model_folder, manyglot.train(without).model_folder)
     assert measured(with_it)
     assert not measured(without)
 
@@ -417,11 +417,11 @@ def test_the_current_best_metric_selects_the_model(
 ) -> None:
     monkeypatch.setattr(workflow, "_make_dev_evaluators", lambda *_: [ScriptedEvaluator(BLEU, steps)])
     experiment = prepared(tmp_path)
-    shutil.rmtree(manyglot.train(experiment))
+    shutil.rmtree(manyglot.train(experiment).model_folder)
     capsys.readouterr()
     model = manyglot.train(
         experiment.model_copy(update={"training": experiment.training.model_copy(update={"best_metric": None})})
-    )
+    ).model_folder
     assert "the weights of the last step, 8" in capsys.readouterr().err
     assert json.loads((model / "training.json").read_text("utf-8"))["step"] == 8
 
@@ -429,7 +429,7 @@ def test_the_current_best_metric_selects_the_model(
 def test_a_schedule_that_decays_to_zero_fixes_max_steps(tmp_path: Path) -> None:
     """A resumed run equals the uninterrupted run, or it is refused."""
     experiment = prepared(tmp_path, training={"lr_schedule": "cosine", "max_steps": 4})
-    shutil.rmtree(manyglot.train(experiment))
+    shutil.rmtree(manyglot.train(experiment).model_folder)
     longer = experiment.model_copy(update={"training": experiment.training.model_copy(update={"max_steps": 6})})
     with pytest.raises(ManyglotError, match=r"different settings \(training\.max_steps\)"):
         manyglot.train(longer)

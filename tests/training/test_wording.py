@@ -83,7 +83,7 @@ def test_a_run_resumed_with_reworded_messages_equals_the_uninterrupted_run(best_
     whole, broken = (prepared(tmp_path / name, best_metric=best_metric) for name in ("whole", "broken"))
     manyglot.train(whole)
     first_part = broken.training.model_copy(update={"max_steps": STOPPED_AT})
-    shutil.rmtree(manyglot.train(broken.model_copy(update={"training": first_part})))
+    shutil.rmtree(manyglot.train(broken.model_copy(update={"training": first_part})).model_folder)
     said = train_reworded(broken)
     assert f"{WORD} {WORD} {WORD} {STOPPED_AT}." in said, "Resuming from step 6."
     assert "step" not in said.replace("--", "").split(), "every message is reworded"
@@ -115,7 +115,7 @@ def strings_of(value: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
 
 def test_a_run_stores_only_identifiers(tmp_path: Path) -> None:
     experiment = prepared(tmp_path, best_metric="zero_shot_language_accuracy")
-    model = manyglot.train(experiment)
+    model = manyglot.train(experiment).model_folder
     stored = {
         "log": read_log(experiment.run / "log.jsonl"),
         "training": json.loads((model / "training.json").read_text("utf-8")),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from manyglot.evaluation.results import DirectionGroup
 
 STORED_BASELINE = {
-    "supervised": {"bleu": 76.7, "language_accuracy": 96.6},
-    "zero_shot": {"bleu": 7.0, "language_accuracy": 37.4},
+    "supervised": {"bleu": 78.2, "language_accuracy": 97.5},
+    "zero_shot": {"bleu": 6.1, "language_accuracy": 35.9},
 }
 """Scores of the token baseline as `manyglot demo --compare` measured them (docs/benchmarks.md)."""
 
@@ -36,18 +36,19 @@ def demo(
     Prepares the built-in phrasebook, trains for a few minutes on two CPU cores, translates supervised and zero-shot
     directions, and prints scores and example translations. Also writes a report.
     """
-    from manyglot.reports.print_results import print_evaluation_averages, print_translation_examples
+    from manyglot.reports.displayable import print_parts
+    from manyglot.reports.result_parts import evaluation_averages_parts, translation_example_parts
     from manyglot.workflows import demo as workflow
 
     result = workflow.demo(output, overrides, compare=compare)
     if as_json:
         baseline = {} if result.baseline is None else {"baseline_averages": result.baseline.averages()}
         return print_json({"averages": result.evaluation.averages(), "report": str(result.report)} | baseline)
-    print_evaluation_averages(result.evaluation)
-    print_translation_examples(result.evaluation.select_display_examples(6))
+    print_parts(evaluation_averages_parts(result.evaluation))
+    print_parts(translation_example_parts(result.evaluation.select_display_examples(6)))
     if result.baseline is not None:
         print("\nThe token baseline, trained on the same data:")
-        print_evaluation_averages(result.baseline)
+        print_parts(evaluation_averages_parts(result.baseline))
         print(_verdict(result.evaluation.averages(), result.baseline.averages()))
     elif not overrides:
         print(_verdict(result.evaluation.averages(), STORED_BASELINE))

@@ -24,10 +24,10 @@ def describe(
 
     Prints layers, guidance, languages and the number of parameters of each part.
     """
-    from manyglot.reports.print_results import print_model_description
+    from manyglot.reports.displayable import print_parts
     from manyglot.workflows import describe as workflow
 
     description = workflow.describe(config_or_model, overrides)
     if as_json:
-        return print_json(description)
-    print_model_description(description)
+        return print_json(description.to_dict())
+    print_parts(description.display_parts())

@@ -29,7 +29,7 @@ def evaluate(
     Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot. With --output, an
     interrupted evaluation resumes where it stopped. Under torchrun, all processes translate.
     """
-    from manyglot.reports.print_results import print_evaluation_averages
+    from manyglot.reports.displayable import print_parts
     from manyglot.workflows import evaluate as workflow
 
     evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test_folder)
@@ -37,6 +37,6 @@ def evaluate(
         return
     if as_json:
         return print_json(evaluation.to_dict())
-    print_evaluation_averages(evaluation)
+    print_parts(evaluation.display_parts())
     if output:
         print(f"Report: {output / 'report.html'}")

@@ -30,8 +30,7 @@ def export(
     """
     from manyglot.workflows import export as workflow
 
-    targets = [code.strip() for codes in target for code in codes.split(",") if code.strip()]
-    folders = workflow.export(model, output, targets, export_format, quantization)
+    folders = workflow.export(model, output, target, export_format, quantization)
     if as_json:
         return print_json({"folders": [str(folder) for folder in folders]})
     print(*folders, sep="\n")

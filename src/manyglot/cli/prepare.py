@@ -23,7 +23,8 @@ def prepare(
     Reads the text that the YAML file names, trains the subword model and writes the `data` folder.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.reports.corpus_tables import print_cleaning_report, print_subword_statistics
+    from manyglot.reports.corpus_tables import print_cleaning_report
+    from manyglot.reports.displayable import print_parts
     from manyglot.workflows import prepare as workflow
 
     if as_json and show_dropped:
@@ -31,8 +32,6 @@ def prepare(
     dataset = workflow.prepare(read_experiment(config, overrides))
     if as_json:
         return print_json({"data": str(dataset.folder), **dataset.metadata})
-    rows = ", ".join(f"{count:,} {split}" for split, count in dataset.metadata["rows"].items())
-    print(f"{dataset.folder}: {rows} rows in {len(dataset.languages)} languages")
-    print_subword_statistics(dataset.metadata["subwords"])
+    print_parts(dataset.display_parts())
     print_cleaning_report(dataset.metadata["dropped"], dataset.metadata["dropped_examples"], show_dropped)
     print_status(f"Next: {command_name()} train {config}{format_override_options(overrides)}")

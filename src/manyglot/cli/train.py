@@ -29,25 +29,25 @@ def train(
     Reads the `data` folder and writes the `run` folder: checkpoints, a log and, at the end, the model folder.
     """
     from manyglot.config.experiment import read_experiment
-    from manyglot.model.model_folder import read_training_info
     from manyglot.workflows import train as workflow
 
     experiment = read_experiment(config, overrides)
     if dry_run:
         return _print_dry_run(workflow.dry_run(experiment), as_json)
-    model = workflow.train(experiment)
+    result = workflow.train(experiment)
     if is_secondary_process():
         return
-    summary = workflow.summarize_run(experiment.run)
     if as_json:
-        totals = asdict(summary) if summary else {}
-        return print_json({"model": str(model), **totals, **read_training_info(model)})
-    if summary:
-        print_status(str(summary))
-    print(model)
+        totals = asdict(result.summary) if result.summary else {}
+        return print_json({"model": str(result.model_folder), **totals, **result.training_info})
+    if result.summary:
+        print_status(str(result.summary))
+    print(result.model_folder)
     print_status(f"Curves: {command_name()} plot {experiment.run}")
     scores = experiment.run / "scores"
-    print_status(f"Next: {command_name()} evaluate {model} --data {experiment.data} --zero-shot --output {scores}")
+    print_status(
+        f"Next: {command_name()} evaluate {result.model_folder} --data {experiment.data} --zero-shot --output {scores}"
+    )
 
 
 def _print_dry_run(result: DryRunResult, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -24,6 +23,7 @@ from manyglot.evaluation.bootstrap import (
 )
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, restrict_to_common_sentences
 from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_ignoring_none
+from manyglot.evaluation.run_specs import name_systems, parse_run_folders
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
 from manyglot.progress import progress_bar
 
@@ -121,30 +121,6 @@ def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[S
         System(name, [Evaluation.load(folder) for folder in parse_run_folders(spec)]) for spec, name in names.items()
     ]
     return systems, None if baseline is None else names.get(baseline, baseline)
-
-
-def name_systems(run_specs: Sequence[str]) -> dict[str, str]:
-    """Return the display name of each run specification.
-
-    This is the name it gives, else the name of its first folder. If these are not unique, runs without a given name
-    are called by their specification.
-    """
-    given_names = {spec: spec.partition("=")[0] for spec in run_specs if "=" in spec}
-    names = {spec: given_names.get(spec) or parse_run_folders(spec)[0].resolve().name for spec in run_specs}
-    if len(set(names.values())) < len(run_specs):
-        names = {spec: given_names.get(spec) or spec for spec in run_specs}
-    if len(set(names.values())) < len(run_specs):
-        raise ManyglotError("Two systems have the same name. Give each a name of its own, as in a=FOLDER b=FOLDER.")
-    return names
-
-
-def parse_run_folders(run_spec: str) -> list[Path]:
-    """Return the distinct folders of `[NAME=]FOLDER[,FOLDER…]`; an existing folder may have a comma in its name."""
-    paths = run_spec.rpartition("=")[2]
-    folders = [paths] if Path(paths).is_dir() else paths.split(",")
-    if "" in folders or len(set(folders)) < len(folders):
-        raise SettingsError(f"'{run_spec}' needs one or more different folders: NAME=FOLDER,FOLDER.")
-    return [Path(folder) for folder in folders]
 
 
 def compare_systems(

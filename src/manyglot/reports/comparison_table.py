@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -13,6 +13,8 @@ from manyglot.errors import SettingsError, did_you_mean
 from manyglot.evaluation.results import DirectionGroup
 from manyglot.evaluation.system_comparison import SIGNIFICANCE_LEVEL, Comparison, DirectionGroupScore, MeanStd
 from manyglot.langid.identifier import describe_identifier
+from manyglot.reports.displayable import DisplayPart
+from manyglot.reports.result_table import ResultTable
 
 TableFormat = Literal["markdown", "latex", "csv", "json"]
 ScoreGetter = Callable[[DirectionGroupScore], MeanStd | None]
@@ -62,6 +64,24 @@ def format_comparison(comparison: Comparison, table_format: TableFormat) -> str:
             return _to_markdown(comparison)
 
 
+def comparison_parts(comparison: Comparison) -> Iterator[DisplayPart]:
+    """Yield the table and its notes."""
+    columns = _nonempty_columns(comparison)
+    rows = [
+        [system, *(_format_cell(comparison, system, column, "{}", "{}", " ± ") for column in columns)]
+        for system in comparison.scores_by_system
+    ]
+    yield ResultTable(["system", *_column_names(comparison)], rows)
+    yield from _table_notes(comparison)
+
+
+def _column_names(comparison: Comparison) -> list[str]:
+    return [
+        f"{_group_heading(group, comparison.central_language, '→')} {_LABELS[metric]}"
+        for group, metric in _nonempty_columns(comparison)
+    ]
+
+
 def _nonempty_columns(comparison: Comparison) -> list[TableColumn]:
     """Return the columns with a value: no win rates without a baseline, no group without directions."""
     return [
@@ -109,10 +129,7 @@ def _group_heading(group: DirectionGroup, central_language: str, arrow: str) -> 
 
 def _to_markdown(comparison: Comparison) -> str:
     columns = _nonempty_columns(comparison)
-    headings = [
-        f"{_group_heading(group, comparison.central_language, '→')} {_LABELS[metric]}" for group, metric in columns
-    ]
-    lines = [f"| system | {' | '.join(headings)} |", "|---|" + "---:|" * len(columns)]
+    lines = [f"| system | {' | '.join(_column_names(comparison))} |", "|---|" + "---:|" * len(columns)]
     for system in comparison.scores_by_system:
         cells = [_format_cell(comparison, system, column, "**{}**", "*{}*", " ± ") for column in columns]
         lines.append(f"| {system.replace('|', chr(92) + '|')} | {' | '.join(cells)} |")
@@ -162,9 +179,7 @@ def _to_csv(comparison: Comparison) -> str:
     columns = _nonempty_columns(comparison)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    names = [
-        f"{_group_heading(group, comparison.central_language, '→')} {_LABELS[metric]}" for group, metric in columns
-    ]
+    names = _column_names(comparison)
     writer.writerow(["system", *names, *(f"{name} deviation" for name in names)])
     for system in comparison.scores_by_system:
         values = [_column_value(comparison, system, column) for column in columns]

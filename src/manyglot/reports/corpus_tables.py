@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from manyglot.corpus.base import Split
@@ -20,7 +19,7 @@ from manyglot.corpus.inspection import MAX_REPETITION_CHECKED, CorpusInspection
 from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.corpus.splitting import SplitStatistics
 from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
-from manyglot.reports.result_table import NO_VALUE, make_result_table
+from manyglot.reports.result_table import NO_VALUE, ResultTable
 
 IntArray = npt.NDArray[np.int64]
 MAX_NAMED_TEST_SETS = 5
@@ -44,14 +43,15 @@ def print_corpus_inspection(inspection: CorpusInspection) -> None:
     """Print a table of the languages, sample sentences, and problems."""
     console = Console(soft_wrap=True)
     headings = ("language", *Split, "characters", "repeated")
-    console.print(make_result_table(headings, [_inspection_row(inspection, code) for code in inspection.languages]))
+    rows = [_inspection_row(inspection, code) for code in inspection.languages]
+    console.print(ResultTable(headings, rows).to_rich())
     for code in inspection.languages:
         for sample in inspection.language_statistics[Split.TRAIN][code].sample_sentences:
             console.print(Text(f"{code:<6} {sample[:100]}"))
-    rows = ", ".join(f"{n:,} {split}" for split, n in inspection.num_rows.items())
+    num_rows = ", ".join(f"{n:,} {split}" for split, n in inspection.num_rows.items())
     num_pairs = sum(inspection.num_pairs[Split.TRAIN].values())
     num_directions = len(inspection.num_pairs[Split.TRAIN])
-    console.print(f"{rows} rows; {num_pairs:,} training pairs in {num_directions} directions", highlight=False)
+    console.print(f"{num_rows} rows; {num_pairs:,} training pairs in {num_directions} directions", highlight=False)
     for problem in [*inspection.read_errors, *inspection.warnings]:
         console.print(Text(f"! {problem}", style="yellow"))
     if not inspection.read_errors and not inspection.warnings:
@@ -77,7 +77,7 @@ def print_split_statistics(statistics: SplitStatistics) -> None:
         for code, counts in statistics.num_sentences.items()
     ]
     total = ["rows", *(f"{count:,}" for count in statistics.num_rows.values())]
-    Console(soft_wrap=True).print(make_result_table(["language", *statistics.num_rows], rows, total))
+    Console(soft_wrap=True).print(ResultTable(["language", *statistics.num_rows], rows, total).to_rich())
     if statistics.num_left_out:
         print(f"{statistics.num_left_out:,} rows left out of train: they share a sentence with dev or test")
 
@@ -107,8 +107,8 @@ def print_zero_shot_leakage(test_sets: Sequence[ZeroShotSetStatistics]) -> None:
         print(f"fewer than {SMALL_TEST_SET} sentences: {', '.join(small[:MAX_NAMED_TEST_SETS])}{more}")
 
 
-def print_subword_statistics(languages: Mapping[str, Mapping[str, int]]) -> None:
-    """Print how well the vocabulary fits each language: subwords per word and the share of unknown subwords."""
+def subword_statistics_table(languages: Mapping[str, Mapping[str, int]]) -> ResultTable:
+    """Return how well the vocabulary fits each language: subwords per word and the share of unknown subwords."""
     rows = []
     for code, counts in languages.items():
         subwords, words = counts.get("subwords", 0), counts.get("words", 0)
@@ -117,7 +117,7 @@ def print_subword_statistics(languages: Mapping[str, Mapping[str, int]]) -> None
         sentences = f"{counts.get('sentences', 0):,}"
         rows.append([f"{code} {english_language_name(code)}", sentences, f"{subwords:,}", per_word, unknown])
     headings = ("language", "sentences", "subwords", "subwords per word", "unknown")
-    Console(soft_wrap=True).print(make_result_table(headings, rows))
+    return ResultTable(headings, rows)
 
 
 def print_cleaning_report(
@@ -225,14 +225,14 @@ def print_sampling_preview(preview: SamplingPreview) -> None:
     """Print the shares and repeats of each target language and each direction."""
     console = Console(soft_wrap=True)
     targets = {f"{code} {english_language_name(code)}": row for code, row in preview.by_target.items()}
-    console.print(_sampling_table("target", targets, preview.sampling_ids))
+    console.print(_sampling_table("target", targets, preview.sampling_ids).to_rich())
     directions = {str(direction): row for direction, row in preview.by_direction.items()}
-    console.print(_sampling_table("direction", directions, preview.sampling_ids))
+    console.print(_sampling_table("direction", directions, preview.sampling_ids).to_rich())
     for warning in preview.repetition_warnings():
         console.print(Text(f"! {warning}", style="yellow"))
 
 
-def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampling_ids: Sequence[str]) -> Table:
+def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampling_ids: Sequence[str]) -> ResultTable:
     names = [column for name in sampling_ids for column in (f"share, {sampling_label(name)}", "repeats")]
     cells = [
         [
@@ -246,7 +246,7 @@ def _sampling_table(heading: str, rows: Mapping[str, SamplingStatistics], sampli
         ]
         for label, row in sorted(rows.items(), key=lambda item: -item[1].num_pairs)
     ]
-    return make_result_table([heading, "pairs", *names], cells)
+    return ResultTable([heading, "pairs", *names], cells)
 
 
 def sampling_preview_svg(preview: SamplingPreview) -> str:

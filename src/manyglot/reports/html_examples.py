@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup
-from manyglot.reports.print_results import group_label
 from manyglot.reports.report_run import ReportRun
+from manyglot.reports.result_parts import group_label
 
 NUM_WORST_DIRECTIONS = 10
 """Number of worst directions, supervised and zero-shot each, that the report lists."""

@@ -27,11 +27,11 @@ from manyglot.reports.html_examples import worst_directions_html
 from manyglot.reports.html_report_data import build_html_report_data
 from manyglot.reports.html_verdict import verdict_html
 from manyglot.reports.learning_curves_html import learning_curves_html
-from manyglot.reports.print_results import group_label
 from manyglot.reports.report_run import ReportRun as ReportRun
 from manyglot.reports.report_run import load_report_run as load_report_run
 from manyglot.reports.report_run import make_report_run as make_report_run
 from manyglot.reports.report_run import restrict_report_run as restrict_report_run
+from manyglot.reports.result_parts import group_label
 
 SECTIONS = {
     "verdict": "Verdict",

@@ -11,7 +11,9 @@ from manyglot.probing.knn import VotingRule
 from manyglot.probing.missing_features import PredictedFeature
 from manyglot.probing.typology_probe import FeatureGroupKnnAccuracy, FeatureGroupResult, ProbeResult, ProbeSettings
 from manyglot.probing.uriel import FEATURE_GROUPS, Exclusion
+from manyglot.reports.displayable import DisplayPart
 from manyglot.reports.learning_curve_plot import COLORS, FIGURE_SUFFIXES, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
+from manyglot.reports.result_table import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,12 +23,23 @@ FAMILY_LABEL, RANDOM_LABEL, MAJORITY_LABEL = "family + geography", "random vecto
 
 def probing_markdown(results: Sequence[ProbeResult], settings: ProbeSettings) -> str:
     """Return the table in Markdown: accuracy for each k and for the k that the protocol selects."""
-    selected = "max" if settings.voting_rule is VotingRule.PAPER else "selected k"
-    headings = ["features", "representation", *(f"k = {k}" for k in results[0].k_values), selected, "p"]
-    lines = [headings, ["---", "---", *["---:"] * (len(headings) - 2)]]
-    lines += [row for group in _feature_groups(results) for row in _table_rows(group, results)]
+    table = _probing_table(results, settings)
+    lines = [table.headings, ["---", "---", *["---:"] * (len(table.headings) - 2)], *table.rows]
     notes = "\n".join(f"- {note}" for note in _probing_notes(results, settings))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{notes}\n"
+
+
+def probing_parts(results: Sequence[ProbeResult], settings: ProbeSettings) -> Iterator[DisplayPart]:
+    """Yield the same table and notes for the terminal and for notebooks."""
+    yield _probing_table(results, settings)
+    yield from _probing_notes(results, settings)
+
+
+def _probing_table(results: Sequence[ProbeResult], settings: ProbeSettings) -> ResultTable:
+    selected = "max" if settings.voting_rule is VotingRule.PAPER else "selected k"
+    headings = ["features", "representation", *(f"k = {k}" for k in results[0].k_values), selected, "p"]
+    rows = [row for group in _feature_groups(results) for row in _table_rows(group, results)]
+    return ResultTable(headings, rows)
 
 
 def predicted_features_markdown(language: str, representation: str, predicted: Sequence[PredictedFeature]) -> str:

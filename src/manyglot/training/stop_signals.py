@@ -19,6 +19,10 @@ class StopRequest:
     def __init__(self) -> None:
         self.is_requested = False
 
+    def request(self) -> None:
+        """Ask training to stop after this step."""
+        self.is_requested = True
+
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
         """Record the first signal; interrupt at once on the second."""
         if self.is_requested:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -19,9 +19,11 @@ from manyglot.config.precision import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.model_folder import ModelDescription
+from manyglot.model.run_models import checkpoint_folder
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status, progress_bar
 from manyglot.training.best_steps import BestMetric
+from manyglot.training.callbacks import CallbackDispatcher, TrainingCallbacks
 from manyglot.training.checkpoint import (
     RunState,
     flatten_optimizer_state,
@@ -123,10 +125,11 @@ def train(
     validator: Validator,
     distributed: DistributedContext,
     description: ModelDescription,
+    callbacks: TrainingCallbacks = TrainingCallbacks(),
 ) -> RunState:
     """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop.
 
-    The checkpoints are model folders with this description.
+    The checkpoints are model folders with this description. The callbacks are called in the main process.
     """
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
@@ -152,6 +155,9 @@ def train(
     ):
         throughput = ThroughputMeter(model, settings.precision, distributed, state.unlogged_losses)
         log = TrainingLog(run / "log.jsonl", state, loader.languages, throughput, trackers, enabled=distributed.is_main)
+        events = CallbackDispatcher(
+            callbacks if distributed.is_main else TrainingCallbacks(), settings.max_steps, stop_request.request
+        )
         while not is_finished(state, settings) and not must_stop:
             batches, data_position = next(updates)
             state = RunState(state.step + 1, data_position, best_steps=state.best_steps)
@@ -163,20 +169,23 @@ def train(
                 clip_and_step_optimizer(
                     model, optimizer, settings, state.step, keep_gradient_buffers=training_step.keeps_gradient_buffers
                 )
-            must_stop = distributed.any_process(stop_request.is_requested)
+            learning_rate = optimizer.param_groups[0]["lr"]
+            events.after_step(state.step, learning_rate, count_target_tokens(batches), loss_vector)
             is_logged = _is_due(state.step, settings.log_every, settings)
             if is_logged:
-                log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
+                log.log_training(state, loss_meter.wait_for_totals(), learning_rate)
                 loss_meter = LossMeter(run)
             if _is_due(state.step, settings.validate_every, settings) and validator.evaluators:
                 check_weights_finite(model, state.step, distributed)
                 with log.pause_throughput():
-                    state = _validate_and_update_best(
+                    state, scores = _validate_and_update_best(
                         model, state, settings.keep_best_checkpoints, validator, log, distributed
                     )
+                    events.after_validation(state.step, scores, is_best=state.best_steps.steps[:1] == [state.step])
             if is_finished(state, settings) and not is_logged:  # early stopping
-                log.log_training(state, loss_meter.wait_for_totals(), optimizer.param_groups[0]["lr"])
+                log.log_training(state, loss_meter.wait_for_totals(), learning_rate)
                 loss_meter = LossMeter(run)
+            must_stop = distributed.any_process(stop_request.is_requested)
             must_save = must_stop or is_finished(state, settings) or state.step in state.best_steps.steps
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
@@ -185,6 +194,8 @@ def train(
                 _save_checkpoint_on_main(
                     run / "checkpoints", model, optimizer, state, keep_last, distributed, description
                 )
+                events.after_checkpoint(state.step, checkpoint_folder(run / "checkpoints", state.step))
+                must_stop = distributed.any_process(stop_request.is_requested)
             display.advance(note=log.progress_note)
     validator.report_time()
     if is_finished(state, settings) and state.step < settings.max_steps:
@@ -251,7 +262,7 @@ def accumulate_and_all_reduce_gradients(
     Dropout depends only on the seed of the run, the step and the batch number, so a resumed run repeats it exactly.
     Returns the loss vector (`BatchLoss.to_vector`), summed over all batches and processes.
     """
-    num_tokens = int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))
+    num_tokens = count_target_tokens(batches)
     loss_vectors: list[Tensor] = []
     for batch_number, batch in distributed.strided_share(batches):
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + batch_number)
@@ -261,6 +272,11 @@ def accumulate_and_all_reduce_gradients(
     # FSDP has already reduced the gradients of a sharded model.
     distributed.all_reduce_sum([loss_vector] if is_sharded(model) else [loss_vector, *gradients])
     return loss_vector
+
+
+def count_target_tokens(batches: Sequence[PlannedBatch]) -> int:
+    """Return the number of target tokens of an update."""
+    return int(sum(batch.num_target_tokens_by_language().sum() for batch in batches))
 
 
 def clip_and_step_optimizer(
@@ -292,15 +308,18 @@ def _validate_and_update_best(
     validator: Validator,
     log: TrainingLog,
     distributed: DistributedContext,
-) -> RunState:
-    """Validate on the main process and broadcast the scores, so that all processes update their best steps equally."""
+) -> tuple[RunState, Mapping[str, Any]]:
+    """Validate on the main process and broadcast the scores, so that all processes update their best steps equally.
+
+    Return the new state, and the scores in the main process.
+    """
     full_model = gather_model_on_main(model, distributed)
     scores = validator(full_model) if distributed.is_main else {}
     value, loss = (distributed.broadcast(number) for number in validator.ranking_values(scores))
     best_steps = state.best_steps.with_validation(state.step, value, loss, keep_best_checkpoints)
     state = replace(state, best_steps=best_steps)
     log.log_validation(state, scores)
-    return state
+    return state, scores
 
 
 def _save_checkpoint_on_main(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,37 @@ from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
 from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
+from manyglot.reports.displayable import Displayable, DisplayPart
+from manyglot.reports.result_parts import model_description_parts
 from manyglot.vocabulary.subword_model import SubwordModel
 
 
-def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> dict[str, Any]:
+@dataclass(frozen=True, repr=False)
+class ModelSummary(Displayable):
+    """The architecture, languages and parameters of a model."""
+
+    model: Mapping[str, Any]
+    """The model settings."""
+    guidance: Sequence[Mapping[str, Any]]
+    """The guidance settings."""
+    languages: Sequence[str]
+    num_subwords: int
+    parameters: Mapping[str, int]
+    """Number of parameters by part."""
+    num_parameters: int
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The step or steps of the weights and the metric that selected them; empty for an untrained model."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    def display_parts(self) -> Iterator[DisplayPart]:
+        """Yield layers, guidance, languages and a table of the parameters."""
+        return model_description_parts(self.to_dict())
+
+
+def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSummary:
     """Describe a trained model, or the model of an experiment: layers, guidance, languages and parameters.
 
     A trained model is a model folder, a run folder or a checkpoint. An experiment is an `Experiment`, a YAML file or a
@@ -39,12 +67,12 @@ def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> dict[st
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
         config = experiment.to_dict()
     parameters = model.num_parameters_by_part()
-    return {
-        "model": config["model"],
-        "guidance": config["guidance"],
-        "languages": list(languages),
-        "num_subwords": num_subwords,
-        "parameters": parameters,
-        "num_parameters": sum(parameters.values()),
-        "training": training_info,
-    }
+    return ModelSummary(
+        model=config["model"],
+        guidance=config["guidance"],
+        languages=list(languages),
+        num_subwords=num_subwords,
+        parameters=parameters,
+        num_parameters=sum(parameters.values()),
+        training=training_info,
+    )

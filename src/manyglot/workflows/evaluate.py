@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,8 +39,10 @@ from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
+from manyglot.reports.displayable import Displayable, DisplayPart, Svg
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import make_report_run, write_html_report
+from manyglot.reports.result_parts import evaluation_averages_parts
 from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.training_log import read_log
 
@@ -65,6 +67,15 @@ class EvaluationRequest:
     """A folder of test files that replace the test split of the data."""
 
 
+class EvaluationResult(Displayable, Evaluation):
+    """The scores of all directions. Its `repr` shows the averages; a notebook adds the heat map."""
+
+    def display_parts(self) -> Iterator[DisplayPart]:
+        """Yield the averages, the signatures and the heat map."""
+        yield from evaluation_averages_parts(self)
+        yield Svg(direction_heatmap_svg(self))
+
+
 def evaluate(
     model_folder: StrPath,
     data: StrPath,
@@ -72,7 +83,7 @@ def evaluate(
     output: StrPath | None = None,
     overrides: Iterable[str] = (),
     test_folder: StrPath | None = None,
-) -> Evaluation:
+) -> EvaluationResult:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
     The model is a model folder, a run folder or a checkpoint. The files of `test_folder`, line-aligned or in pairs,
@@ -81,11 +92,14 @@ def evaluate(
     model folder; `overrides` change its `decoding` and `evaluation` settings.
     """
     request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
+    return EvaluationResult(**vars(_evaluate(request, optional_path(output))))
+
+
+def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
     if output is None:
         if launched_world_size() > 1:
             raise SettingsError("Under torchrun, the processes exchange translations through a folder. Give --output.")
         return evaluate_in_memory(request)[0]
-    output = Path(output)
     if output.exists() and not is_empty_folder(output):
         raise FolderError(f"{output} already exists. Choose another folder, or delete it.")
     with distributed_context("auto") as distributed:
@@ -98,7 +112,9 @@ def evaluate(
             distributed.barrier()
             if distributed.is_main:
                 evaluation = task.score(cache.read())
-                write_results_and_report(unfinished_path(output), str(model_folder), evaluation, task.model_card())
+                write_results_and_report(
+                    unfinished_path(output), str(request.model_folder), evaluation, task.model_card()
+                )
                 cache.clear()
         distributed.barrier()
         return evaluation if distributed.is_main else Evaluation.load(output)

@@ -17,19 +17,21 @@ from manyglot.model.run_models import load_any_model
 def export(
     model_folder: StrPath,
     output: StrPath,
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
     export_format: str = "ctranslate2",
     quantization: str | None = None,
 ) -> list[Path]:
     """Write a model in another format and return the folders.
 
-    The model is a model folder, a run folder or a checkpoint.
+    The model is a model folder, a run folder or a checkpoint. `targets` are languages, or one text such as `de,fr`.
     `ctranslate2` writes an export for the CTranslate2 engine, with the given target languages. `manyglot` writes a
     model folder with bfloat16 weights, which is half the size.
     """
+    names = [targets] if isinstance(targets, str) else targets
+    codes = [code.strip() for name in names for code in name.split(",") if code.strip()]
     if export_format not in EXPORTERS:
         raise SettingsError(f"--to: '{export_format}' is not a format. {did_you_mean(export_format, EXPORTERS)}")
-    return EXPORTERS[export_format](load_any_model(Path(model_folder)), Path(output), targets, quantization)
+    return EXPORTERS[export_format](load_any_model(Path(model_folder)), Path(output), codes, quantization)
 
 
 def _export_bfloat16(

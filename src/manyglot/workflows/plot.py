@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from manyglot.errors import FolderError
+from manyglot.evaluation.run_specs import to_run_specs
 from manyglot.files import StrPath
+from manyglot.reports.displayable import OutputFile
 from manyglot.reports.learning_curve_plot import plot_learning_curves
 from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.training_log import read_log
 
 
-def plot(runs: Sequence[StrPath], output: StrPath, by_tokens: bool = False) -> None:
-    """Plot the learning curves of runs against training steps, or against target tokens."""
-    folders = list(dict.fromkeys(map(Path, runs)))
+def plot(runs: StrPath | Sequence[StrPath], output: StrPath = "curves.png", by_tokens: bool = False) -> OutputFile:
+    """Plot the learning curves of runs against training steps or target tokens, and return the image file."""
+    folders = list(dict.fromkeys(map(Path, to_run_specs(runs))))
     names = [folder.resolve().name for folder in folders]
     names = names if len(set(names)) == len(folders) else [str(folder) for folder in folders]
     histories = {name: _read_history(run, by_tokens) for name, run in zip(names, folders, strict=True)}
     plot_learning_curves(histories, Path(output))
+    return OutputFile(Path(output))
 
 
 def _read_history(run: Path, by_tokens: bool) -> TrainingHistory:

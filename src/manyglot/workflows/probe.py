@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.errors import FolderError, SettingsError
+from manyglot.evaluation.run_specs import Folders, to_run_specs
 from manyglot.files import StrPath, optional_path
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.run_models import iter_intact_checkpoints, require_checkpoints
@@ -25,12 +26,18 @@ from manyglot.probing.typology_probe import ProbeResult, ProbeSettings, probe_re
 from manyglot.probing.uriel import Exclusion, exclusions_to_dict, load_uriel
 from manyglot.progress import print_status
 from manyglot.reports.checkpoint_probing import plot_checkpoint_probing
+from manyglot.reports.displayable import Displayable, DisplayPart
 from manyglot.reports.language_similarity_plots import plot_language_similarity
-from manyglot.reports.typology_probing import check_can_plot, plot_accuracy_by_k
+from manyglot.reports.typology_probing import (
+    check_can_plot,
+    excluded_languages_text,
+    plot_accuracy_by_k,
+    probing_parts,
+)
 
 
-@dataclass(frozen=True)
-class ProbingResults:
+@dataclass(frozen=True, repr=False)
+class ProbingResults(Displayable):
     """Results with one list entry per representation, and the excluded languages with the reasons."""
 
     representations: list[LanguageRepresentation]
@@ -38,6 +45,13 @@ class ProbingResults:
     mantel_results: list[list[MantelResult]]
     """Mantel tests between the distances in the model and the distances in URIEL."""
     exclusions: dict[str, Exclusion]
+    settings: ProbeSettings
+
+    def display_parts(self) -> Iterator[DisplayPart]:
+        """Yield the table of accuracies, its notes and the excluded languages."""
+        yield from probing_parts(self.results, self.settings)
+        if self.exclusions:
+            yield excluded_languages_text(self.exclusions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as plain values."""
@@ -63,7 +77,7 @@ class MissingFeaturePredictions:
 
 
 def probe(
-    models: Sequence[str],
+    models: Folders,
     method: str | None = None,
     settings: ProbeSettings | None = None,
     *,
@@ -74,15 +88,15 @@ def probe(
 ) -> ProbingResults:
     """Predict typological features from the nearest languages in a model, and compare with baselines.
 
-    Models are `[NAME=]FOLDER`. With `output`, plot accuracy against k; with `language_map`, plot the languages of one
-    model.
+    Models are folders, or a dictionary of folders by name. Text such as `ours=FOLDER` works too. With `output`, plot
+    accuracy against k; with `language_map`, plot the languages of one model.
     """
     settings = settings or ProbeSettings()
     output, language_map = optional_path(output), optional_path(language_map)
     for picture in filter(None, (output, language_map)):
         check_can_plot(picture)
     database = load_uriel(optional_path(uriel_folder))
-    representations = load_representations_of_models(models, method)
+    representations = load_representations_of_models(to_run_specs(models), method)
     if language_map is not None:
         plot_language_similarity(database, _require_one_model(representations, "--map"), color_by, language_map)
     results, exclusions = probe_representations(database, representations, settings)
@@ -92,11 +106,11 @@ def probe(
         mantel_tests_with_uriel(database, representation, settings.num_permutations, settings.seed)
         for representation in representations
     ]
-    return ProbingResults(representations, results, mantel_results, exclusions)
+    return ProbingResults(representations, results, mantel_results, exclusions, settings)
 
 
 def probe_all_checkpoints(
-    runs: Sequence[str],
+    runs: Folders,
     method: str | None = None,
     settings: ProbeSettings | None = None,
     *,
@@ -113,7 +127,7 @@ def probe_all_checkpoints(
     database = load_uriel(optional_path(uriel_folder))
     representations_by_step = (
         (step, require_representations(model, name, method))
-        for name, run in parse_model_specs(runs).items()
+        for name, run in parse_model_specs(to_run_specs(runs)).items()
         for step, model in iter_checkpoint_models(run)
     )
     results, exclusions = probe_checkpoints(database, representations_by_step, settings or ProbeSettings())
@@ -123,7 +137,7 @@ def probe_all_checkpoints(
 
 
 def predict_features_of_language(
-    models: Sequence[str],
+    models: Folders,
     language: str,
     method: str | None = None,
     settings: ProbeSettings | None = None,
@@ -132,7 +146,9 @@ def predict_features_of_language(
 ) -> MissingFeaturePredictions:
     """Predict the features that URIEL lacks for a language, from one representation of one model."""
     database = load_uriel(optional_path(uriel_folder))
-    representation = _require_one_model(load_representations_of_models(models, method), "--predict-missing")
+    representation = _require_one_model(
+        load_representations_of_models(to_run_specs(models), method), "--predict-missing"
+    )
     k_values = (settings or ProbeSettings()).k_values or DEFAULT_K_VALUES
     code, predicted = predict_missing_features(database, representation, language, k_values)
     return MissingFeaturePredictions(code, representation, predicted)

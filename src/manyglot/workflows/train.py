@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,11 +23,14 @@ from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
-from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, save_model
+from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, read_training_info, save_model
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
+from manyglot.reports.displayable import Displayable, DisplayPart
+from manyglot.reports.result_parts import format_training_step
 from manyglot.reports.run_summary import RunSummary
 from manyglot.training import trainer
+from manyglot.training.callbacks import CheckpointEvent, StepEvent, TrainingCallbacks, ValidationEvent
 from manyglot.training.checkpoint import RunState, load_best_weights
 from manyglot.training.contrastive_alignment import (
     check_and_describe_aligned_pairs,
@@ -44,15 +49,47 @@ from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validat
 from manyglot.vocabulary.vocabulary import LanguageTags
 
 
-def train(experiment: ExperimentSource) -> Path:
-    """Train a model on the prepared data and return its model folder. An interrupted run resumes where it stopped.
+@dataclass(frozen=True, repr=False)
+class TrainingResult(Displayable):
+    """A trained model. It can be used as the path of its model folder, for example in `manyglot.load(result)`."""
 
-    The experiment is an `Experiment`, a YAML file or a dictionary. Under torchrun, all processes train the model
-    together.
+    model_folder: Path
+    run: Path
+    training_info: Mapping[str, Any] = field(default_factory=dict)
+    """The number of training `steps`, the `step` of the weights, and the metric that selected it."""
+    summary: RunSummary | None = None
+    """Totals and final values of the training log; None if there is no log."""
+
+    def __fspath__(self) -> str:
+        return str(self.model_folder)
+
+    def display_parts(self) -> Iterator[DisplayPart]:
+        """Yield the folder, the step of the weights and a summary of the training."""
+        yield f"model folder {self.model_folder}"
+        yield f"weights of {format_training_step(self.training_info)}"
+        if self.summary is not None:
+            yield from str(self.summary).splitlines()
+
+
+def train(
+    experiment: ExperimentSource,
+    *,
+    on_step: Callable[[StepEvent], object] | None = None,
+    on_validation: Callable[[ValidationEvent], object] | None = None,
+    on_checkpoint: Callable[[CheckpointEvent], object] | None = None,
+) -> TrainingResult:
+    """Train a model on the prepared data. An interrupted run resumes where it stopped.
+
+    The experiment is an `Experiment`, a YAML file or a dictionary. The result can be used as the path of the model
+    folder. Callbacks receive an event after every update, validation and checkpoint; `event.request_stop()` saves a
+    checkpoint and ends the call with `StoppedByUser`, as Ctrl-C does. Under torchrun, all processes train the model
+    together, and callbacks are called in the main process.
     """
     experiment = load_experiment(experiment)
     with distributed_context(experiment.training.device) as distributed:
-        return _train(experiment, distributed)
+        model_folder = _train(experiment, distributed, TrainingCallbacks(on_step, on_validation, on_checkpoint))
+    summary = RunSummary.from_log(read_log(experiment.run / "log.jsonl"))
+    return TrainingResult(model_folder, experiment.run, read_training_info(model_folder), summary)
 
 
 def dry_run(experiment: ExperimentSource) -> DryRunResult:
@@ -123,7 +160,7 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     return _TrainingInputs(dataset, model, loader, experiment.training.model_copy(update={"alignment": alignment}))
 
 
-def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
+def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
     dataset, model, loader, settings = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
     run_identity = experiment.run, experiment, dataset.digest()
@@ -143,7 +180,7 @@ def _train(experiment: Experiment, distributed: DistributedContext) -> Path:
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
-            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description
+            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description, callbacks
         )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
@@ -251,8 +288,3 @@ def initialize_model(experiment: Experiment, dataset: PreparedDataset) -> Transf
     torch.manual_seed(experiment.seed)
     vocabulary = dataset.vocabulary
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subword_model), len(vocabulary.languages))
-
-
-def summarize_run(run: Path) -> RunSummary | None:
-    """Summarize a finished run from its log; None if there is no log."""
-    return RunSummary.from_log(read_log(run / "log.jsonl"))

@@ -7,7 +7,8 @@ import pytest
 
 from manyglot.evaluation.evaluator import DirectionResult, Evaluation, TranslationExample
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
-from manyglot.reports.print_results import print_evaluation_averages, print_translation_examples
+from manyglot.reports.displayable import print_parts
+from manyglot.reports.result_parts import evaluation_averages_parts, translation_example_parts
 
 
 def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
@@ -50,8 +51,8 @@ def test_the_heat_map_has_a_cell_for_each_direction_and_metric() -> None:
 
 
 def test_the_terminal_shows_averages_examples_and_excluded_targets(capsys: pytest.CaptureFixture[str]) -> None:
-    print_evaluation_averages(EVALUATION)
-    print_translation_examples(EVALUATION.select_display_examples(2))
+    print_parts(evaluation_averages_parts(EVALUATION))
+    print_parts(translation_example_parts(EVALUATION.select_display_examples(2)))
     shown = capsys.readouterr().out
     for text in (
         "zero-shot",
@@ -69,7 +70,7 @@ def test_columns_without_values_are_left_out(capsys: pytest.CaptureFixture[str])
     unknown = [
         replace(each, language_accuracy=None, reference_language_accuracy=None) for each in EVALUATION.directions
     ]
-    print_evaluation_averages(replace(EVALUATION, directions=unknown))
+    print_parts(evaluation_averages_parts(replace(EVALUATION, directions=unknown)))
     heading = capsys.readouterr().out.splitlines()[1]
     assert [cell.strip() for cell in heading.strip("┃").split("┃")] == ["directions", "number", "BLEU", "chrF++"]
 

@@ -1,21 +1,21 @@
-"""Print evaluations, translation examples and model descriptions in the terminal."""
+"""How the terminal and notebooks show evaluations, translation examples and model descriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup
 from manyglot.langid.identifier import describe_identifier
-from manyglot.reports.result_table import NO_VALUE, make_result_table
+from manyglot.reports.displayable import DisplayPart
+from manyglot.reports.result_table import NO_VALUE, ResultTable
 
 
-def print_evaluation_averages(evaluation: Evaluation) -> None:
-    """Print the averages by group of directions, with the signatures of the metrics."""
+def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
+    """Yield the averages by group of directions, and the signatures of the metrics."""
     rows = [
         [
             group_label(group, evaluation.central_language),
@@ -29,33 +29,30 @@ def print_evaluation_averages(evaluation: Evaluation) -> None:
         for group, row in evaluation.averages().items()
     ]
     headings = ("directions", "number", "BLEU", "chrF++", "LangAcc", "references", "relative")
-    table = make_result_table(headings, rows)
-    console = _make_console()
-    console.print(table)
+    yield ResultTable(headings, rows)
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
-        console.print(f"BLEU {signature}", highlight=False)
-    console.print(f"chrF++ {evaluation.chrf_signature}", highlight=False)
-    console.print(f"LangAcc: {describe_identifier(evaluation.identifier_signature)}", highlight=False)
+        yield f"BLEU {signature}"
+    yield f"chrF++ {evaluation.chrf_signature}"
+    yield f"LangAcc: {describe_identifier(evaluation.identifier_signature)}"
     if unknown := evaluation.unidentifiable_targets():
-        console.print(f"LangAcc excludes targets that the identifier does not know: {', '.join(unknown)}")
+        yield f"LangAcc excludes targets that the identifier does not know: {', '.join(unknown)}"
 
 
-def print_translation_examples(examples: Iterable[TranslationExample]) -> None:
-    """Print source, output and reference of each example."""
-    console = _make_console()
+def translation_example_parts(examples: Iterable[TranslationExample]) -> Iterator[DisplayPart]:
+    """Yield source, output and reference of each example."""
     for example in examples:
         group = DirectionGroup.ZERO_SHOT if example.zero_shot else DirectionGroup.SUPERVISED
-        console.print(Text(f"{example.source}→{example.target} ({group_label(group)})", style="bold"))
+        yield Text(f"{example.source}→{example.target} ({group_label(group)})", style="bold")
         for label, text in (
             ("source", example.source_text),
             ("output", example.output),
             ("reference", example.reference),
         ):
-            console.print(Text(f"  {label:<9} {text}"))
+            yield Text(f"  {label:<9} {text}")
 
 
-def print_model_description(description: Mapping[str, Any]) -> None:
-    """Print the shape, languages and parameters of a model, given by `describe`."""
+def model_description_parts(description: Mapping[str, Any]) -> Iterator[DisplayPart]:
+    """Yield the shape, languages and parameters of a model, given as the plain values of `describe`."""
     shape, languages = description["model"], description["languages"]
     lines = {
         "layers": f"{shape['num_encoder_layers']} + {shape['num_decoder_layers']}, {shape['norm']}-norm",
@@ -65,15 +62,15 @@ def print_model_description(description: Mapping[str, Any]) -> None:
         "languages": f"{len(languages)}: {' '.join(languages)}",
     }
     if training := description["training"]:
-        lines["weights"] = _format_training_step(training)
-    console = _make_console()
+        lines["weights"] = format_training_step(training)
     for key, value in lines.items():
-        console.print(f"{key:<11} {value}", highlight=False, markup=False)
+        yield f"{key:<11} {value}"
     rows = [[part, f"{count:,}"] for part, count in description["parameters"].items()]
-    console.print(make_result_table(["part", "parameters"], rows, ["total", f"{description['num_parameters']:,}"]))
+    yield ResultTable(["part", "parameters"], rows, ["total", f"{description['num_parameters']:,}"])
 
 
-def _format_training_step(training: Mapping[str, Any]) -> str:
+def format_training_step(training: Mapping[str, Any]) -> str:
+    """Say which step or steps the weights of a model are from, given its training.json."""
     if steps := training.get("averaged_steps"):
         return f"mean of steps {', '.join(f'{step:,}' for step in steps)}"
     selection = f"best by {training['best_metric']}" if training["best_metric"] else "last step"
@@ -100,7 +97,3 @@ def group_label(group: DirectionGroup, central_language: str | None = None) -> s
 def format_percent(value: float | None) -> str:
     """Format a percentage; a dash if it is None."""
     return NO_VALUE if value is None else f"{value:.1f}%"
-
-
-def _make_console() -> Console:
-    return Console(soft_wrap=True)
