@@ -1,26 +1,28 @@
-"""Locked and atomically written folders, and safe reading of files from untrusted folders."""
+"""Guarded reading and atomic writing of files.
+
+Every small file (settings, manifests, metadata, logs) is read by the functions here. They accept regular files only,
+limit the size, and raise one-line errors. A pipe cannot block them, and `/dev/zero` cannot fill the memory.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NoReturn
 
 from manyglot.errors import FolderError
 
 StrPath = str | os.PathLike[str]
 """A path in any form that the Python API accepts."""
 
-try:
-    import fcntl
-except ImportError:  # Windows has no fcntl, so nothing is locked there
-    fcntl = None  # type: ignore[assignment]
+MAX_TEXT_BYTES = 2**26
+"""Default size limit of a small file. No small file that manyglot writes comes near it."""
+MAX_ERROR_CHARS = 300
+"""Maximum length of another library's message that is quoted in an error."""
 
 
 def optional_path(path: StrPath | None) -> Path | None:
@@ -38,62 +40,108 @@ def nearest_existing_folder(folder: Path) -> Path:
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
-def read_small_file(path: Path, max_bytes: int) -> bytes:
-    """Read a whole regular file; raise an error if it has more than `max_bytes` bytes."""
-    content = read_first_bytes(path, max_bytes + 1)
-    if len(content) > max_bytes:
-        raise FolderError(f"{path} is damaged: it has more than {max_bytes:,} bytes.")
-    return content
-
-
-def read_first_bytes(path: Path, num_bytes: int) -> bytes:
-    """Read the first bytes of a regular file; raise an error, without blocking, if it is a folder or a pipe."""
+@contextmanager
+def open_regular_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; raise a FolderError, without blocking, for anything else or if reading fails."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise FolderError(f"{path} is not a file.")
-            return file.read(num_bytes)
-    except OSError as error:
-        raise FolderError(f"Cannot read {path}: {error.strerror or error}.") from None
+            yield file
+    except (OSError, ValueError) as error:  # a path with a NUL byte is a ValueError
+        raise FolderError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def read_first_bytes(path: Path, num_bytes: int) -> bytes:
+    """Read the first bytes of a regular file."""
+    with open_regular_file(path) as file:
+        return file.read(num_bytes)
+
+
+def read_small_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
+    """Read a whole regular file; raise a FolderError if it has more than `max_bytes` bytes."""
+    content = read_first_bytes(path, max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FolderError(f"{path} is too large: it has more than {max_bytes:,} bytes.")
+    return content
+
+
+def read_text(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Read a whole UTF-8 file; raise a FolderError if it cannot be read, is not UTF-8 or is too large."""
+    try:
+        return read_small_file(path, max_bytes).decode("utf-8")
+    except UnicodeDecodeError:
+        raise FolderError(f"{path} is not UTF-8 text.") from None
+
+
+def read_json(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Any:
+    """Read a JSON file; raise a FolderError if it cannot be read, is not JSON, is nested too deeply or is too large."""
+    try:
+        return json.loads(read_text(path, max_bytes))
+    except (ValueError, RecursionError) as error:
+        raise_damaged(path, error)
+
+
+def read_json_object(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+    """Read a JSON file that holds an object; raise a FolderError for anything else."""
+    value = read_json(path, max_bytes)
+    if not isinstance(value, dict):
+        raise FolderError(f"{path} is damaged (it should hold a JSON object).")
+    return value
+
+
+def raise_damaged(path: Path, error: Exception) -> NoReturn:
+    """Raise the FolderError of a file whose content is wrong, with a short reason."""
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:MAX_ERROR_CHARS]
+    raise FolderError(f"{path} is damaged ({reason or type(error).__name__}).") from None
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file atomically and durably: after a crash or a full disk, it has its old content or all of the new.
+
+    The folder must exist. Errors are OSErrors, as those of `Path.write_bytes`.
+    """
+    with replacing_file(path) as unfinished:
+        unfinished.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write a value as JSON, atomically."""
+    write_file(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if it is missing and hold an exclusive lock on it.
+def replacing_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; at the end, flush it to disk and rename it to `path`.
 
-    The operating system releases the lock when the process ends, even if it is killed.
+    If anything fails, the temporary file is deleted and an earlier `path` is unchanged. A file that is not regular,
+    such as `/dev/stdout` or a pipe, is written directly, and a link is followed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY) if fcntl else None
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    unfinished = unfinished_path(target)
     try:
-        if handle is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FolderError(
-                    f"Another process is writing {folder}. Wait until it ends, or choose another folder."
-                ) from None
-            except OSError:  # the file system does not support locks
-                pass
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
+        yield unfinished
+        if target.exists():
+            unfinished.chmod(stat.S_IMODE(target.stat().st_mode))
+        fsync_path(unfinished)
+        unfinished.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+    fsync_path(target.parent)
 
 
-def _os_error_reason(error: OSError) -> str:
-    """Return the system's reason for an error; NumPy reports a full disk without one."""
-    return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"
+def unfinished_path(path: Path) -> Path:
+    """Return the temporary path of a file or folder while it is being written."""
+    return path.with_name(path.name + ".unfinished")
 
 
-def _fsync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Flush a file or folder to disk, so that it survives a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -102,59 +150,6 @@ def _fsync(path: Path) -> None:
         os.close(handle)
 
 
-def _delete_contents(folder: Path) -> None:
-    """Delete the contents of a folder."""
-    for path in folder.iterdir():
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def unfinished_path(folder: Path) -> Path:
-    """Return the temporary path of a folder while it is being written."""
-    return folder.with_name(folder.name + ".unfinished")
-
-
-@contextmanager
-def resumable_folder(folder: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
-    """Write a folder atomically, as `atomic_folder` does, but keep unfinished work for the next attempt.
-
-    The unfinished folder records its provenance. If that differs from the given one, the contents are deleted.
-    """
-    unfinished = unfinished_path(folder)
-    record, text = unfinished / "origin.json", json.dumps(provenance, sort_keys=True)
-    try:
-        with locked_folder(unfinished):
-            if not (record.exists() and record.read_text("utf-8") == text):
-                _delete_contents(unfinished)
-            record.write_text(text, encoding="utf-8")
-            yield unfinished
-            unfinished.rename(folder)
-            (folder / record.name).unlink()
-    except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {_os_error_reason(error)}.") from None
-
-
-@contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder to write to, and rename it at the end, so that an existing folder is always complete.
-
-    An existing folder is never overwritten. A failure leaves nothing behind, and the remains of a killed process are
-    deleted.
-    """
-    unfinished = unfinished_path(folder)
-    if folder.exists() and not is_empty_folder(folder):
-        raise FolderError(f"{folder} already exists. Choose another folder, or delete it.")
-    try:
-        with locked_folder(unfinished):
-            try:
-                _delete_contents(unfinished)
-                yield unfinished
-                for path in unfinished.rglob("*"):  # safetensors writes files that only the owner may read
-                    path.chmod(path.stat().st_mode | unfinished.stat().st_mode & 0o444)
-                for path in (*unfinished.rglob("*"), unfinished):
-                    _fsync(path)
-                unfinished.rename(folder)
-                _fsync(folder.parent)
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
-    except OSError as error:
-        raise FolderError(f"Cannot write {folder}: {_os_error_reason(error)}.") from None
+def os_error_reason(error: OSError) -> str:
+    """Return the system's reason for an error; NumPy reports a full disk without one."""
+    return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from manyglot.config.experiment import Experiment
-from manyglot.files import locked_folder
+from manyglot.folders import locked_folder
 from tests.commands import mistake, run
 
 

@@ -18,7 +18,7 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
-from manyglot.files import locked_folder
+from manyglot.folders import locked_folder
 from manyglot.training import dry_run, step_timing
 from manyglot.training.dry_run import DataSchedule, DirectionExposure, DiskEstimate
 from manyglot.workflows import train as workflow

@@ -29,7 +29,8 @@ from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned_rows
 from manyglot.errors import CorpusError, FolderError
-from manyglot.files import is_empty_folder, resumable_folder
+from manyglot.files import is_empty_folder
+from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
 from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary

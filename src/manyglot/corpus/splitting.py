@@ -22,7 +22,7 @@ from manyglot.corpus.textfiles import write_aligned_rows
 from manyglot.corpus.unsplit_text import RowGroup
 from manyglot.corpus.zero_shot_sets import normalize_for_leak_check
 from manyglot.errors import CorpusError
-from manyglot.files import atomic_folder
+from manyglot.folders import atomic_folder
 from manyglot.progress import ProgressReporter, progress_counter
 
 CANDIDATES_PER_ROW, EXTRA_CANDIDATES = 4, 1000

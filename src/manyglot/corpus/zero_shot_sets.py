@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from manyglot.corpus.base import Row
 from manyglot.corpus.textfiles import write_aligned_rows
 from manyglot.errors import CorpusError, FolderError, LanguageError
-from manyglot.files import atomic_folder
+from manyglot.folders import atomic_folder
 
 LEAK_STATISTICS_FILE = "leaks.json"
 """The file beside the test sets that counts the sentences training has seen."""

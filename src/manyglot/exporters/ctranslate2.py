@@ -23,7 +23,7 @@ from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest, checksum_exported_file
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import LanguageError, SettingsError, did_you_mean
-from manyglot.files import atomic_folder
+from manyglot.folders import atomic_folder
 from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward

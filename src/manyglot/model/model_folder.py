@@ -27,10 +27,12 @@ from torch import Tensor
 
 import manyglot
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
+from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.files import atomic_folder, file_sha256, read_small_file
+from manyglot.files import read_small_file
+from manyglot.folders import atomic_folder
 from manyglot.model.guidance import GuidanceList
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from manyglot.checksums import file_sha256
 from manyglot.errors import FolderError
-from manyglot.files import file_sha256, read_small_file
+from manyglot.files import read_small_file
 from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.model.run_paths import is_run_folder
 from manyglot.progress import print_status

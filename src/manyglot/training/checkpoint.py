@@ -20,8 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from manyglot.batches.loader import DataPosition
+from manyglot.checksums import file_sha256
 from manyglot.errors import FolderError
-from manyglot.files import atomic_folder, file_sha256
+from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import ModelDescription, write_model_files
 from manyglot.model.run_models import checkpoint_folder, list_checkpoints
 from manyglot.progress import print_status

@@ -13,7 +13,8 @@ import yaml
 
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
 from manyglot.errors import FolderError
-from manyglot.files import is_empty_folder, locked_folder, nearest_existing_folder
+from manyglot.files import is_empty_folder, nearest_existing_folder
+from manyglot.folders import locked_folder
 
 
 def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:

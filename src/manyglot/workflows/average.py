@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import StrPath, file_sha256, is_empty_folder
+from manyglot.files import StrPath, is_empty_folder
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import (
     checkpoint_folder,

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
 from manyglot.corpus.base import Row, Split
@@ -33,7 +34,8 @@ from manyglot.evaluation.evaluator import (
 )
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
-from manyglot.files import StrPath, file_sha256, is_empty_folder, optional_path, resumable_folder, unfinished_path
+from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path
+from manyglot.folders import resumable_folder
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel
 from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.probing.language_representations import distinct_representations

@@ -12,10 +12,10 @@ from pydantic import Field, model_validator
 
 import manyglot
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
+from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import file_sha256
 from manyglot.model.run_paths import is_run_folder
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
