@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, overload
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.engine import Engine, SearchRequest
+from manyglot.decoding.engine import Engine
 from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.scaled_progress import ScaledProgress
 from manyglot.decoding.scored_translation import Translation
+from manyglot.decoding.sentence_translator import SentenceTranslator
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.source_text import SourceText, read_source_texts
 from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextSplitter
 from manyglot.errors import LanguageError, ManyglotError, TranslationWarning
 from manyglot.langid.identifier import OffTargetDetector
 from manyglot.progress import ProgressReporter
-from manyglot.vocabulary.subword_model import UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Translator:
         sources = read_source_texts(lines, self.text_splitter, languages)
         if prefixes is not None and len(prefixes) != len(lines):
             raise ManyglotError(f"There are {len(lines)} texts and {len(prefixes)} prefixes.")
-        first_prefixes = iter(prefixes or ())
+        first_prefixes = map(_clean_text, prefixes or ())
         sentence_prefixes = (
             None
             if prefixes is None
@@ -288,7 +288,7 @@ class Translator:
         if progress is not None and len(sentences) > len(lines):
             progress = ScaledProgress(progress, len(lines), len(sentences))
         hypotheses = iter(
-            self._translate_sentences(
+            self._sentence_translator().translate(
                 sentences,
                 [target for target, each in zip(targets, sources, strict=True) for _ in each.sentences],
                 [language for language, each in zip(languages, sources, strict=True) for _ in each.sentences],
@@ -304,76 +304,8 @@ class Translator:
         ]
         return TranslatedTexts(sources, n_best)
 
-    def _translate_sentences(
-        self,
-        sentences: Sequence[str],
-        targets: Sequence[str],
-        source_languages: Sequence[str | None],
-        n: int,
-        prefixes: Sequence[str] | None,
-        sentence_offset: int,
-        progress: ProgressReporter | None,
-    ) -> list[list[Translation]]:
-        """Return the n best translations of each sentence. Targets and source languages are codes."""
-        if self.pivot_code is not None:
-            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
-        request = SearchRequest(
-            sources=self.vocabulary.encode(sentences),
-            target_language_ids=[self.engine.languages.id(code) for code in targets],
-            settings=self._settings_for_n_best(n),
-            prefixes=None if prefixes is None else self._encode_prefixes(prefixes),
-            num_hypotheses=1 if n == 1 else None,
-            sentence_offset=sentence_offset,
-        )
-        hypotheses = self._search(request, n, progress)
-        if self.off_target_filter is None:
-            return hypotheses
-
-        def search_wider(rows: Sequence[int], beam_size: int) -> list[list[Translation]]:
-            """Search some sentences again with a larger beam, and return all hypotheses."""
-            wide = max(beam_size, n)
-            wider = replace(
-                request.blank_all_except(set(rows)), settings=self._settings_for_n_best(wide), num_hypotheses=None
-            )
-            alternatives = self._search(wider, wide)
-            return [alternatives[row] for row in rows]
-
-        corrected = self.off_target_filter.correct(hypotheses, targets, self.settings.beam_size, search_wider)
-        return [n_best[:n] for n_best in corrected]
-
-    def _translate_to_pivot(
-        self,
-        sentences: Sequence[str],
-        targets: Sequence[str],
-        source_languages: Sequence[str | None],
-        pivot: str,
-        sentence_offset: int,
-    ) -> list[str]:
-        """Translate sentences into the pivot language, unless it is their source or target language.
-
-        Equal sentences are translated once.
-        """
-        is_direct = [pivot in languages for languages in zip(source_languages, targets, strict=True)]
-        first_row: dict[str, int] = {}
-        for row, sentence in enumerate(sentences):
-            if not is_direct[row]:
-                first_row.setdefault(sentence, row)
-        unique = [sentence if first_row.get(sentence) == row else "" for row, sentence in enumerate(sentences)]
-        in_pivot = self.with_settings(pivot=None)._translate_sentences(
-            unique, [pivot] * len(unique), [None] * len(unique), 1, None, sentence_offset, None
-        )
-        return [
-            sentence if direct else in_pivot[first_row[sentence]][0].text
-            for sentence, direct in zip(sentences, is_direct, strict=True)
-        ]
-
-    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
-        """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""
-        encoded = self.vocabulary.encode([_clean_text(prefix) for prefix in prefixes])
-        for prefix, ids in zip(prefixes, encoded, strict=True):
-            if UNK in ids:
-                raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")
-        return encoded
+    def _sentence_translator(self) -> SentenceTranslator:
+        return SentenceTranslator(self.engine, self.vocabulary, self.settings, self.pivot_code, self.off_target_filter)
 
     def _target_codes(self, to: str | Sequence[str], num_texts: int) -> list[str]:
         """Return the code of each text's target language."""
@@ -394,20 +326,6 @@ class Translator:
         if len(source) != num_texts:
             raise ManyglotError(f"There are {num_texts} texts and {len(source)} source languages.")
         return [None if name is None else self.engine.languages.find_code(name) for name in source]
-
-    def _settings_for_n_best(self, n: int) -> DecodingSettings:
-        """Return the settings with a beam size of at least n."""
-        if n < 1:
-            raise ManyglotError(f"The number of translations is {n}; it must be at least 1.")
-        return self.settings if n <= self.settings.beam_size else self.settings.with_beam_size_and_scaled_batch(n)
-
-    def _search(
-        self, request: SearchRequest, n: int, progress: ProgressReporter | None = None
-    ) -> list[list[Translation]]:
-        """Return the n best distinct translations of each sentence."""
-        results = self.engine.search(request, progress)
-        texts = iter(self.vocabulary.decode([hypothesis.ids for hypotheses in results for hypothesis in hypotheses]))
-        return [_drop_duplicates([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in results]
 
 
 def saved_decoding_settings(trained: TrainedModel) -> DecodingSettings:
@@ -441,11 +359,3 @@ def _clean_text(text: str) -> str:
     if not isinstance(text, str):
         raise ManyglotError(f"Texts must be str, but one is {type(text).__name__}: {text!r:.60}.")
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _drop_duplicates(translations: Iterable[Translation]) -> list[Translation]:
-    """Drop translations whose text equals that of a better one with other subwords."""
-    best: dict[str, Translation] = {}
-    for translation in translations:
-        best.setdefault(translation.text, translation)
-    return list(best.values())
