@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -140,16 +140,22 @@ def float64_by_default() -> Iterator[None]:
         torch.set_default_dtype(default)
 
 
-def train(experiment: Experiment, stop_after: int | None = None) -> list[list[float]]:
-    """Train until the end, or stop after a step. Return the loss vector of each update."""
+class LastUpdate(Exception):
+    """Ends a training after its last update, because saving the model takes time and changes no loss."""
+
+
+def train(experiment: Experiment, stop_after: int = NUM_STEPS) -> list[list[float]]:
+    """Train, and return the loss vector of each update. A training that stops early can be resumed."""
     losses: list[list[float]] = []
 
     def record(event: StepEvent) -> None:
         losses.append(event.loss_vector.tolist())
+        if event.step == NUM_STEPS:
+            raise LastUpdate
         if event.step == stop_after:
             event.request_stop()
 
-    with float64_by_default(), nullcontext() if stop_after is None else pytest.raises(StoppedByUser):
+    with float64_by_default(), pytest.raises((LastUpdate, StoppedByUser)):
         manyglot.train(experiment, on_step=record)
     return losses
 
