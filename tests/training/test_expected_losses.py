@@ -160,6 +160,11 @@ def train(experiment: Experiment, stop_after: int = NUM_STEPS) -> list[list[floa
     return losses
 
 
+def assert_equal_losses(losses: list[list[float]], expected: list[list[float]]) -> None:
+    message = "The docstring of this file explains the values. The indices are [update, loss], from 0."
+    np.testing.assert_allclose(losses, expected, rtol=RELATIVE_TOLERANCE, atol=0, err_msg=message)
+
+
 def hash_batches(experiment: Experiment) -> list[int]:
     """Hash the batches of a run, without language tags."""
     dataset, tags = PreparedDataset(experiment.data), [LanguageTags()] * NUM_LANGUAGES
@@ -201,8 +206,7 @@ def test_batches_equal_the_expected_ones(run: str, expected: dict[str, Any], dat
 
 @pytest.mark.parametrize("run", SETTINGS_BY_RUN)
 def test_losses_equal_the_expected_ones(run: str, expected: dict[str, Any], data: Path, tmp_path: Path) -> None:
-    losses = train(experiment_of_run(run, tmp_path, data))
-    np.testing.assert_allclose(losses, expected["losses"][run], rtol=RELATIVE_TOLERANCE, atol=0)
+    assert_equal_losses(train(experiment_of_run(run, tmp_path, data)), expected["losses"][run])
 
 
 @pytest.mark.parametrize("run", ["laa + lee, aligned", "token_src + random_laa, pre-norm"])
@@ -210,8 +214,7 @@ def test_losses_of_a_resumed_run_equal_the_expected_ones(
     run: str, expected: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     experiment = experiment_of_run(run, tmp_path, data)
-    losses = train(experiment, stop_after=7) + train(experiment)
-    np.testing.assert_allclose(losses, expected["losses"][run], rtol=RELATIVE_TOLERANCE, atol=0)
+    assert_equal_losses(train(experiment, stop_after=7) + train(experiment), expected["losses"][run])
 
 
 def format_values(values_by_run: dict[str, list[Any]]) -> str:
