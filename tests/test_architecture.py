@@ -19,6 +19,7 @@ HELPERS = {
     "config.base_settings",
     "config.overrides",
     "config.precision",
+    "config.yaml_files",
     "config.yaml_inheritance",
 }
 """Modules that every stage may import, and that import no stage. A stage imports the version from the root package."""
