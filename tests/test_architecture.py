@@ -18,6 +18,7 @@ HELPERS = {
     *ROOT_FILES - {"__main__"},
     "config.base_settings",
     "config.overrides",
+    "config.plain_values",
     "config.precision",
     "config.yaml_files",
     "config.yaml_inheritance",

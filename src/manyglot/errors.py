@@ -59,6 +59,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(known[:MAX_LISTED_NAMES])}{more}."
 
 
-def shorten(name: str) -> str:
-    """Return the beginning of a name that may be long, for an error message."""
-    return name if len(name) <= MAX_QUOTED_CHARS else f"{name[:MAX_QUOTED_CHARS]}…"
+def shorten(text: str, max_chars: int = MAX_QUOTED_CHARS) -> str:
+    """Return the beginning of a text that may be long, for an error message."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"

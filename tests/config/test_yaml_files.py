@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyglot.config import yaml_files
-from manyglot.config.yaml_files import MAX_TEXT_CHARS, MAX_YAML_BYTES, format_yaml, parse_yaml, read_yaml_mapping
+from manyglot.config import plain_values
+from manyglot.config.plain_values import MAX_TEXT_CHARS
+from manyglot.config.yaml_files import MAX_YAML_BYTES, format_yaml, parse_yaml, read_yaml_mapping
 from manyglot.errors import SettingsError
 
 AMBIGUOUS = (
@@ -121,7 +122,7 @@ def test_hostile_yaml_is_a_short_error(name: str, tmp_path: Path) -> None:
 
 
 def test_the_number_of_values_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_files, "MAX_VALUES", 10)
+    monkeypatch.setattr(plain_values, "MAX_VALUES", 10)
     assert parse_yaml("{a: [1, 2, 3], b: {c: 1}}")
     with pytest.raises(yaml.YAMLError, match="more than 10 values"):
         parse_yaml("{a: [1, 2, 3], b: {c: 1}, d: 1}")
@@ -158,14 +159,14 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(T
 
 
 @given(st.dictionaries(TEXT, VALUES))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_is_formatted_is_read_back(values: dict[str, Any]) -> None:
     text = format_yaml(values)
     assert repr(parse_yaml(text)) == repr(values)
 
 
 @given(st.text("ab019 \n\t:-?[]{},&*!|>'\"%@`#~<=.\\xuU_/\r\x85\u2028\ufeff\0é😀", max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_text_is_a_value_or_a_short_error(text: str) -> None:
     try:
         value = parse_yaml(text)

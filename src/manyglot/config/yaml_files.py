@@ -16,18 +16,12 @@ from typing import Any, NoReturn
 
 import yaml
 
+from manyglot.config import plain_values
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import MAX_ERROR_CHARS, read_text
 
 MAX_YAML_BYTES = 2**20
 """Size limit of a YAML file."""
-MAX_DEPTH = 50
-"""How deeply lists and mappings may be nested."""
-MAX_VALUES = 100_000
-"""Maximum number of values, keys included."""
-MAX_TEXT_CHARS, MAX_NUMBER_CHARS = 4096, 100
-"""Maximum length of a text and of a number."""
-
 _CONSTANTS = {"": None, "~": None, ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan}
 _CONSTANTS |= {text: value for word, value in (("null", None), ("true", True), ("false", False))
                for text in (word, word.capitalize(), word.upper())}  # fmt: skip
@@ -35,13 +29,12 @@ _CONSTANTS |= {sign + word: float(sign + "inf") for sign in ("", "+", "-") for w
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
-_NUL_OR_SURROGATE = re.compile("[\0\ud800-\udfff]")
 
 
 def parse_yaml(text: str) -> Any:
     """Parse a document into None, booleans, numbers, strings, lists and dictionaries with strings as keys.
 
-    Raise a `yaml.YAMLError` with a one-line message for anything else, and if a limit of this module is exceeded.
+    Raise a `yaml.YAMLError` with a one-line message for anything else, and if a limit is exceeded.
     """
     if len(text) > MAX_YAML_BYTES:
         raise yaml.YAMLError(f"it has more than {MAX_YAML_BYTES:,} characters")
@@ -74,37 +67,10 @@ def format_yaml(values: Mapping[str, Any]) -> str:
     """Format a mapping of plain values as YAML that `parse_yaml` reads back exactly.
 
     Text that other YAML readers take for a number, a date or a boolean is quoted. Raise a SettingsError if a value
-    exceeds a limit of this module.
+    exceeds a limit.
     """
-    check_plain_values(values)
+    plain_values.check_plain_values(values)
     return yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
-
-
-def check_plain_values(values: Mapping[str, Any]) -> None:
-    """Raise a SettingsError if nested Python values exceed the limits on a YAML file, or a text cannot be stored."""
-    for num_values, (value, depth) in enumerate(_iter_values(values), start=1):
-        problem = _text_problem(value) if isinstance(value, str) else None
-        if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
-            problem = "a key is not text"
-        if num_values > MAX_VALUES:
-            problem = f"there are more than {MAX_VALUES:,} values"
-        elif depth > MAX_DEPTH:
-            problem = f"the nesting is deeper than {MAX_DEPTH} levels"
-        elif isinstance(value, int) and abs(value) >= 10 ** (MAX_NUMBER_CHARS - 1):
-            problem = f"a number has more than {MAX_NUMBER_CHARS} digits"
-        if problem:
-            raise SettingsError(f"The settings cannot be used: {problem}.")
-
-
-def _iter_values(value: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
-    yield value, depth
-    if depth <= MAX_DEPTH and isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield key, depth
-            yield from _iter_values(inner, depth + 1)
-    elif depth <= MAX_DEPTH and isinstance(value, list | tuple):
-        for inner in value:
-            yield from _iter_values(inner, depth + 1)
 
 
 class _EventReader(yaml.SafeLoader):
@@ -127,7 +93,7 @@ class _EventReader(yaml.SafeLoader):
 
 
 class _DocumentBuilder:
-    """Builds the value of a document from its events, within the limits of this module."""
+    """Builds the value of a document from its events, within the limits."""
 
     def __init__(self, text: str) -> None:
         self.events: Iterator[yaml.Event] = yaml.parse(text, _EventReader)
@@ -147,16 +113,16 @@ class _DocumentBuilder:
 
     def _build_value(self, event: yaml.Event, depth: int) -> Any:
         self.num_values += 1
-        if self.num_values > MAX_VALUES:
-            _refuse(f"there are more than {MAX_VALUES:,} values", event)
-        if depth > MAX_DEPTH:
-            _refuse(f"the nesting is deeper than {MAX_DEPTH} levels", event)
+        if self.num_values > plain_values.MAX_VALUES:
+            _refuse(f"there are more than {plain_values.MAX_VALUES:,} values", event)
+        if depth > plain_values.MAX_DEPTH:
+            _refuse(f"the nesting is deeper than {plain_values.MAX_DEPTH} levels", event)
         if isinstance(event, yaml.MappingStartEvent):
             return self._build_mapping(depth)
         if isinstance(event, yaml.SequenceStartEvent):
             return [self._build_value(inner, depth + 1) for inner in self._until(yaml.SequenceEndEvent)]
         assert isinstance(event, yaml.ScalarEvent)
-        problem = _text_problem(event.value)
+        problem = plain_values.find_problem(event.value)
         if problem:
             _refuse(problem, event)
         return event.value if event.style else _resolve_plain_scalar(event)
@@ -170,7 +136,7 @@ class _DocumentBuilder:
             if not isinstance(key, str):
                 _refuse(f"a key should be text, got {_type_name(key)}; put it in quotes", event)
             if key in mapping:
-                _refuse(f"{key[:MAX_NUMBER_CHARS]!r} is given twice", event)
+                _refuse(f"{key[: plain_values.MAX_NUMBER_CHARS]!r} is given twice", event)
             mapping[key] = self._build_value(next(self.events), depth + 1)
         return mapping
 
@@ -206,22 +172,13 @@ def _resolve_plain_scalar(event: yaml.ScalarEvent) -> Any:
     is_integer = _INTEGER.fullmatch(text)
     if not is_integer and not _FLOAT.fullmatch(text):
         return text
-    if len(text) > MAX_NUMBER_CHARS:
-        _refuse(f"a number has more than {MAX_NUMBER_CHARS} characters", event)
+    if len(text) > plain_values.MAX_NUMBER_CHARS:
+        _refuse(f"a number has more than {plain_values.MAX_NUMBER_CHARS} characters", event)
     if is_integer:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if math.isinf(float(text)):
         _refuse(f"the number {text} is too large", event)
     return float(text)
-
-
-def _text_problem(text: str) -> str | None:
-    """Return why a text is not allowed, or None."""
-    if len(text) > MAX_TEXT_CHARS:
-        return f"a text has more than {MAX_TEXT_CHARS:,} characters"
-    if _NUL_OR_SURROGATE.search(text):
-        return "a text has a NUL character or half of a surrogate pair"
-    return None
 
 
 def _refuse(problem: str, event: yaml.Event) -> NoReturn:
