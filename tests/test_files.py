@@ -144,6 +144,9 @@ def test_the_links_of_the_hugging_face_cache_are_allowed(tmp_path: Path) -> None
     (blobs / "1234").write_text("x")
     (snapshot / "config.yaml").symlink_to("../../blobs/1234")
     check_links(snapshot)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "config.yaml").symlink_to(blobs / "1234")
+    check_links(tmp_path / "local")
     (snapshot / "format.json").symlink_to("../../../1234")
     with pytest.raises(FolderError, match=r"format\.json is a link"):
         check_links(snapshot)

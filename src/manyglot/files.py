@@ -28,6 +28,7 @@ MAX_ERROR_CHARS = 300
 """Maximum length of another library's message that is quoted in an error."""
 MAX_JSON_DEPTH, MAX_JSON_NUMBER_CHARS = 100, 100
 """How deeply JSON may be nested, and the maximum length of a number in it."""
+_HUGGING_FACE_BLOB = re.compile(r"/(models|datasets)--[^/]+/blobs/[^/]+\Z")
 _JSON_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -155,17 +156,15 @@ def check_links(folder: Path, names: Iterable[str] | None = None) -> None:
 
     Somebody else may have made the folder: a link in it could lead manyglot to read, copy or overwrite any file of the
     user. `names` limits the check to some files. Files with a checksum may be links, because their content is checked.
-    The Hugging Face cache stores the files of `snapshots/REVISION` as links into `blobs`, so these are allowed.
+    Links into `models--OWNER--NAME/blobs` are allowed, because the Hugging Face cache consists of them.
     """
-    root = folder.resolve()
-    allowed = [root]
-    if root.parent.name == "snapshots":
-        allowed.append(root.parent.parent / "blobs")
     try:
+        root = folder.resolve()
         paths = [folder / name for name in names] if names is not None else list(folder.iterdir())
         for path in paths:
             target = Path(os.path.realpath(path))
-            if path.is_symlink() and not path.is_dir() and not any(place in target.parents for place in allowed):
+            is_inside = root in target.parents or _HUGGING_FACE_BLOB.search(target.as_posix())
+            if path.is_symlink() and not path.is_dir() and not is_inside:
                 raise FolderError(
                     f"{path} is a link to {target}, outside its folder. Replace it by a copy of the file."
                 )

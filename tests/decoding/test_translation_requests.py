@@ -267,6 +267,6 @@ def test_a_language_named_often_counts_once() -> None:
 
 def test_a_long_language_name_makes_a_short_problem() -> None:
     languages = Languages(["de", "en"])
-    for given in ({"to": "x" * 100_000}, {"to": "de", "from": "x" * 100_000}):
-        (request,) = read(json.dumps({"text": "a", **given}).encode(), "jsonl")
+    for languages_given in ({"to": "x" * 100_000}, {"to": "de", "from": "x" * 100_000}):
+        (request,) = read(json.dumps({"text": "a", **languages_given}).encode(), "jsonl")
         assert len(request.resolve_languages(languages, languages).problem) < 300

@@ -95,8 +95,8 @@ def read_and_verify_manifest(folder: Path) -> Manifest:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot to use it."
+            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to "
+            f"{EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
     try:
         manifest = parse_settings(Manifest, values)
