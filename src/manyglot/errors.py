@@ -22,7 +22,7 @@ class ManyglotError(Exception):
 
 
 class StoppedByUser(ManyglotError):
-    """The user asked to stop and all work is saved. This is not a failure: the exit code is 0."""
+    """The user asked to stop and all work is saved. The exit code is 75, because the work is not finished."""
 
 
 class SettingsError(ManyglotError):
