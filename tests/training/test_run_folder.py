@@ -110,6 +110,17 @@ def test_a_damaged_config_does_not_prevent_resuming(started: tuple[Path, Experim
         check_resumable(run, experiment.model_copy(update={"seed": 9}), digest)
 
 
+def test_a_pipe_in_the_place_of_the_config_does_not_block(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    experiment.run.mkdir()
+    os.mkfifo(experiment.run / "config.yaml")
+    with (
+        pytest.raises(FolderError, match=r"config\.yaml is not a file\. Delete it"),
+        lock_run(experiment.run, experiment, DIGEST),
+    ):
+        pass
+
+
 def test_settings_come_from_an_intact_checkpoint(started: tuple[Path, Experiment, str]) -> None:
     run, experiment, digest = started
     (config,) = (run / "checkpoints").glob("*/config.yaml")

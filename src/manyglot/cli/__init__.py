@@ -35,7 +35,7 @@ from manyglot.cli import (
 from manyglot.cli.exit_codes import exit_on_sigterm
 from manyglot.errors import ManyglotError, StoppedByUser
 from manyglot.files import os_error_reason
-from manyglot.progress import QUIET_VARIABLE, print_error
+from manyglot.progress import QUIET_VARIABLE, is_secondary_process, print_error
 
 app = typer.Typer(
     help="Massively multilingual machine translation into the right language.\n\n"
@@ -114,7 +114,8 @@ def _run_command(arguments: Sequence[str]) -> int:
         return exit_codes.INTERRUPTED
     except StoppedByUser as stop:
         print_error(f"manyglot: {stop}")
-        return exit_codes.STOPPED
+        # Under torchrun, the main process alone has the code, or torchrun would kill it as soon as another one ends.
+        return 0 if is_secondary_process() else exit_codes.STOPPED
     except ManyglotError as error:
         print_error(f"manyglot: {error}")
         return exit_codes.USER_ERROR

@@ -96,6 +96,9 @@ def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(locked_folder(run))
+            for path in (run / DIGEST_NAME, run / CONFIG_NAME):
+                if path.exists() and not path.is_file():
+                    raise FolderError(f"{path} is not a file. Delete it and run the same command again.")
             write_file(run / DIGEST_NAME, data_digest + "\n")
             write_file(run / CONFIG_NAME, format_yaml(_to_dict(settings)))
         except OSError as error:
