@@ -225,6 +225,15 @@ def fsync_path(path: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def report_unwritable(path: Path) -> Iterator[None]:
+    """Convert a failure to write a file or folder, such as a full disk, to a one-line FolderError."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"Cannot write {path}: {os_error_reason(error)}.") from None
+
+
 def os_error_reason(error: OSError) -> str:
     """Return the system's reason for an error, and what to do about a full disk; NumPy reports one without a reason."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import manyglot
+from manyglot.cli import exit_codes
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.model_folder import read_training_info
@@ -117,7 +118,7 @@ def test_a_stop_signal_finishes_the_step_and_saves(number: signal.Signals, tmp_p
         time.sleep(0.1)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
+    assert process.returncode == exit_codes.STOPPED, stderr
     assert "Run the same command to resume." in stderr.splitlines()[-1]
     (checkpoint,) = (experiment.run / "checkpoints").iterdir()
     step = int(checkpoint.name.removeprefix("step-"))

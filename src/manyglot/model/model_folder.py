@@ -24,6 +24,7 @@ import yaml
 from torch import Tensor
 
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
+from manyglot.checksums import find_altered_sections
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.yaml_files import format_yaml, parse_yaml
 from manyglot.corpus.languages import Direction, Languages, english_language_name
@@ -162,10 +163,11 @@ def read_training_info(folder: Path) -> dict[str, Any]:
     return _read_training(ModelSeals.read(folder))[0]
 
 
-def read_model_settings(folder: Path) -> dict[str, Any]:
-    """Read config.yaml, whose sealed sections must be as they were saved."""
+def read_unaltered_settings(folder: Path) -> dict[str, Any]:
+    """Read config.yaml; raise a FolderError if any section was changed since it was saved."""
     config = _read_config(folder)
-    ModelSeals.read(folder).check_settings(config)
+    if find_altered_sections(config, ModelSeals.read(folder).sections):
+        raise FolderError(f"{folder / CONFIG_NAME} was edited since the model was saved.")
     return config
 
 
@@ -191,7 +193,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(config, dict) or not {*SEALED_SECTIONS, "training"} <= config.keys():
             raise ValueError("incomplete")
         if not text.endswith(f"\n{SETTINGS_END}"):
-            raise ValueError(f"incomplete: its last line should be {SETTINGS_END.strip()!r}")
+            raise ValueError(f"incomplete: its last line should be '{SETTINGS_END.strip()}'")
         return config
 
 

@@ -30,7 +30,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:  # it quotes the error of the system, such as a full disk
-        number = re.search(r"\bcode: (\d+)", str(error))
+        number = re.search(r"os error (\d+)", str(error))
         code, reason = (int(number[1]), os.strerror(int(number[1]))) if number else (errno.EIO, str(error))
         raise OSError(code, reason, str(path)) from None
 

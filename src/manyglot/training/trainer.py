@@ -190,6 +190,7 @@ def train(
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
                 check_weights_finite(model, state.step, distributed)
+                log.flush_to_disk()
                 keep_last = settings.keep_last_checkpoints
                 _save_checkpoint_on_main(
                     run / "checkpoints", model, optimizer, state, keep_last, distributed, description
