@@ -90,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # results contain scripts that the terminal's default may lack
+            # The results contain scripts that the default of the terminal may lack, and a path may hold any bytes.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     with exit_on_sigterm():
         try:
             code: object = _run_command(arguments)
