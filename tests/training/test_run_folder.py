@@ -165,3 +165,16 @@ def test_files_of_a_run_are_replaced_atomically(tmp_path: Path, monkeypatch: pyt
     ):
         pass
     assert {path.name: path.read_text() for path in experiment.run.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "config.yaml", "data.sha256"])
+def test_a_run_does_not_write_through_a_link(name: str, tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    with lock_run(experiment.run, experiment, DIGEST):
+        pass
+    (tmp_path / "private").write_text("mine")
+    (experiment.run / name).unlink(missing_ok=True)
+    (experiment.run / name).symlink_to(tmp_path / "private")
+    with pytest.raises(FolderError, match=rf"{name} is a link to .*private, outside its folder"):
+        check_resumable(experiment.run, experiment, DIGEST)
+    assert (tmp_path / "private").read_text() == "mine"

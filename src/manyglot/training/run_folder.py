@@ -13,7 +13,7 @@ from typing import Any
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
 from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import is_empty_folder, nearest_existing_folder, os_error_reason, read_text, write_file
+from manyglot.files import check_links, is_empty_folder, nearest_existing_folder, os_error_reason, read_text, write_file
 from manyglot.folders import locked_folder
 from manyglot.model.model_folder import read_unaltered_settings
 from manyglot.model.run_models import list_checkpoints
@@ -29,6 +29,8 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     Once the run has a checkpoint, only settings marked as changeable on resume may differ. A setting missing from the
     saved settings counts as unchanged.
     """
+    if run.is_dir():
+        check_links(run)  # the run overwrites and extends its files
     is_started = (run / "model").exists() or bool(list_checkpoints(run / "checkpoints"))
     if is_started:
         saved = _read_saved_settings(run)

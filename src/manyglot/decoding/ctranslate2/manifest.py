@@ -6,6 +6,7 @@ or incomplete export is rejected. Only the decoding settings may be edited.
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from manyglot.checksums import (
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import read_json_object, write_json
+from manyglot.files import check_links, read_json_object, write_json
 from manyglot.model.run_paths import is_run_folder
 from manyglot.progress import print_status
 
@@ -100,6 +101,7 @@ def is_export_folder(folder: Path) -> bool:
 def read_and_verify_manifest(folder: Path) -> Manifest:
     """Read the manifest of an exported model, and verify it and the files."""
     path = folder / MANIFEST_NAME
+    check_links(folder, [MANIFEST_NAME])  # the others have checksums
     values = _read_format(folder)
     checksums = values.get("checksums")
     fields = {name: value for name, value in values.items() if name != "checksums"}
@@ -132,7 +134,7 @@ def _read_format(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if type(version) is not int or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version!r:.100}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot to use it."
+            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to "
+            f"{EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
     return values
