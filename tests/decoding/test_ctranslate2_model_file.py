@@ -150,7 +150,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an alignment layer": (scalar("decoder/alignment_layer", 77), "decoder/alignment_layer is"),
     "a configuration of another kind": (config(quantization_type=1), "not the configuration of an exported"),
     "an unknown end symbol": (config(eos_token="?"), "not the configuration of an exported"),
-    "a norm without epsilon": (config(layer_norm_epsilon=float("nan")), "not the configuration of an exported"),
+    "a norm without epsilon": (config(layer_norm_epsilon=0.0), "not the configuration of an exported"),
     "a symbol more": (vocabulary(lambda names: names.append("<new>")), "missing or has another shape"),
     "a symbol twice": (vocabulary(lambda names: names.__setitem__(5, names[4])), "distinct symbols"),
     "a symbol that is a number": (vocabulary(lambda names: names.__setitem__(5, 5)), "distinct symbols"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -143,6 +144,24 @@ def test_commands_take_an_unfinished_run_or_a_checkpoint(
     for recorded in (about["training"], results["training"]):
         assert (recorded["step"], recorded["steps"], recorded["checkpoint"]) == (10, 20, "step-00000010")
     assert manyglot.load(checkpoint).translate(["duka"], to="qab")
+
+
+@pytest.mark.parametrize("damage", ["nonsense", "wrong types", "pipe"])
+def test_a_damaged_log_does_not_prevent_the_use_of_a_model(
+    trained: Experiment, make_run: RunMaker, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    folder = make_run(10)
+    match damage:
+        case "nonsense":
+            (folder / "log.jsonl").write_bytes(b"\x00\xff\n[\n")
+        case "wrong types":
+            (folder / "log.jsonl").write_text('{"step": 2, "loss": "x", "into": 3}\n')
+        case "pipe":
+            os.mkfifo(folder / "log.jsonl")
+    run(capsys, "describe", folder)
+    _, err = run(capsys, "evaluate", folder, "--data", trained.data, "--output", folder / "scores")
+    assert "log.jsonl" in err
+    assert "is ignored" in err if damage == "pipe" else "damaged and skipped" in err
 
 
 def test_an_export_in_a_run_folder_does_not_hide_the_run(make_run: RunMaker) -> None:

@@ -52,6 +52,12 @@ def test_the_last_checkpoints_are_averaged(trained: Experiment, make_run: RunMak
     assert manyglot.load(model).translate(["duka"], to="qab")
 
 
+def test_a_damaged_config_of_the_run_does_not_matter(trained: Experiment, make_run: RunMaker, tmp_path: Path) -> None:
+    folder = make_run(10, 20)
+    (folder / "config.yaml").write_text("[")
+    check_mean(manyglot.average(folder, tmp_path / "new", last=2), trained, 10, 20)
+
+
 def test_the_best_checkpoints_are_averaged(trained: Experiment, make_run: RunMaker, tmp_path: Path) -> None:
     folder = make_run(10, 20, 30, 40, best=BEST)
     check_mean(manyglot.average(str(folder), tmp_path / "new", best=2), trained, 10, 40)

@@ -33,7 +33,7 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
         check_links(run)  # the run overwrites and extends its files
     is_started = (run / "model").exists() or bool(list_checkpoints(run / "checkpoints"))
     if is_started:
-        saved = _read_saved_settings(run)
+        saved = read_saved_settings(run)
         changed = changed_training_settings(saved, settings)
         _check_same_data(run, data_digest)
         if changed:
@@ -46,7 +46,7 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
 
 
-def _read_saved_settings(run: Path) -> Mapping[str, Any]:
+def read_saved_settings(run: Path) -> Mapping[str, Any]:
     """Read the settings of a started run from its newest intact checkpoint, its model or, without them, config.yaml.
 
     Checkpoints and models have checksums of their settings.

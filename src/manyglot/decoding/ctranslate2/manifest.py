@@ -6,6 +6,7 @@ or incomplete export is rejected. Only the decoding settings may be edited.
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def _read_format(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if type(version) is not int or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version!r:.100}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot to use it."
+            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to "
+            f"{EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
     return values
