@@ -23,14 +23,13 @@ def test_every_edit_is_noticed(tmp_path: Path) -> None:
     write_sealed_json(path, VALUES)
     intact = path.read_bytes()
     for position in range(len(intact)):
-        for bit in (0, 5):
-            damaged = bytearray(intact)
-            damaged[position] ^= 1 << bit
-            path.write_bytes(damaged)
-            try:
-                assert read_sealed_json(path) == json.loads(intact), "only white space may change"
-            except FolderError as error:
-                assert str(error).startswith(f"{path} is ")  # noqa: PT017
+        damaged = bytearray(intact)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        try:
+            assert read_sealed_json(path) == json.loads(intact), "only white space may change"
+        except FolderError as error:
+            assert str(error).startswith(f"{path} is ")  # noqa: PT017
     values = json.loads(intact)
     for edited in ({**values, "name": "other"}, {**values, "more": 1}, {"sha256": values["sha256"]}, VALUES, {}):
         path.write_text(json.dumps(edited))
