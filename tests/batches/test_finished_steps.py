@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from manyglot.batches.finished_steps import StepRecord
@@ -24,3 +25,14 @@ def test_a_step_is_finished_while_its_record_inputs_and_files_are_intact(tmp_pat
         assert not step.is_finished()
         path.write_bytes(intact)
         assert step.is_finished()
+
+
+def test_a_restart_deletes_whatever_is_in_the_place_of_the_files(tmp_path: Path) -> None:
+    step = StepRecord(tmp_path / "record.json", tmp_path, ["pipe", "folder", "link", "missing"], {})
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder" / "more").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("/dev/zero")
+    os.mkfifo(step.path)
+    assert not step.is_finished()
+    step.restart()
+    assert not list(tmp_path.iterdir())

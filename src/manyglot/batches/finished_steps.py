@@ -7,6 +7,7 @@ is written again and never used.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ class StepRecord:
     inputs: Mapping[str, Any]
     """What the files depend on, as JSON values."""
 
+    def restart(self) -> None:
+        """Delete the record and all files of an earlier attempt, whatever has become of them."""
+        for path in (self.path, *(self.folder / name for name in self.files)):
+            delete(path)
+
     def write(self, result: Any = None) -> None:
         """Record that the step is finished; the result is a JSON value."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,3 +53,11 @@ class StepRecord:
     def read_result(self) -> Any:
         """Return the result of the finished step."""
         return read_sealed_json(self.path)["result"]
+
+
+def delete(path: Path) -> None:
+    """Delete a file, a link, a pipe or a folder, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

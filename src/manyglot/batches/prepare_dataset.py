@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from manyglot.batches.finished_steps import StepRecord
+from manyglot.batches.finished_steps import StepRecord, delete
 from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
 from manyglot.batches.prepared_dataset import INDEXED_SPLITS, PreparedDataset, text_files, write_metadata
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
@@ -89,6 +89,8 @@ def _build_dataset(
     folder: Path, corpus: Corpus, languages: Languages, directions: list[Direction], settings: PreparationSettings
 ) -> dict[str, Any]:
     """Fill the folder; return the counts for the metadata."""
+    for rebuilt in ("store", "dataset.json"):
+        delete(folder / rebuilt)
     rows = _write_text(folder, corpus, languages)
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
@@ -97,6 +99,7 @@ def _build_dataset(
     text = seal_files(folder, text_files(languages))
     step = StepRecord(folder / STEPS / "subwords.json", folder, [model.name], text)
     if not step.is_finished():
+        step.restart()
         _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model)
         step.write()
     vocabulary = Vocabulary(SubwordModel.load(model), languages)
@@ -119,6 +122,7 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     """Copy the corpus as line-aligned text unless this is already done; return the number of rows of each split."""
     step = StepRecord(folder / STEPS / "text.json", folder, text_files(languages), {})
     if not step.is_finished():
+        step.restart()
         step.write({s: write_aligned_rows(folder / "text", s, languages, corpus.rows(s)) for s in Split})
     num_rows: dict[str, int] = step.read_result()
     return num_rows

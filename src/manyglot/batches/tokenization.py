@@ -80,6 +80,8 @@ def split_into_chunks(
 def tokenize_missing_chunks(chunks: Iterable[TextChunk], name: str) -> None:
     """Tokenize the chunks that have no intact result; `name` labels the progress bar."""
     missing = [chunk for chunk in chunks if not chunk.record.is_finished()]
+    for chunk in missing:
+        chunk.record.restart()
     in_this_process = sum(chunk.stop - chunk.start for chunk in missing) < MIN_PARALLEL_BYTES
     with progress_bar(f"tokenizing {name}", total=len(missing)) as progress:
         if in_this_process:
