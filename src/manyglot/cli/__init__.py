@@ -7,6 +7,7 @@ does not load torch and answers at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -32,6 +33,7 @@ from manyglot.cli import (
     translate,
 )
 from manyglot.errors import ManyglotError, StoppedByUser
+from manyglot.files import os_error_reason
 from manyglot.progress import QUIET_VARIABLE, print_error
 
 app = typer.Typer(
@@ -84,6 +86,14 @@ app.command()(describe.describe)
 app.command()(export.export)
 
 
+def _flush_stdout() -> None:
+    """Write the rest of the output, so that a full disk is reported; Python would print a traceback at exit."""
+    stdout, sys.stdout = sys.stdout, None
+    if stdout is not None:
+        stdout.flush()
+        sys.stdout = stdout
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. A user's mistake prints one line to stderr and exits with code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -91,7 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # results contain scripts that the terminal's default may lack
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        try:
+            code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        finally:
+            _flush_stdout()
         if code == INTERRUPT_EXIT_CODE and arguments[0] in RESUME_HINTS:  # typer catches Ctrl-C itself
             print_error(f"manyglot: interrupted. {RESUME_HINTS[arguments[0]]}")
         if isinstance(code, int) and code:
@@ -104,7 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
         sys.stdout = None
     except OSError as error:  # such as a full disk, which the user can correct
-        print_error(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        where = error.filename or ("Cannot write standard output" if is_full else "system error")
+        print_error(f"manyglot: {where}: {os_error_reason(error)}.")
         sys.exit(2)
     except Exception as error:
         # Typer's usage errors, such as an unknown option, are recognized by their method, because their class moved
