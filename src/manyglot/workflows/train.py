@@ -108,7 +108,7 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers_installed(settings.trackers)
-        check_resumable(run, experiment, dataset.digest())
+        check_resumable(run, experiment.model_copy(update={"training": settings}), dataset.digest())
         check_run_writable(run)
         if (last_step := _finished_step(experiment)) is not None:
             resume_status = ResumeStatus(str(run), "finished", last_step)
@@ -163,7 +163,8 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
 def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
     dataset, model, loader, settings = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
-    run_identity = experiment.run, experiment, dataset.digest()
+    resolved = experiment.model_copy(update={"training": settings})
+    run_identity = experiment.run, resolved, dataset.digest()
     check_trackers_installed(settings.trackers)
     check_resumable(*run_identity)  # after the settings checks; in every process, so that all of them fail
     distributed.barrier()
@@ -176,7 +177,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
     with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        directions, resolved = tuple(loader.directions), experiment.model_copy(update={"training": settings})
+        directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
@@ -200,7 +201,12 @@ def _finished_step(experiment: Experiment) -> int | None:
     model_folder = experiment.run / "model"
     if not model_folder.exists():
         return None
-    trained = load_model(model_folder)
+    try:
+        trained = load_model(model_folder)
+    except FolderError as error:
+        raise FolderError(
+            f"{error} Or delete {model_folder} and run the same command: the checkpoints have the model."
+        ) from None
     max_steps = int(trained.config["training"]["max_steps"])
     last_step = int(trained.training_info.get("steps", max_steps))
     if experiment.training.max_steps > last_step == max_steps:
