@@ -9,6 +9,7 @@ import typer
 
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import ManyglotError
+from manyglot.files import report_unwritable, write_file
 from manyglot.progress import format_bytes, print_status
 
 app = typer.Typer(
@@ -67,7 +68,8 @@ def preview_sampling(
 
     preview = workflow.preview_sampling(read_experiment(config, overrides), temperatures)
     if output is not None:
-        output.write_text(sampling_preview_svg(preview), encoding="utf-8")
+        with report_unwritable(output):
+            write_file(output, sampling_preview_svg(preview))
     if as_json:
         return print_json(preview.to_dict())
     print_sampling_preview(preview)
@@ -174,7 +176,8 @@ def count_translations(
 
     counts_by_config = {str(path): workflow.count_translations(read_experiment(path)) for path in configs}
     if output is not None:
-        output.write_text(translation_counts_svg(counts_by_config), encoding="utf-8")
+        with report_unwritable(output):
+            write_file(output, translation_counts_svg(counts_by_config))
     if as_json:
         return print_json({name: counts.to_dict() for name, counts in counts_by_config.items()})
     for name, counts in counts_by_config.items():
