@@ -26,7 +26,7 @@ rejected.
 
 The files are the part of YAML that holds the same values as JSON:
 
-- Types follow the core schema of YAML 1.2. `true`, `null`, `12`, `0x1F` and `1e-4` are what they seem, and `010` is ten.
+- Types follow the core schema of YAML 1.2. `true`, `null`, `12`, `0x1F` and `1e-4` are what they seem. `010` is ten.
   `no`, `on`, `1:30`, `1_000` and `2024-01-01` are text.
 - Anchors, aliases, merge keys (`<<`), tags (`!!int`), directives, several documents and keys given twice are errors.
 - A file has at most 1 MiB, 100,000 values and 50 levels of nesting. A text has at most 4,096 characters and a number at
