@@ -10,15 +10,15 @@ MAX_QUOTED_CHARS = 80
 """Maximum length of a name that an error message quotes."""
 MAX_LISTED_NAMES = 100
 """Maximum number of known names that an error message lists."""
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ManyglotError(Exception):
     """Base class of all errors that a user can correct. Any other exception is a bug."""
 
     def __init__(self, message: str) -> None:
-        # The message may quote another library: join its lines and remove terminal control characters.
-        super().__init__(_CONTROLS.sub("\ufffd", " ".join(message.split())))
+        # The message may quote another library: join its lines and remove what a terminal cannot show.
+        super().__init__(_UNPRINTABLE.sub("\ufffd", " ".join(message.split())))
 
 
 class StoppedByUser(ManyglotError):

@@ -85,7 +85,7 @@ HOSTILE = {
     "dashes": ("- " * 5000, "the nesting is deeper than 50 levels"),
     "question marks": ("? " * 5000, "the nesting is deeper than 50 levels"),
     "indentation": ("\n".join(" " * i + "a:" for i in range(100)), "the nesting is deeper than 50 levels"),
-    "long text": ("a: " + "x" * (MAX_TEXT_CHARS + 1), "a text has more than 4,096 characters"),
+    "long text": ("a: " + "x" * (MAX_TEXT_CHARS + 1), "a value has more than 4,096 characters"),
     "long key": ("x" * 900 + ": 1\n" + "x" * 900 + ": 2", "is given twice"),
     "long quoted key": (f"'{'x' * 5000}': 1", "line 1, column 1"),
     "much text": ("#" * (MAX_YAML_BYTES + 1), "it has more than 1,048,576 characters"),

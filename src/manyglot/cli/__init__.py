@@ -7,6 +7,7 @@ does not load torch and answers at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -86,12 +87,21 @@ app.command()(describe.describe)
 app.command()(export.export)
 
 
+def _flush_stdout() -> None:
+    """Write the rest of the output, so that a full disk is reported; Python would print a traceback at exit."""
+    stdout, sys.stdout = sys.stdout, None
+    if stdout is not None:
+        stdout.flush()
+        sys.stdout = stdout
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. A user's mistake prints one line to stderr and exits with code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # results contain scripts that the terminal's default may lack
+            # The results contain scripts that the default of the terminal may lack, and a path may hold any bytes.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     with exit_on_sigterm():
         try:
             code: object = _run_command(arguments)
@@ -109,7 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run_command(arguments: Sequence[str]) -> int:
     """Run a command, print the error of one that failed, and return the exit code."""
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        try:
+            code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        finally:
+            _flush_stdout()
         return code if isinstance(code, int) else 0  # typer catches Ctrl-C itself
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
@@ -124,7 +137,9 @@ def _run_command(arguments: Sequence[str]) -> int:
         sys.stdout = None
         return 0
     except OSError as error:  # such as a full disk, which the user can correct
-        print_error(f"manyglot: {error.filename or 'system error'}: {os_error_reason(error)}.")
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        where = error.filename or ("Cannot write standard output" if is_full else "system error")
+        print_error(f"manyglot: {where}: {os_error_reason(error)}.")
     except Exception as error:
         # Typer's usage errors, such as an unknown option, are recognized by their method, because their class moved
         # between versions of Typer.

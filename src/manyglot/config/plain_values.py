@@ -33,7 +33,7 @@ def find_problem(value: Any) -> str | None:
     """Return why a value is not allowed, or None. The values that it contains are not checked."""
     if isinstance(value, str):
         if len(value) > MAX_TEXT_CHARS:
-            return f"a text has more than {MAX_TEXT_CHARS:,} characters"
+            return f"a value has more than {MAX_TEXT_CHARS:,} characters"
         if _NUL_OR_SURROGATE.search(value):
             return "a text has a NUL character or half of a surrogate pair"
     elif isinstance(value, int):

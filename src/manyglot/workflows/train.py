@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from manyglot.batches.background_verification import verified_in_background
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
@@ -39,7 +40,7 @@ from manyglot.training.contrastive_alignment import (
 )
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
-from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
+from manyglot.training.memory_check import check_cpu_memory, check_weights_fit, explain_cpu_memory_shortage
 from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
@@ -176,12 +177,24 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             print_status(f"To continue training, delete {model_folder} and raise training.patience.")
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
-    with lock_run(*run_identity) if distributed.is_main else nullcontext():
+    with (
+        lock_run(*run_identity) if distributed.is_main else nullcontext(),
+        verified_in_background(dataset, distributed) as verification,
+    ):
         directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
-            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description, callbacks
+            model,
+            loader,
+            settings,
+            experiment.run,
+            experiment.seed,
+            validator,
+            distributed,
+            description,
+            verification,
+            callbacks,
         )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
@@ -291,6 +304,7 @@ def _make_dev_evaluators(
 
 def initialize_model(experiment: Experiment, dataset: PreparedDataset) -> Transformer:
     """Create an untrained model for a dataset; the seed of the experiment determines its weights."""
-    torch.manual_seed(experiment.seed)
     vocabulary = dataset.vocabulary
+    check_weights_fit(experiment.model, len(vocabulary.subword_model))
+    torch.manual_seed(experiment.seed)
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subword_model), len(vocabulary.languages))
