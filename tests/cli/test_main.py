@@ -258,7 +258,7 @@ def test_sigterm_ends_a_command_in_one_line_and_cleans_up(
 
     monkeypatch.setattr(workflow, "prepare", prepare)
     _, err = run(capsys, "prepare", config, code=exit_codes.TERMINATED)
-    assert err.startswith("manyglot: terminated. Run the same command again to resume")
+    assert err == "manyglot: terminated. Finished parts are saved; run the same command again to resume.\n"
     assert not list(tmp_path.glob("new*"))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

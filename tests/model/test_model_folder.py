@@ -112,6 +112,18 @@ def test_removed_or_damaged_seals_are_noticed(folder: Path, kind: str, damage: s
         load_model(folder)
 
 
+def test_the_removed_seal_of_any_section_is_noticed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metadata = json.loads((folder / "format.json").read_text())
+    del metadata["settings"]["seed"]
+    (folder / "format.json").write_text(json.dumps(metadata))
+    load_model(folder)
+    assert "config.yaml was edited since the model was saved (seed)." in capsys.readouterr().err
+    del metadata["settings"]["vocabulary"]
+    (folder / "format.json").write_text(json.dumps(metadata))
+    with pytest.raises(FolderError, match="the section vocabulary was changed"):
+        load_model(folder)
+
+
 def test_a_newer_format_is_rejected(folder: Path) -> None:
     (folder / "format.json").write_text('{"format": 2}')
     with pytest.raises(FolderError, match=r"has model format 2, but this manyglot reads up to 1. Upgrade manyglot"):

@@ -48,7 +48,8 @@ app = typer.Typer(
 
 TRAINING_RESUME_HINT = "Run the same command again to resume from the last checkpoint, if there is one."
 RESUME_HINTS = {
-    **dict.fromkeys(("demo", "prepare", "train"), TRAINING_RESUME_HINT),
+    **dict.fromkeys(("demo", "train"), TRAINING_RESUME_HINT),
+    "prepare": "Finished parts are saved; run the same command again to resume.",
     "evaluate": "With --output, finished translations are saved; run the same command again to resume.",
 }
 """Printed after Ctrl-C and SIGTERM: how to resume each command that can resume."""

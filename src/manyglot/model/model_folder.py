@@ -32,7 +32,14 @@ from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.files import MAX_ERROR_CHARS, StrPath, read_text, write_file, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.guidance import GuidanceList
-from manyglot.model.model_seals import CONFIG_NAME, FORMAT_NAME, SEALED_FILES, SEALED_SECTIONS, ModelSeals, write_seals
+from manyglot.model.model_seals import (
+    CONFIG_NAME,
+    FORMAT_NAME,
+    REQUIRED_SECTIONS,
+    SEALED_FILES,
+    ModelSeals,
+    write_seals,
+)
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header, save_tensors
@@ -190,7 +197,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     text = read_text(path, MAX_CONFIG_BYTES)
     with _report_damage(path):
         config = parse_yaml(text)
-        if not isinstance(config, dict) or not {*SEALED_SECTIONS, "training"} <= config.keys():
+        if not isinstance(config, dict) or not {*REQUIRED_SECTIONS, "training"} <= config.keys():
             raise ValueError("incomplete")
         if not text.endswith(f"\n{SETTINGS_END}"):
             raise ValueError(f"incomplete: its last line should be '{SETTINGS_END.strip()}'")

@@ -29,7 +29,9 @@ from manyglot.progress import print_status
 MODEL_FORMAT_VERSION = 1
 FORMAT_NAME, CONFIG_NAME = "format.json", "config.yaml"
 SEALED_FILES = ("model.safetensors", "subwords.model", "languages.json", "training.json")
-SEALED_SECTIONS = ("model", "guidance", "vocabulary")
+REQUIRED_SECTIONS = ("model", "guidance")
+"""The sections of config.yaml that rebuild the model."""
+SEALED_SECTIONS = (*REQUIRED_SECTIONS, "vocabulary")
 """The sections of config.yaml that decide what the model computes."""
 MAX_FORMAT_BYTES = 2**20
 
@@ -51,7 +53,7 @@ class ModelSeals:
         try:
             seals_by_name = parse_seals(values.get("files"), SEALED_FILES)
             files = {name: seals_by_name[name] for name in SEALED_FILES}
-            sections = parse_section_checksums(values.get("settings"), SEALED_SECTIONS)
+            sections = parse_section_checksums(values.get("settings"), REQUIRED_SECTIONS)
         except ValueError as error:
             raise FolderError(f"{folder / FORMAT_NAME} is damaged: {error}. {_remedy(folder)}") from None
         seals = cls(folder, files, sections)
