@@ -27,6 +27,7 @@ from manyglot.probing.language_representations import load_representations
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import load_report_run
 from manyglot.workflows.evaluate import _check_same_step
+from tests.commands import mistake
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli
@@ -160,6 +161,30 @@ def test_a_checkpoint_has_the_learning_curves_up_to_its_step(trained: Experiment
     manyglot.evaluate(checkpoint, trained.data, output=tmp_path / "scores")
     about = json.loads((tmp_path / "scores" / "about.json").read_text("utf-8"))
     assert about["curves"]["nll"][-1][0] == about["training"]["steps"] == 4
+
+
+def test_a_damaged_log_costs_only_the_learning_curves(
+    trained: Experiment, uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained.run, tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_bytes(b"\xff{\0\n" * 9)
+    output = tmp_path / "scores"
+    manyglot.evaluate(tmp_path / "run" / "model", trained.data, zero_shot=True, output=output)
+    assert "log.jsonl: line 1 and 8 other lines are damaged" in capsys.readouterr().err
+    ours, theirs = (load_report_run("x", folder) for folder in (output, uninterrupted))
+    assert ours.evaluation.directions == theirs.evaluation.directions
+    assert "its log.jsonl was missing or damaged" in (output / "report.html").read_text("utf-8")
+    assert "its log.jsonl was missing or damaged" not in (uninterrupted / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("content", [b"line\0\n", b"a" * 2**22 + b"b", None])
+def test_damaged_test_text_is_one_line(
+    trained: Experiment, tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.qaa").write_text("kihumi\n")
+    (tmp_path / "test.qab").write_bytes(content) if content else os.mkfifo(tmp_path / "test.qab")
+    command = ("evaluate", trained.run / "model", "--data", trained.data, "--test-folder", tmp_path)
+    assert "test.qab" in mistake(capsys, *command)
 
 
 def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
