@@ -21,6 +21,17 @@ rejected.
 - `extends: other.yaml` builds on another file: nested settings are merged, lists are replaced.
 - `--set training.max_steps=500` overrides a setting on the command line; the value is YAML.
 - Relative paths are relative to the folder in which the command runs. The path of `extends` is relative to its file.
+- Every number has bounds. The error of a value outside them names the bound. Text in quotes, `true` and `false` are
+  not numbers.
+
+The files are the part of YAML that holds the same values as JSON:
+
+- Types follow the core schema of YAML 1.2. `true`, `null`, `12`, `0x1F` and `1e-4` are what they seem. `010` is ten.
+  `no`, `on`, `1:30`, `1_000` and `2024-01-01` are text.
+- Anchors, aliases, merge keys (`<<`), tags (`!!int`), directives, several documents and keys given twice are errors.
+- A file has at most 1 MiB, 100,000 values and 50 levels of nesting. A text has at most 4,096 characters and a number at
+  most 100. Dictionaries in Python have the same limits.
+- A settings file is a regular file. A pipe or a device is an error.
 
 `docs/make_settings.py` generates this page.
 """

@@ -18,7 +18,9 @@ HELPERS = {
     *ROOT_FILES - {"__main__"},
     "config.base_settings",
     "config.overrides",
+    "config.plain_values",
     "config.precision",
+    "config.yaml_files",
     "config.yaml_inheritance",
 }
 """Modules that every stage may import, and that import no stage. A stage imports the version from the root package."""
@@ -119,7 +121,7 @@ def test_the_root_has_only_shared_modules() -> None:
 def test_every_command_has_a_file_and_a_workflow_of_its_name() -> None:
     commands = {str(each.name or each.callback.__name__) for each in app.registered_commands if each.callback}
     groups = {str(each.name) for each in app.registered_groups}
-    files = {path.stem for path in (SOURCE / "cli").glob("*.py")} - {"__init__", "options", "hints"}
+    files = {path.stem for path in (SOURCE / "cli").glob("*.py")} - {"__init__", "options", "exit_codes", "hints"}
     assert files == commands | groups
     assert {path.stem for path in (SOURCE / "workflows").glob("*.py")} - {"__init__"} == files
     for name in commands:

@@ -108,6 +108,39 @@ def test_a_lock_on_a_deleted_folder_is_not_taken_for_a_lock(tmp_path: Path, monk
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(5, "Input/output error")])
+def test_an_error_right_after_the_renaming_does_not_delete_the_folder_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    other = tmp_path / "data.unfinished" / "of another process"
+
+    def fail_after_renaming(path: Path) -> None:
+        if (tmp_path / "data").exists():
+            other.mkdir(parents=True)
+            raise error
+
+    monkeypatch.setattr("manyglot.folders.fsync_path", fail_after_renaming)
+    with pytest.raises((KeyboardInterrupt, FolderError)), atomic_folder(tmp_path / "data") as unfinished:
+        (unfinished / "a").touch()
+    assert names(tmp_path / "data") == ["a"]
+    assert other.exists()
+
+
+def test_a_new_folder_and_its_parents_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr("manyglot.folders.fsync_path", flushed.append)
+    with locked_folder(tmp_path / "run" / "checkpoints"):
+        assert flushed == [tmp_path, tmp_path / "run"]
+
+
+def test_an_existing_folder_leaves_no_unfinished_one(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious").touch()
+    with pytest.raises(FolderError, match="already exists"), resumable_folder(tmp_path / "data", {}):
+        pass
+    assert names(tmp_path) == ["data"]
+
+
 def test_processes_that_write_the_same_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
     """Every folder that appears holds the files of exactly one process."""
     code = """

@@ -11,8 +11,9 @@ processes never write the same folder nevertheless:
    are the same inode. So when it yields, the process holds the lock on the folder of that name.
 2. Only the holder of the lock renames or deletes a locked folder. So the name keeps its inode until the holder itself
    changes it, and any other process that passes check 1 must hold a lock on this same inode, which is exclusive.
-3. After the holder has renamed its folder, it never touches the old name again. Another process may have created a new
-   folder there.
+3. After the holder has renamed its folder, it never touches the old name again, because another process may have
+   created a new folder there. An error or an interruption can come right after the renaming, so the holder makes check
+   1 again before it cleans up: as long as the name has the locked inode, only the holder can change that.
 4. Whether the final folder exists is checked while the lock is held, because the previous holder may just have created
    it.
 """
@@ -23,7 +24,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,14 +46,15 @@ except ImportError:  # Windows has no fcntl, so nothing is locked there
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[Callable[[], bool]]:
     """Create a folder if it is missing and hold an exclusive lock on it.
 
-    The operating system releases the lock when the process ends, even if it is killed.
+    The operating system releases the lock when the process ends, even if it is killed. Yields a function that returns
+    whether the path still has the locked folder.
     """
     handle = _lock(folder)
     try:
-        yield
+        yield lambda: folder.is_dir() if handle is None else _is_at(handle, folder)
     finally:
         if handle is not None:
             os.close(handle)
@@ -65,7 +67,7 @@ def _lock(folder: Path) -> int | None:
         return None
     while True:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_durable_folder(folder)
             handle = os.open(folder, os.O_RDONLY)
         except FileNotFoundError:  # another process has just renamed or deleted it
             continue
@@ -86,6 +88,15 @@ def _lock(folder: Path) -> int | None:
         if _is_at(handle, folder):
             return handle
         os.close(handle)
+
+
+def _make_durable_folder(folder: Path) -> None:
+    """Create a folder, and its parents, so that they survive a power failure; it may exist."""
+    if folder.is_dir():
+        return
+    _make_durable_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    fsync_path(folder.parent)
 
 
 def _is_folder_or_missing(path: Path) -> bool:
@@ -112,6 +123,7 @@ def resumable_folder(folder: Path, provenance: Mapping[str, Any]) -> Iterator[Pa
     unfinished = unfinished_path(folder)
     record, text = unfinished / "origin.json", json.dumps(provenance, sort_keys=True)
     try:
+        _check_absent(folder)
         with locked_folder(unfinished):
             _check_absent(folder)
             if not _has_text(record, text):
@@ -133,14 +145,15 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     unfinished = unfinished_path(folder)
     try:
         _check_absent(folder)
-        with locked_folder(unfinished):
+        with locked_folder(unfinished) as is_locked:
             try:
                 _check_absent(folder)
                 _delete_contents(unfinished)
                 yield unfinished
                 _publish(unfinished, folder)
             except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
+                if is_locked():  # it is not renamed yet
+                    shutil.rmtree(unfinished, ignore_errors=True)
                 raise
     except OSError as error:
         raise FolderError(f"Cannot write {folder}: {os_error_reason(error)}.") from None

@@ -6,15 +6,21 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 import manyglot
+from manyglot.cli import exit_codes
 from manyglot.config.experiment import Experiment
+from manyglot.errors import StoppedByUser
+from manyglot.folders import atomic_folder
+from manyglot.model.model_folder import SETTINGS_END, seal_model
 from tests.commands import mistake, run
 
 COMMANDS = (
@@ -193,11 +199,14 @@ def test_a_model_folder_whose_guidance_was_changed_is_refused(
     trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(trained.run / "model", tmp_path / "model")
-    config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text("utf-8"))
+    path = tmp_path / "model" / "config.yaml"
+    config = yaml.safe_load(path.read_text("utf-8"))
     config["guidance"] = [{"method": "laa", "init_gain": 1.0}]
-    (tmp_path / "model" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    path.write_text(yaml.safe_dump(config) + SETTINGS_END, encoding="utf-8")
+    assert "the section guidance was changed since the model was saved" in mistake(capsys, "describe", path.parent)
+    seal_model(path.parent)
     assert "do not fit config.yaml: guidance.methods.laa.matrix_LDD is missing" in mistake(
-        capsys, "describe", tmp_path / "model"
+        capsys, "describe", path.parent
     )
 
 
@@ -221,6 +230,49 @@ def test_an_interruption_prints_no_traceback(
     monkeypatch.setattr(workflow, "prepare", interrupted)
     _, err = run(capsys, "prepare", config, code=130)
     assert err.startswith("manyglot: interrupted")
+
+
+def test_a_stopped_training_has_its_own_exit_code(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import train as workflow
+
+    def stopped(*_: object) -> None:
+        raise StoppedByUser("Stopped at step 3 and saved it. Run the same command to resume.")
+
+    monkeypatch.setattr(workflow, "train", stopped)
+    _, err = run(capsys, "train", config, code=exit_codes.STOPPED)
+    assert exit_codes.STOPPED == os.EX_TEMPFAIL == 75
+    assert err == "manyglot: Stopped at step 3 and saved it. Run the same command to resume.\n"
+
+
+def test_sigterm_ends_a_command_in_one_line_and_cleans_up(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import prepare as workflow
+
+    def prepare(*_: object) -> None:
+        with atomic_folder(tmp_path / "new"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+    monkeypatch.setattr(workflow, "prepare", prepare)
+    _, err = run(capsys, "prepare", config, code=exit_codes.TERMINATED)
+    assert err == "manyglot: terminated. Finished parts are saved; run the same command again to resume.\n"
+    assert not list(tmp_path.glob("new*"))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_full_disk_is_one_line(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import prepare as workflow
+
+    def prepare(*_: object) -> None:
+        Path("/dev/full").write_text("x", encoding="utf-8")
+
+    monkeypatch.setattr(workflow, "prepare", prepare)
+    assert "No space left on device; make room and run the same command again." in mistake(capsys, "prepare", config)
 
 
 def test_output_is_utf8_whatever_the_locale(trained: Experiment, tmp_path: Path) -> None:

@@ -300,12 +300,19 @@ def test_an_interrupted_job_reports_its_progress(tmp_path: Path, capsys: pytest.
 
     text, job = tmp_path / "in.txt", {"targets": ["de"]}
     text.write_text("One. A.\n" + "one\n" * 1099 + "stop\n")
-    out = tmp_path / "out.txt"
+    out, unfinished = tmp_path / "out.txt", tmp_path / "out.txt.unfinished"
+    out.write_text("earlier")
     with pytest.raises(KeyboardInterrupt):
         TranslationJob(files=[text], output=out, **job).run(stub(rule), io.BytesIO(), io.BytesIO())  # type: ignore[arg-type]
-    assert out.read_text() == "de:One. de:A.\n" + "de:one\n" * 1023
-    messages = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines.\n"
-    assert capsys.readouterr().err == messages
+    assert out.read_text() == "earlier", "a partial result must not look complete"
+    assert unfinished.read_text() == "de:One. de:A.\n" + "de:one\n" * 1023
+    messages = "manyglot: 1 line was split into 2 sentences.\nmanyglot: stopped after 1,024 of 1,101 lines."
+    assert capsys.readouterr().err == f"{messages} Their results are in {unfinished}.\n"
+    with pytest.raises(ManyglotError, match="is an input file and would be overwritten"):
+        run(files=[unfinished], output=out, targets=["de"])
+    run(files=[text], output=out, targets=["de"])
+    assert out.read_text().count("\n") == 1101
+    assert not unfinished.exists()
 
 
 def test_writing_is_not_interrupted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,7 @@ def test_several_languages_are_written_to_one_file_each(tmp_path: Path) -> None:
     results = [TranslationResult(number, "", to, f"{to}{number}") for number in (1, 2) for to in ("de", "fr")]
     with open_result_writer(tmp_path / "out.txt", "text", ["de", "fr"]) as writer:
         writer.write(results[:2])
-        assert (tmp_path / "out.de.txt").read_text() == "de1\n"  # complete lines after each write
+        assert (tmp_path / "out.de.txt.unfinished").read_text() == "de1\n"  # complete lines after each write
         writer.write(results[2:])
         with pytest.raises(ManyglotError, match="no output file for sw"):
             writer.write([TranslationResult(3, "", "sw", "")])

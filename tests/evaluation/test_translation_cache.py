@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,29 @@ def test_a_truncated_line_is_ignored_and_harms_no_other(tmp_path: Path) -> None:
         cache.add({FR: ["1", "2"]})
         assert cache.read()[FR] == ["1", "2"]
         cache.path.unlink()
+
+
+def test_damaged_lines_are_ignored(tmp_path: Path) -> None:
+    cache = TranslationCache(tmp_path, PROVENANCE)
+    cache.add(OUTPUTS)
+    whole = cache.path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for position in range(first, len(whole)):
+        cache.path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        cached = cache.read()
+        assert len(cached) < 2 or position == len(whole) - 1
+        assert all(OUTPUTS[direction] == texts for direction, texts in cached.items())
+    odd = [b"[" * 5000, b"{}", b"3", b'{"digest": [], "outputs": 3}']
+    cache.path.write_bytes(whole[:first] + b"\n".join(odd) + b"\n" + whole[first:])
+    assert cache.read() == OUTPUTS
+
+
+def test_a_cache_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    cache = TranslationCache(tmp_path, PROVENANCE)
+    os.mkfifo(cache.path)
+    for use in (cache.read, lambda: cache.add(OUTPUTS)):
+        with pytest.raises(ManyglotError, match="is not a file"):
+            use()
 
 
 def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:

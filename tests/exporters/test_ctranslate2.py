@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
+import builtins
 import io
 import json
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -38,6 +40,7 @@ from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.model.guidance.combinations import COMBINATIONS
+from tests.sealing import forge_export_seals
 
 pytest.importorskip("ctranslate2")
 
@@ -275,6 +278,7 @@ def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     export_to_ctranslate2(random_model(COMBINATIONS["laa"]), whole, ["de"])
     manifest = json.loads((whole / MANIFEST_NAME).read_text("utf-8"))
+    fields = ("suppressed_tokens", "num_positions", "files", "targets", "source_lengths", "quantization")
     damages = {
         "no readable manyglot.json": {MANIFEST_NAME: "{"},
         "export format 2": {MANIFEST_NAME: json.dumps(manifest | {"format": 2})},
@@ -282,11 +286,17 @@ def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
             MANIFEST_NAME: json.dumps({k: v for k, v in manifest.items() if k != "num_positions"})
         },
         "not sorted": {MANIFEST_NAME: json.dumps(manifest | {"languages": ["fr", "en", "de"]})},
-        "no symbol <2xx>": {MANIFEST_NAME: json.dumps(manifest | {"targets": {"de": {"source": ["<2xx>"]}}})},
+        "targets was changed since the export": {MANIFEST_NAME: json.dumps(manifest | {"targets": {"de": {}}})},
+        "num_positions was changed since": {MANIFEST_NAME: json.dumps(manifest | {"num_positions": 7})},
         "is not a setting": {MANIFEST_NAME: json.dumps(manifest | {"run": "rm"})},
+        "the checksum of 'format' is missing": {MANIFEST_NAME: json.dumps(manifest | {"checksums": {}})},
         "model.bin differs from the exported file": {"model.bin": "short"},
         "config.json differs from the exported file": {"config.json": "{}"},
     }
+    for name in fields:
+        checksums = {key: value for key, value in manifest["checksums"].items() if key != name}
+        text = json.dumps(manifest | {"checksums": checksums})
+        damages[f"the checksum of '{name}' is missing"] = {MANIFEST_NAME: text}
     for number, (message, files) in enumerate(damages.items()):
         folder = shutil.copytree(whole, tmp_path / str(number))
         for name, text in files.items():
@@ -294,20 +304,44 @@ def test_a_damaged_export_is_rejected(tmp_path: Path) -> None:
         with pytest.raises(FolderError, match=message) as caught:
             CTranslate2Engine.load(folder)
         assert "\n" not in str(caught.value)
+    unknown = shutil.copytree(whole, tmp_path / "unknown")
+    forge_export_seals(unknown, targets={"de": {"source": ["<2xx>"]}})
+    with pytest.raises(FolderError, match="no symbol <2xx>"):
+        CTranslate2Engine.load(unknown)
     (whole / "subwords.model").unlink()
-    with pytest.raises(FolderError, match="Cannot read"):
+    with pytest.raises(FolderError, match=r"subwords\.model differs from the exported file"):
         CTranslate2Engine.load(whole)
     with pytest.raises(FolderError, match="does not exist"):
         CTranslate2Engine.load(tmp_path / "nowhere")
 
 
-def test_weights_that_ctranslate2_cannot_load_are_rejected(tmp_path: Path) -> None:
+def test_the_decoding_settings_of_an_export_may_be_edited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export_to_ctranslate2(random_model(COMBINATIONS["laa"]), tmp_path / "model", ["de"])
-    damaged = (tmp_path / "model" / "model.bin").read_bytes()[:-1000]
-    (tmp_path / "model" / "model.bin").write_bytes(damaged)
     path = tmp_path / "model" / MANIFEST_NAME
     manifest = json.loads(path.read_text("utf-8"))
-    manifest["files"]["model.bin"] = hashlib.sha256(damaged).hexdigest()
+    manifest["decoding"]["beam_size"] = 9
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(FolderError, match="CTranslate2 cannot load"):
-        CTranslate2Engine.load(tmp_path / "model")
+    assert CTranslate2Engine.load(tmp_path / "model").default_settings.beam_size == 9
+    assert capsys.readouterr().err == f"{path} was edited since the export (decoding).\n"
+
+
+def test_an_export_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = random_model(COMBINATIONS["laa"])
+    for name in ("model.bin", "config.json", "subwords.model", MANIFEST_NAME):
+        with monkeypatch.context() as patch:
+            patch.setattr("builtins.open", full_disk_for(name, builtins.open))
+            patch.setattr("io.open", full_disk_for(name, builtins.open))
+            with pytest.raises(FolderError, match=r"Cannot write .*model: No space left on device; make room"):
+                export_to_ctranslate2(trained, tmp_path / "model", ["de"])
+        assert not list(tmp_path.iterdir())
+    export_to_ctranslate2(trained, tmp_path / "model", ["de"])
+
+
+def full_disk_for(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that opens files, and /dev/full for writing to a file of this name."""
+
+    def opened(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        is_full = "w" in mode and name in os.path.basename(os.fspath(file)) if not isinstance(file, int) else False
+        return original("/dev/full" if is_full else file, mode, *arguments, **named)
+
+    return opened

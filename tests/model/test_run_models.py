@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
-from manyglot.model.model_folder import load_model
+from manyglot.model.model_folder import load_model, seal_model
 from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.training.best_steps import StepScore
 from tests.commands import mistake, run
@@ -99,13 +100,17 @@ def test_a_finished_run_stands_for_its_model(
     load_any_model(folder / "model")
     assert capsys.readouterr().err == "", "a model folder needs no message"
     (folder / "model" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(FolderError, match="cannot be read"):
+    with pytest.raises(FolderError, match="was altered or damaged"):
         load_any_model(folder)
 
 
 def test_a_checkpoint_without_its_step_is_damaged(make_run: RunMaker) -> None:
     folder = make_run(10)
-    (folder / "checkpoints" / "step-00000010" / "training.json").unlink()
+    checkpoint = folder / "checkpoints" / "step-00000010"
+    training = json.loads((checkpoint / "training.json").read_text("utf-8"))
+    del training["step"]
+    (checkpoint / "training.json").write_text(json.dumps(training), encoding="utf-8")
+    seal_model(checkpoint)
     with pytest.raises(FolderError, match=r"training\.json does not record the training step"):
         load_any_model(folder / "checkpoints" / "step-00000010")
 
@@ -139,6 +144,24 @@ def test_commands_take_an_unfinished_run_or_a_checkpoint(
     for recorded in (about["training"], results["training"]):
         assert (recorded["step"], recorded["steps"], recorded["checkpoint"]) == (10, 20, "step-00000010")
     assert manyglot.load(checkpoint).translate(["duka"], to="qab")
+
+
+@pytest.mark.parametrize("damage", ["nonsense", "wrong types", "pipe"])
+def test_a_damaged_log_does_not_prevent_the_use_of_a_model(
+    trained: Experiment, make_run: RunMaker, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    folder = make_run(10)
+    match damage:
+        case "nonsense":
+            (folder / "log.jsonl").write_bytes(b"\x00\xff\n[\n")
+        case "wrong types":
+            (folder / "log.jsonl").write_text('{"step": 2, "loss": "x", "into": 3}\n')
+        case "pipe":
+            os.mkfifo(folder / "log.jsonl")
+    run(capsys, "describe", folder)
+    _, err = run(capsys, "evaluate", folder, "--data", trained.data, "--output", folder / "scores")
+    assert "log.jsonl" in err
+    assert "is ignored" in err if damage == "pipe" else "damaged and skipped" in err
 
 
 def test_an_export_in_a_run_folder_does_not_hide_the_run(make_run: RunMaker) -> None:

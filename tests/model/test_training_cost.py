@@ -7,7 +7,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from manyglot.batches.batch import SideTokenCounts
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.packing import pack_batch
-from manyglot.model.training_cost import num_saved_activations, training_flops
+from manyglot.model.settings import ModelSettings
+from manyglot.model.training_cost import min_num_weights, num_saved_activations, training_flops
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD
 from tests.conftest import packed_loss, random_batch, tiny_model
@@ -23,6 +24,12 @@ def test_flops_match_the_flop_counter_of_torch() -> None:
     source = int((batch.source_BS != PAD).sum())
     estimated = training_flops(model.settings, model.embedding.num_embeddings, source, batch.num_target_tokens)
     assert estimated == products["aten.addmm"] + products["aten.mm"]
+
+
+def test_the_estimated_weights_are_nearly_all_weights_of_a_model() -> None:
+    settings = ModelSettings(width=64, ffn_width=128, num_heads=2, num_encoder_layers=3, num_decoder_layers=2)
+    num_weights = sum(weight.numel() for weight in Transformer(settings, (), 100, 3).parameters())
+    assert 0.95 * num_weights < min_num_weights(settings, 100) <= num_weights
 
 
 def saved_and_estimated(model: Transformer) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ from manyglot.corpus.zero_shot_sets import LeakDetector, ZeroShotSets, read_leak
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.comparability import restrict_to_common_sentences
 from manyglot.evaluation.results import Evaluation, TranslationExample, read_examples
+from manyglot.evaluation.sealed_json import write_sealed_json
 from manyglot.reports import html_report_data
 from manyglot.reports.html_report import (
     ReportRun,
@@ -111,25 +113,33 @@ def test_examples_of_selected_directions_are_read(tmp_path: Path) -> None:
         TranslationExample("de", "fr-ca", True, "d", "e", "f", "en"),
     ]
     replace(EVALUATION, examples=examples).save(tmp_path / "results.json")
-    assert list(read_examples(tmp_path, {Direction("de", "fr"): [0]})) == examples[:1]
+    seals = Evaluation.load(tmp_path).seals
+    assert list(read_examples(tmp_path, {Direction("de", "fr"): [0]}, seals)) == examples[:1]
     both = {Direction("de", "fr-ca"): [0], Direction("de", "fr"): [0]}
-    assert list(read_examples(tmp_path, both)) == examples
-    assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]})) == []
-    with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
-        list(read_examples(tmp_path, {Direction("de", "fr"): [1]}))
-    for text in ('{"source": "de", "target": "fr", \n', "something else"):
-        (tmp_path / "translations.jsonl").write_text(text)
-        with pytest.raises(ManyglotError, match=r"translations.jsonl is damaged"):
-            list(read_examples(tmp_path, {Direction("de", "fr"): [0]}))
-    for text in ("[]", '{"training": 3}'):
+    assert list(read_examples(tmp_path, both, seals)) == examples
+    assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]}, {})) == []
+
+
+def test_a_damaged_model_card_is_refused_but_may_be_missing(tmp_path: Path) -> None:
+    EVALUATION.save(tmp_path / "results.json")
+    write_sealed_json(tmp_path / "about.json", make_model_card(SIX) | {"loss": float("nan")})
+    assert load_report_run("a", tmp_path).model_card["loss"] is None, "JSON has no such numbers"
+    whole = (tmp_path / "about.json").read_text("utf-8")
+    for text in ("[]", '{"training": 3}', whole.replace("32000", "32001"), whole[:-3], "[" * 5000, "NaN"):
         (tmp_path / "about.json").write_text(text)
-        with pytest.raises(ManyglotError, match=r"about.json is damaged"):
+        with pytest.raises(ManyglotError, match=r"about.json is damaged.* or delete the file to get a report without"):
             load_report_run("a", tmp_path)
+    (tmp_path / "about.json").unlink()
+    os.mkfifo(tmp_path / "about.json")
+    with pytest.raises(ManyglotError, match=r"about.json is not a file"):
+        load_report_run("a", tmp_path)
+    (tmp_path / "about.json").unlink()
+    assert load_report_run("a", tmp_path).model_card == {}
 
 
 def test_a_results_file_is_loaded_with_the_files_beside_it(tmp_path: Path) -> None:
     EVALUATION.save(tmp_path / "results.json")
-    (tmp_path / "about.json").write_text(json.dumps(make_model_card(SIX)))
+    write_sealed_json(tmp_path / "about.json", make_model_card(SIX))
     loaded = load_report_run("a", tmp_path / "results.json")
     assert loaded.model_card["num_subwords"] == 32000
     first = EVALUATION.directions[0].direction

@@ -11,6 +11,7 @@ from manyglot.errors import ManyglotError
 from manyglot.reports.learning_curve_plot import _format_short, _spread_apart, plot_learning_curves
 from manyglot.reports.run_summary import RunSummary
 from manyglot.reports.training_history import Curve, TrainingHistory
+from tests.commands import run
 
 CODES = ("de", "en", "ka", "sw")
 
@@ -46,6 +47,34 @@ def test_a_history_has_the_curves_of_a_log() -> None:
     assert [axis.tolist() for axis in history.nll_by_target["ka"]] == [[1, 2, 4], [5, 4.5, 4.25]]
     assert [axis.tolist() for axis in history.metric_curve("nothing")] == [[], []]
     assert list(history.highest_loss_targets(2)) == ["sw", "ka"]
+
+
+def test_values_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    """A run may diverge; its log stays readable, plottable and summarizable."""
+    nan = float("nan")
+    diverged = line(3) | {"nll": nan, "alignment": nan, "into": {"de": {"nll": nan, "tokens": 10}}}
+    log = [line(1), line(2), diverged, {"step": 3, "dev_nll": nan, "dev_bleu": float("inf"), "seconds": 5.0}]
+    history = TrainingHistory(log)
+    assert history.metric_curve("nll").x.tolist() == [1, 2]
+    assert history.nll_by_target["de"].x.tolist() == [1, 2]
+    assert history.validation_metric_names == []
+    plot_learning_curves({"a": history}, tmp_path / "curves.svg")
+    assert "2.50" in texts(tmp_path / "curves.svg")
+    summary = RunSummary.from_log(
+        [{key: value for key, value in each.items() if key != "tokens_per_second"} for each in log]
+    )
+    assert summary is not None
+    assert (summary.last_validation, summary.tokens_per_second) == ({}, 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\n", b'{"step": 1}\n', b"[" * 5000 + b"\n"])
+def test_a_log_without_curves_is_one_line(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log.jsonl").write_bytes(content)
+    _, messages = run(capsys, "plot", tmp_path, "-o", tmp_path / "curves.svg", code=2)
+    assert messages.splitlines()[-1].startswith(
+        f"manyglot: {tmp_path / 'log.jsonl'} has no training record with a loss"
+    )
+    assert not (tmp_path / "curves.svg").exists()
 
 
 def test_steps_are_converted_to_tokens() -> None:

@@ -41,4 +41,9 @@ def test_the_axes_of_the_panels_have_round_ticks() -> None:
 
 
 def test_there_are_no_panels_without_points() -> None:
-    assert learning_curves_html([("a", {"nll": []})]) == ""
+    assert learning_curves_html([]) == ""
+    missing = "There are no curves of a: its log.jsonl was missing or damaged at evaluation."
+    assert learning_curves_html([("a", {"nll": []})]) == f"<p class=quiet>{missing}</p>"
+    page = learning_curves_html([("b", make_model_card(SIX)["curves"]), ("a", {})])
+    assert page.count("<figure>") == 3
+    assert missing in page

@@ -48,6 +48,14 @@ def test_a_batch_that_cannot_fit_is_refused(experiment: Experiment, monkeypatch:
         manyglot.train(experiment)
 
 
+@pytest.mark.parametrize("run", BOTH)
+def test_a_model_that_is_absurdly_large_is_not_created(experiment: Experiment, run: Callable[..., object]) -> None:
+    model = experiment.model.model_copy(update={"width": 65_536, "ffn_width": 262_144, "num_encoder_layers": 1000})
+    message = r"The weights need at least \S+ TB of memory, but only .* is available\. The model alone is too large"
+    with pytest.raises(SettingsError, match=message):
+        run(experiment.model_copy(update={"model": model}))
+
+
 def test_a_dry_run_works_for_a_run_that_does_not_fit(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import manyglot
+from manyglot.cli import exit_codes
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import ManyglotError
 from manyglot.model.model_folder import read_training_info
@@ -33,8 +34,9 @@ main(["train", sys.argv[1]])
 """
 MORTAL = """
 import os, signal, sys
-from manyglot import files
+from manyglot import folders
 from manyglot.cli import main
+from manyglot.model import weights_file
 from manyglot.training import best_steps, checkpoint, trainer
 
 best_steps.CHANCE_SCORES["dev_chrf"] = -1
@@ -49,9 +51,9 @@ def mortal(function):
         return function(*arguments, **named)
     return wrapped
 
-checkpoint.save_file = mortal(checkpoint.save_file)  # the second call leaves a partly written checkpoint
+weights_file.save_file = mortal(weights_file.save_file)  # the second call leaves a partly written checkpoint
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
-files._fsync = mortal(files._fsync)
+folders.fsync_path = mortal(folders.fsync_path)
 trainer.clip_and_step_optimizer = mortal(trainer.clip_and_step_optimizer)
 trainer.TrainingLog.write_line = mortal(trainer.TrainingLog.write_line)
 main(["train", sys.argv[2]])
@@ -116,7 +118,7 @@ def test_a_stop_signal_finishes_the_step_and_saves(number: signal.Signals, tmp_p
         time.sleep(0.1)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
+    assert process.returncode == exit_codes.STOPPED, stderr
     assert "Run the same command to resume." in stderr.splitlines()[-1]
     (checkpoint,) = (experiment.run / "checkpoints").iterdir()
     step = int(checkpoint.name.removeprefix("step-"))

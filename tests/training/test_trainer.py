@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 import manyglot
 from manyglot.batches.loader import BatchLoader, DataPosition
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.batches.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.distributed import DistributedContext
@@ -130,8 +131,9 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
         assert seen == [pytest.approx(expected)]
 
 
-def test_a_non_finite_loss_is_reported_with_its_sentences(tmp_path: Path) -> None:
-    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 9, "learning_rate": 1e38, "warmup_steps": 0})
+def test_a_non_finite_loss_is_reported_with_its_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 9})
+    monkeypatch.setattr(trainer, "learning_rate_at_step", lambda *_: 1e38)
     with pytest.raises(
         ManyglotError, match=r"NaN or infinite at step 2 \(\d+ sentence pairs, most of them q.*→q"
     ) as error:
@@ -154,8 +156,9 @@ def test_the_log_has_the_loss_of_each_target_language(tmp_path: Path) -> None:
             assert sum(part["nll"] * part["tokens"] for part in parts) / tokens == pytest.approx(line["nll"])
 
 
-def test_non_finite_weights_are_not_saved(tmp_path: Path) -> None:
-    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1, "learning_rate": 1e38, "warmup_steps": 0})
+def test_non_finite_weights_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 1})
+    monkeypatch.setattr(trainer, "learning_rate_at_step", lambda *_: 1e38)
     with pytest.raises(ManyglotError, match="NaN or infinite after step 1"):
         manyglot.train(experiment)
     assert not (experiment.run / "model").exists()
@@ -165,8 +168,9 @@ def test_non_finite_weights_are_not_saved(tmp_path: Path) -> None:
 def test_a_run_does_not_resume_with_different_data(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment).model_folder)
-    card = experiment.data / "dataset.json"
-    card.write_text(card.read_text("utf-8").replace('"train": 60', '"train": 61'), "utf-8")
+    metadata = read_sealed_json(experiment.data / "dataset.json")
+    del metadata["sha256"]
+    write_sealed_json(experiment.data / "dataset.json", metadata | {"dropped": {"other": "data"}})
     with pytest.raises(ManyglotError, match="trained on different data"):
         manyglot.train(experiment)
 
@@ -243,11 +247,12 @@ def test_settings_that_do_not_affect_the_weights_may_change(tmp_path: Path) -> N
     assert manyglot.train(changed).model_folder == experiment.run / "model"
 
 
-def test_settings_may_change_before_the_first_checkpoint(tmp_path: Path) -> None:
-    bad = {**TRAINING, "learning_rate": 1e30, "warmup_steps": 0, "max_steps": 60, "checkpoint_every": 50}
-    with pytest.raises(ManyglotError, match="NaN or infinite"):
-        manyglot.train(prepared(tmp_path, training=bad))
-    manyglot.train(prepared(tmp_path, training={**bad, "learning_rate": 1e-3, "max_steps": 2}))
+def test_settings_may_change_before_the_first_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = {**TRAINING, "max_steps": 60, "checkpoint_every": 50}
+    with monkeypatch.context() as patch, pytest.raises(ManyglotError, match="NaN or infinite"):
+        patch.setattr(trainer, "learning_rate_at_step", lambda *_: 1e30)
+        manyglot.train(prepared(tmp_path, training=training))
+    manyglot.train(prepared(tmp_path, training={**training, "learning_rate": 1e-3, "max_steps": 2}))
 
 
 def test_refused_settings_create_no_run(tmp_path: Path) -> None:
@@ -302,8 +307,9 @@ def test_a_corpus_without_dev_text_is_trained_without_validation(
     assert all("dev_nll" not in line for line in read_log(experiment.run / "log.jsonl"))
 
 
-def test_a_non_finite_loss_stops_the_run(tmp_path: Path) -> None:
-    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60, "learning_rate": 1e30, "warmup_steps": 0})
+def test_a_non_finite_loss_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = prepared(tmp_path, training={**TRAINING, "max_steps": 60})
+    monkeypatch.setattr(trainer, "learning_rate_at_step", lambda *_: 1e30)
     with pytest.raises(ManyglotError, match="The loss is NaN or infinite at step"):
         manyglot.train(experiment)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from manyglot.probing.language_representations import load_representations
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import load_report_run
 from manyglot.workflows.evaluate import _check_same_step
+from tests.commands import mistake
 
 IN_SMALL_BLOCKS = """
 from manyglot import cli
@@ -161,6 +163,30 @@ def test_a_checkpoint_has_the_learning_curves_up_to_its_step(trained: Experiment
     assert about["curves"]["nll"][-1][0] == about["training"]["steps"] == 4
 
 
+def test_a_damaged_log_costs_only_the_learning_curves(
+    trained: Experiment, uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained.run, tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_bytes(b"\xff{\0\n" * 9)
+    output = tmp_path / "scores"
+    manyglot.evaluate(tmp_path / "run" / "model", trained.data, zero_shot=True, output=output)
+    assert "log.jsonl: line 1 and 8 other lines are damaged" in capsys.readouterr().err
+    ours, theirs = (load_report_run("x", folder) for folder in (output, uninterrupted))
+    assert ours.evaluation.directions == theirs.evaluation.directions
+    assert "its log.jsonl was missing or damaged" in (output / "report.html").read_text("utf-8")
+    assert "its log.jsonl was missing or damaged" not in (uninterrupted / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("content", [b"line\0\n", b"a" * 2**22 + b"b", None])
+def test_damaged_test_text_is_one_line(
+    trained: Experiment, tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.qaa").write_text("kihumi\n")
+    (tmp_path / "test.qab").write_bytes(content) if content else os.mkfifo(tmp_path / "test.qab")
+    command = ("evaluate", trained.run / "model", "--data", trained.data, "--test-folder", tmp_path)
+    assert "test.qab" in mistake(capsys, *command)
+
+
 def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ManyglotError, match="Give --output"):
@@ -188,3 +214,14 @@ def test_the_report_has_a_model_card(uninterrupted: Path) -> None:
     page = (uninterrupted / "report.html").read_text("utf-8")
     for text in ("Model card", "Learning", "6 steps", "qaa", "LangAcc"):
         assert text in page
+
+
+def test_damaged_test_text_is_never_translated(
+    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained.data, tmp_path / "data")
+    path = tmp_path / "data" / "text" / "test.qab"
+    path.write_bytes(path.read_bytes().replace(b"e", b"a", 1))
+    monkeypatch.setattr("manyglot.workflows.evaluate.translate_evaluation_set", None)
+    with pytest.raises(ManyglotError, match=rf"{path} is damaged \(its checksum is wrong\)"):
+        manyglot.evaluate(trained.run / "model", tmp_path / "data")

@@ -7,6 +7,7 @@ does not load torch and answers at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -23,6 +24,7 @@ from manyglot.cli import (
     demo,
     describe,
     evaluate,
+    exit_codes,
     export,
     plot,
     prepare,
@@ -31,8 +33,10 @@ from manyglot.cli import (
     train,
     translate,
 )
+from manyglot.cli.exit_codes import exit_on_sigterm
 from manyglot.errors import ManyglotError, StoppedByUser
-from manyglot.progress import QUIET_VARIABLE, print_error
+from manyglot.files import os_error_reason
+from manyglot.progress import QUIET_VARIABLE, is_secondary_process, print_error
 
 app = typer.Typer(
     help="Massively multilingual machine translation into the right language.\n\n"
@@ -42,14 +46,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-INTERRUPT_EXIT_CODE = 130
-"""Exit code after Ctrl-C."""
 TRAINING_RESUME_HINT = "Run the same command again to resume from the last checkpoint, if there is one."
 RESUME_HINTS = {
-    **dict.fromkeys(("demo", "prepare", "train"), TRAINING_RESUME_HINT),
+    **dict.fromkeys(("demo", "train"), TRAINING_RESUME_HINT),
+    "prepare": "Finished parts are saved; run the same command again to resume.",
     "evaluate": "With --output, finished translations are saved; run the same command again to resume.",
 }
-"""Printed after Ctrl-C: how to resume each command that can resume."""
+"""Printed after Ctrl-C and SIGTERM: how to resume each command that can resume."""
 
 
 def _print_version(is_requested: bool) -> None:
@@ -84,28 +87,59 @@ app.command()(describe.describe)
 app.command()(export.export)
 
 
+def _flush_stdout() -> None:
+    """Write the rest of the output, so that a full disk is reported; Python would print a traceback at exit."""
+    stdout, sys.stdout = sys.stdout, None
+    if stdout is not None:
+        stdout.flush()
+        sys.stdout = stdout
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. A user's mistake prints one line to stderr and exits with code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # results contain scripts that the terminal's default may lack
+            # The results contain scripts that the default of the terminal may lack, and a path may hold any bytes.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    with exit_on_sigterm():
+        try:
+            code: object = _run_command(arguments)
+        except SystemExit as stop:
+            code = stop.code
+    hint = RESUME_HINTS.get(arguments[0] if arguments else "", "")
+    if code == exit_codes.INTERRUPTED and hint:
+        print_error(f"manyglot: interrupted. {hint}")
+    if code == exit_codes.TERMINATED:
+        print_error(f"manyglot: terminated. {hint}".rstrip())
+    if code:
+        raise SystemExit(code)
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    """Run a command, print the error of one that failed, and return the exit code."""
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
-        if code == INTERRUPT_EXIT_CODE and arguments[0] in RESUME_HINTS:  # typer catches Ctrl-C itself
-            print_error(f"manyglot: interrupted. {RESUME_HINTS[arguments[0]]}")
-        if isinstance(code, int) and code:
-            sys.exit(code)
+        try:
+            code = app(args=list(arguments) or ["--help"], prog_name="manyglot", standalone_mode=False)
+        finally:
+            _flush_stdout()
+        return code if isinstance(code, int) else 0  # typer catches Ctrl-C itself
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
     except StoppedByUser as stop:
         print_error(f"manyglot: {stop}")
+        # Under torchrun, the main process alone has the code, or torchrun would kill it as soon as another one ends.
+        return 0 if is_secondary_process() else exit_codes.STOPPED
     except ManyglotError as error:
         print_error(f"manyglot: {error}")
-        sys.exit(2)
+        return exit_codes.USER_ERROR
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
         sys.stdout = None
+        return 0
     except OSError as error:  # such as a full disk, which the user can correct
-        print_error(f"manyglot: {error.filename or 'system error'}: {error.strerror or error}.")
-        sys.exit(2)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        where = error.filename or ("Cannot write standard output" if is_full else "system error")
+        print_error(f"manyglot: {where}: {os_error_reason(error)}.")
     except Exception as error:
         # Typer's usage errors, such as an unknown option, are recognized by their method, because their class moved
         # between versions of Typer.
@@ -113,4 +147,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         message, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
         print_error(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
-        sys.exit(2)
+    return exit_codes.USER_ERROR

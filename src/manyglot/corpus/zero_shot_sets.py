@@ -10,17 +10,19 @@ English occurs in the training text of that language, ignoring case and punctuat
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, TypeAdapter
 
 from manyglot.corpus.base import Row
 from manyglot.corpus.textfiles import write_aligned_rows
 from manyglot.errors import CorpusError, FolderError, LanguageError
+from manyglot.files import read_json_object, write_json
 from manyglot.folders import atomic_folder
 
 LEAK_STATISTICS_FILE = "leaks.json"
@@ -124,7 +126,7 @@ class ZeroShotSetStatistics:
 
     first_language: str
     second_language: str
-    num_sentences: int
+    num_sentences: Annotated[int, Field(ge=1)]
     """Sentences found, before leaked ones are dropped and the maximum is applied."""
     num_first_leaked: int
     num_second_leaked: int
@@ -136,6 +138,15 @@ class ZeroShotSetStatistics:
     def to_dict(self) -> dict[str, str | int]:
         """Return the statistics as plain values."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class _StoredLeakStatistics:
+    leaked_dropped: bool
+    sets: list[ZeroShotSetStatistics]
+
+
+_STORED_LEAK_STATISTICS = TypeAdapter(_StoredLeakStatistics)
 
 
 def write_zero_shot_sets(
@@ -163,7 +174,7 @@ def write_zero_shot_sets(
         if not statistics:
             raise CorpusError(f"No two languages share a test sentence in '{test_sets.central_language}'.")
         report = {"leaked_dropped": drop_leaked, "sets": [each.to_dict() for each in statistics]}
-        (unfinished / LEAK_STATISTICS_FILE).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        write_json(unfinished / LEAK_STATISTICS_FILE, report, indent=1)
     return statistics
 
 
@@ -173,14 +184,13 @@ def read_leak_statistics(folder: Path) -> dict[str, Any] | None:
     Returns None if the folder has none.
     """
     path = folder / LEAK_STATISTICS_FILE
-    try:
-        report = json.loads(path.read_text("utf-8"))
-        sets = [ZeroShotSetStatistics(**each).to_dict() for each in report["sets"]]
-        return {"leaked_dropped": bool(report["leaked_dropped"]), "sets": sets}
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, ValueError, TypeError, KeyError):
+    try:
+        report = _STORED_LEAK_STATISTICS.validate_python(read_json_object(path))
+    except (FolderError, ValueError):
         raise FolderError(f"{path} is damaged. Delete it, or make the test sets again.") from None
+    return {"leaked_dropped": report.leaked_dropped, "sets": [each.to_dict() for each in report.sets]}
 
 
 def _count_leaks(pair: tuple[str, str], leaks: Sequence[LeakedSides], num_written: int) -> ZeroShotSetStatistics:

@@ -24,7 +24,13 @@ from manyglot.decoding.translation_requests import (
     group_into_blocks,
     read_requests,
 )
-from manyglot.decoding.translation_results import ResultWriter, TranslationResult, open_result_writer, result_paths
+from manyglot.decoding.translation_results import (
+    ResultWriter,
+    TranslationResult,
+    open_result_writer,
+    result_paths,
+    unfinished_result_path,
+)
 from manyglot.decoding.translator import Translator
 from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean
 from manyglot.progress import ProgressReporter, print_status, progress_counter
@@ -123,16 +129,16 @@ class TranslationJob:
     def run(self, translator: Translator, stdin: BinaryIO, stdout: BinaryIO) -> JobOutcome:
         """Translate all requests. A request that cannot be translated causes a warning and an empty result.
 
-        After Ctrl-C, the output holds the results of whole blocks, and a message gives their number of lines.
+        An output file gets its name when all results are in it. After Ctrl-C, the temporary file holds the results of
+        whole blocks, and a message gives their number of lines.
         """
         names = expand_all(self.targets, translator.languages)
         targets = list(dict.fromkeys(translator.languages.find_code(name) for name in names))
         source = None if self.source is None else translator.engine.languages.find_code(self.source)
         translator = translator.with_text_options(**vars(self.text_options))
         output = self.output_path
-        num_lines = self._check_paths_and_count_lines(
-            result_paths(output, self.resolved_output_format, targets) if output else []
-        )
+        paths = result_paths(output, self.resolved_output_format, targets) if output else []
+        num_lines = self._check_paths_and_count_lines(paths)
         block_translator = BlockTranslator(translator, targets, self.n_best, self.include_scores, source)
         log = _JobLog()
         if self._is_interactive(stdin):
@@ -148,7 +154,8 @@ class TranslationJob:
         except KeyboardInterrupt:
             log.warnings.print_totals()
             of_total = "" if num_lines is None else f" of {num_lines:,}"
-            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.")
+            place = f" Their results are in {', '.join(map(str, map(unfinished_result_path, paths)))}." if paths else ""
+            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.{place}")
             raise
         log.warnings.print_totals()
         return log.outcome
@@ -215,7 +222,8 @@ class TranslationJob:
                 raise CorpusError(
                     f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}."
                 )
-            if any(output.exists() and os.path.samefile(path, output) for output in outputs):
+            written = [*outputs, *map(unfinished_result_path, outputs)]
+            if any(output.exists() and os.path.samefile(path, output) for output in written):
                 raise ManyglotError(f"{path} is an input file and would be overwritten. Choose another --output.")
         readable_twice = files and len(files) == len(self.files) and all(path.is_file() for path in files)
         if not readable_twice or sum(path.stat().st_size for path in files) > MAX_BYTES_TO_COUNT:

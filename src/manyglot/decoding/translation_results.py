@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES, to_single_line
+from manyglot.corpus.decompression import COMPRESSED_SUFFIXES
+from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translation_requests import TextFormat, TranslationRequest
-from manyglot.errors import ManyglotError
+from manyglot.errors import FolderError, ManyglotError
+from manyglot.files import fsync_path, os_error_reason, unfinished_path
 
 RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem", "warnings")
 
@@ -126,29 +129,30 @@ _FORMATTERS: Mapping[TextFormat, Callable[[TranslationResult], str]] = {
 
 
 class StreamWriter:
-    """Writes all results to one stream."""
+    """Writes all results to one stream. Errors call it by the name."""
 
-    def __init__(self, stream: BinaryIO, text_format: TextFormat = "text") -> None:
-        self.stream, self.format_line = stream, _FORMATTERS[text_format]
+    def __init__(self, stream: BinaryIO, text_format: TextFormat = "text", name: str = "standard output") -> None:
+        self.stream, self.format_line, self.name = stream, _FORMATTERS[text_format], name
         if text_format == "tsv":
-            self._write_line("\t".join(RESULT_TSV_HEADER))
+            self._write_lines(["\t".join(RESULT_TSV_HEADER)])
 
     def write(self, results: Iterable[TranslationResult]) -> None:
         """Write a line for each result."""
-        for result in results:
-            self._write_line(self.format_line(result))
-        self.stream.flush()
+        self._write_lines(map(self.format_line, results))
 
-    def _write_line(self, line: str) -> None:
-        # A lone surrogate, which UTF-8 cannot encode, becomes an escape that JSON decodes to the same character.
-        self.stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    def _write_lines(self, lines: Iterable[str]) -> None:
+        with _report_unwritable(self.name):
+            for line in lines:
+                # A lone surrogate, which UTF-8 cannot encode, becomes an escape that JSON decodes again.
+                self.stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            self.stream.flush()
 
 
 class PerLanguageWriter:
     """Writes the results of each language to its own file. Line i of every file belongs to request i."""
 
-    def __init__(self, streams: Mapping[str, BinaryIO]) -> None:
-        self.writers = {code: StreamWriter(stream) for code, stream in streams.items()}
+    def __init__(self, writers: Mapping[str, StreamWriter]) -> None:
+        self.writers = writers
 
     def write(self, results: Iterable[TranslationResult]) -> None:
         """Write a line for each result to the file of its language."""
@@ -167,7 +171,10 @@ class PerLanguageWriter:
 def open_result_writer(
     output: Path | BinaryIO, text_format: TextFormat, targets: Sequence[str]
 ) -> Iterator[ResultWriter]:
-    """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt."""
+    """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt.
+
+    A file has the name `OUTPUT.unfinished` until the block ends without an exception.
+    """
     with ExitStack() as stack:
         if not isinstance(output, Path):
             if text_format == "text" and len(targets) > 1:
@@ -177,9 +184,13 @@ def open_result_writer(
             yield StreamWriter(output, text_format)
         elif text_format == "text" and len(targets) > 1:
             paths = dict(zip(targets, result_paths(output, text_format, targets), strict=True))
-            yield PerLanguageWriter({code: stack.enter_context(_create_file(path)) for code, path in paths.items()})
+            writers = {
+                code: StreamWriter(stack.enter_context(_result_stream(path)), "text", str(path))
+                for code, path in paths.items()
+            }
+            yield PerLanguageWriter(writers)
         else:
-            yield StreamWriter(stack.enter_context(_create_file(output)), text_format)
+            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output))
 
 
 def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) -> list[Path]:
@@ -189,8 +200,46 @@ def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) 
     return [output.with_name(f"{output.stem}.{code}{output.suffix}") for code in targets]
 
 
-def _create_file(path: Path) -> BinaryIO:
-    """Create a file, compressed if its suffix is .gz."""
+def unfinished_result_path(path: Path) -> Path:
+    """Return the path that results are written to until all are complete: the file itself if it is a pipe or device."""
+    target = Path(os.path.realpath(path))
+    return target if target.exists() and not target.is_file() else unfinished_path(target)
+
+
+@contextmanager
+def _result_stream(path: Path) -> Iterator[BinaryIO]:
+    """Write to a temporary file, which gets its name at the end. If the block fails, the results so far remain in it.
+
+    The file is compressed if the suffix of `path` is .gz.
+    """
     if path.suffix in COMPRESSED_SUFFIXES and path.suffix != ".gz":
         raise ManyglotError(f"Cannot write {path}: output can be uncompressed or .gz.")
-    return cast("BinaryIO", gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb"))
+    unfinished, target = unfinished_result_path(path), Path(os.path.realpath(path))
+    with _report_unwritable(str(path)):
+        stream = _create_file(unfinished, path.suffix == ".gz")
+    try:
+        yield stream
+    except BaseException:
+        with suppress(OSError):
+            stream.close()
+        raise
+    with _report_unwritable(str(path)):
+        stream.close()
+        if unfinished != target:
+            fsync_path(unfinished)
+            unfinished.replace(target)
+
+
+def _create_file(path: Path, is_compressed: bool) -> BinaryIO:
+    return cast("BinaryIO", gzip.open(path, "wb") if is_compressed else path.open("wb"))
+
+
+@contextmanager
+def _report_unwritable(name: str) -> Iterator[None]:
+    """Convert a failure to write to an error of one line, unless the reader of a pipe has closed it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FolderError(f"Cannot write {name}: {os_error_reason(error)}.") from None

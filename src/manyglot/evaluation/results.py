@@ -2,32 +2,40 @@
 
 The output folder of `evaluate` holds
 
-results.json        settings, signatures, averages, and one record per direction
+results.json        settings, signatures, averages, one record per direction, and checksums of all this and of the files
 results.parquet     the same records as a table (requires pyarrow)
 statistics.npz      per-sentence counts that scores are computed from, for comparing parts of runs
 translations.jsonl  every sentence: source, output, reference, and the identified output language
 about.json          the model, its data and its training, for the report
+
+The checksums reveal any change of a score. Files may be missing: a report then has no sentences, for example.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from manyglot.checksums import FileSeal, parse_seals, seal_files
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
+from manyglot.evaluation.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
+from manyglot.files import open_regular_file, replacing_file
 from manyglot.progress import print_status
 
 TRANSLATIONS_FILE = "translations.jsonl"
+STATISTICS_FILE = "statistics.npz"
 MAX_LISTED_DIRECTIONS = 5
 """Directions that a message lists before it counts the rest."""
 
@@ -89,10 +97,6 @@ class DirectionResult:
         return 100 * self.language_accuracy / self.reference_language_accuracy
 
 
-_RESULTS_ADAPTER = TypeAdapter(list[DirectionResult])
-"""Validates and parses the records of results.json."""
-
-
 @dataclass(frozen=True)
 class TranslationExample:
     """One translated sentence."""
@@ -122,6 +126,8 @@ class Evaluation:
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The step or steps of the model's weights, as in its training.json."""
+    seals: Mapping[str, FileSeal] = field(default_factory=dict)
+    """The checksums of the files beside a results.json that was loaded."""
 
     def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
         """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
@@ -163,35 +169,44 @@ class Evaluation:
     def save(self, path: Path) -> None:
         """Write the results as JSON and Parquet under this name, with statistics and sentences beside them."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        _write_parquet(path.with_suffix(".parquet"), self)
+        names = [TRANSLATIONS_FILE, *([STATISTICS_FILE] if self.statistics else [])]
+        write_examples(path.with_name(TRANSLATIONS_FILE), self.examples)
         if self.statistics:
-            write_statistics(path.with_name("statistics.npz"), self.statistics)
-        with path.with_name(TRANSLATIONS_FILE).open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in self.examples)
+            write_statistics(path.with_name(STATISTICS_FILE), self.statistics)
+        else:
+            path.with_name(STATISTICS_FILE).unlink(missing_ok=True)
+        _write_parquet(path.with_suffix(".parquet"), self)
+        write_sealed_json(path, {**self.to_dict(), "files": seal_files(path.parent, names)})
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:
         """Load a results.json, or the one in a folder, with its statistics but without the sentences."""
         path = path / "results.json" if path.is_dir() else path
+        values = read_sealed_json(path, "`manyglot evaluate --output` writes it; evaluate again.")
         try:
-            values = json.loads(path.read_text("utf-8"))
-            directions = _RESULTS_ADAPTER.validate_python(values["directions"])
-            if not directions:
-                raise ValueError("no directions")
-            rest = {
-                key: values[key] for key in ("identifier_signature", "chrf_signature", "central_language", "settings")
-            }
-            rest["output_language_counts"] = dict(values["output_language_counts"])
-            rest["training"] = dict(values.get("training", {}))
-        except OSError as error:
-            raise FolderError(
-                f"Cannot read {path}: {error.strerror}. `manyglot evaluate --output` writes it."
-            ) from None
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise FolderError(f"{path} is damaged, or was not written by `manyglot evaluate`.") from None
-        sizes = {result.direction: result.num_sentences for result in directions}
-        return cls(directions, [], **rest, statistics=read_statistics(path.with_name("statistics.npz"), sizes))
+            stored = _STORED_RESULTS.validate_python(values)
+            seals = parse_seals(values["files"], [])
+        except (ValueError, KeyError):
+            raise FolderError(f"{path} was not written by `manyglot evaluate`. Evaluate again.") from None
+        sizes = {result.direction: result.num_sentences for result in stored.directions}
+        statistics = read_statistics(path.with_name(STATISTICS_FILE), sizes, seals.get(STATISTICS_FILE))
+        return cls(**vars(stored), examples=[], statistics=statistics, seals=seals)
+
+
+@dataclass(frozen=True)
+class _StoredResults:
+    """The fields of an `Evaluation` that results.json has."""
+
+    directions: Annotated[list[DirectionResult], Field(min_length=1)]
+    identifier_signature: str
+    chrf_signature: str
+    central_language: str | None
+    settings: dict[str, Any]
+    output_language_counts: dict[str, dict[str, dict[str, int]]]
+    training: dict[str, Any]
+
+
+_STORED_RESULTS = TypeAdapter(_StoredResults)
 
 
 SentenceIndices = Mapping[Direction, Collection[int]]
@@ -210,31 +225,48 @@ def select_examples_by_direction(
         num_seen[direction] += 1
 
 
-def read_examples(folder: Path, indices: SentenceIndices) -> Iterator[TranslationExample]:
+def write_examples(path: Path, examples: Iterable[TranslationExample]) -> None:
+    """Write one JSON object per line. Lone surrogates become escapes, which JSON decodes to the same characters."""
+    with replacing_file(path) as unfinished, unfinished.open("wb") as file:
+        for example in examples:
+            line = json.dumps(asdict(example), ensure_ascii=False) + "\n"
+            file.write(line.encode("utf-8", "backslashreplace"))
+
+
+def read_examples(
+    folder: Path, indices: SentenceIndices, seals: Mapping[str, FileSeal]
+) -> Iterator[TranslationExample]:
     """Read the examples at the given indices from a run's folder; none if it has no translations.jsonl.
 
     Each line starts with its direction, so other directions are skipped without parsing; there may be millions of
-    lines.
+    lines. At the end, raises an error unless the file matches its seal.
     """
-    path, field_names = folder / TRANSLATIONS_FILE, {field.name for field in fields(TranslationExample)}
-    wanted_by_prefix = {json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",": wanted for d, wanted in indices.items()}
-    prefix_lengths = {len(prefix) for prefix in wanted_by_prefix}
-    num_seen: Counter[str] = Counter()
+    path = folder / TRANSLATIONS_FILE
     if not path.exists():
         return
+    wanted_by_prefix = {
+        (json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",").encode(): wanted for d, wanted in indices.items()
+    }
+    prefix_lengths = {len(prefix) for prefix in wanted_by_prefix}
+    num_seen: Counter[bytes] = Counter()
+    digest, seal = hashlib.sha256(), seals.get(TRANSLATIONS_FILE)
     try:
-        with path.open(encoding="utf-8") as file:
+        with open_regular_file(path) as file:
+            if seal is None or os.fstat(file.fileno()).st_size != seal.size:
+                raise ValueError("it has another size")
             for line in file:
-                prefix = next((line[:length] for length in prefix_lengths if line[:length] in wanted_by_prefix), "")
+                digest.update(line)
+                prefix = next((line[:length] for length in prefix_lengths if line[:length] in wanted_by_prefix), b"")
                 if num_seen[prefix] in wanted_by_prefix.get(prefix, ()):
-                    yield TranslationExample(
-                        **{key: value for key, value in json.loads(line).items() if key in field_names}
-                    )
+                    yield TranslationExample(**json.loads(line))
                 num_seen[prefix] += 1
-        if any(wanted and max(wanted) >= num_seen[prefix] for prefix, wanted in wanted_by_prefix.items()):
-            raise ValueError("the file is truncated")
-    except (OSError, ValueError, TypeError, AttributeError):
-        raise FolderError(f"{path} is damaged. Evaluate again, or delete it for a report without sentences.") from None
+        if digest.hexdigest() != seal.sha256:
+            raise ValueError("it has another checksum")
+    except (FolderError, ValueError, TypeError, RecursionError):
+        raise FolderError(
+            f"{path} is damaged, or has changed since the evaluation. Evaluate again, or delete it for a report "
+            f"without sentences."
+        ) from None
 
 
 def count_output_languages(
@@ -296,4 +328,5 @@ def _write_parquet(path: Path, evaluation: Evaluation) -> None:
     table = pyarrow.Table.from_pylist([_as_record(d) for d in evaluation.directions])
     common = {k: v for k, v in evaluation.to_dict().items() if k not in ("averages", "directions")}
     metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
-    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
+    with replacing_file(path) as unfinished:
+        pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), unfinished, compression="zstd")

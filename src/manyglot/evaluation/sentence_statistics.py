@@ -6,7 +6,6 @@ they share, and bootstrap samples can be scored, without translating or identify
 
 from __future__ import annotations
 
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -16,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from manyglot.checksums import FileSeal, find_altered_file
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
 from manyglot.evaluation.metrics import corpus_bleu, corpus_chrf, corpus_chrf_batch
+from manyglot.files import MAX_ERROR_CHARS, replacing_file
 
 Array = npt.NDArray[Any]
 SENTENCE_FLAGS = ("reference_language_accuracy", "unrestricted_language_accuracy", "copy_rate", "empty_rate")
@@ -100,38 +101,41 @@ def write_statistics(path: Path, statistics: Mapping[Direction, SentenceStatisti
     }
     sizes = [len(sentences.fingerprints_N) for sentences in statistics.values()]
     directions = [direction.as_setting() for direction in statistics]
-    np.savez_compressed(path, directions=np.array(directions), sizes=np.array(sizes), **columns)
+    with replacing_file(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, directions=np.array(directions), sizes=np.array(sizes), **columns)
 
 
-def read_statistics(path: Path, expected_sizes: Mapping[Direction, int]) -> dict[Direction, SentenceStatistics]:
+def read_statistics(
+    path: Path, expected_sizes: Mapping[Direction, int], seal: FileSeal | None
+) -> dict[Direction, SentenceStatistics]:
     """Read the statistics of all directions; return an empty dictionary if the file does not exist.
 
-    Raises an error if a direction has another number of sentences than expected.
+    Raises an error if the file does not match its seal, or if a direction has another number of sentences than
+    expected.
     """
     if not path.exists():
         return {}
+    advice = "Evaluate again, or delete it to compare without --significance."
+    if seal is None or find_altered_file(path.parent, {path.name: seal}):
+        raise FolderError(f"{path} is damaged, or does not belong to the results.json beside it. {advice}")
     try:
         with np.load(path, allow_pickle=False) as stored:
             columns = {
                 name: stored[_column_name(name)] for name in SentenceStatistics._fields if _column_name(name) in stored
             }
             names, ends = stored["directions"].tolist(), np.cumsum(stored["sizes"]).tolist()
+        if any(len(column) != ends[-1] for column in columns.values()):
+            raise ValueError("the columns have different lengths")
         statistics = {}
-        for name, start, stop in zip(names, [0, *ends], ends, strict=False):
+        for name, start, stop in zip(names, [0, *ends[:-1]], ends, strict=True):
             source, _, target = str(name).partition(">")
             statistics[Direction(source, target)] = SentenceStatistics(
                 **{key: column[start:stop] for key, column in columns.items()}
             )
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        raise FolderError(
-            f"{path} is damaged. Evaluate again, or delete it to compare without --significance."
-        ) from None
-    if any(
-        len(statistics[direction].fingerprints_N) != size
-        for direction, size in expected_sizes.items()
-        if direction in statistics
-    ):
-        raise FolderError(f"{path} does not match the results.json beside it. Evaluate again.")
+        if any(len(statistics[d].fingerprints_N) != size for d, size in expected_sizes.items() if d in statistics):
+            raise ValueError("a direction has another number of sentences")
+    except Exception as error:  # zipfile and NumPy raise exceptions of many types for files they did not write
+        raise FolderError(f"{path} is damaged ({str(error)[:MAX_ERROR_CHARS]}). {advice}") from None
     return statistics
 
 

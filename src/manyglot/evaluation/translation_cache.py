@@ -2,7 +2,8 @@
 
 Each process writes its own file, one direction per line. The header line holds everything the outputs depend on: the
 model, the search, and all sentences, because sampling depends on a sentence's position among them. Files with another
-header are ignored, and so is a line that was truncated when the process was killed.
+header are ignored. Every line has a checksum, so a line that was truncated or damaged is ignored too, and its direction
+is translated again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.corpus.languages import Direction
-from manyglot.errors import FolderError
+from manyglot.files import open_regular_file, report_unwritable
 
 CACHE_FILE_PATTERN = "translated-*.jsonl"
 
@@ -33,16 +34,11 @@ class TranslationCache:
 
     def add(self, outputs: Mapping[Direction, list[str]]) -> None:
         """Append the outputs of some directions."""
-        lines = "".join(
-            json.dumps({**direction._asdict(), "outputs": texts}) + "\n" for direction, texts in outputs.items()
-        )
-        try:
-            has_header = self._has_header()
-            with self.path.open("ab" if has_header else "wb") as file:
-                file.write(b"\n" if has_header else f"{self.header_line}\n".encode())  # the last line may be truncated
-                file.write(lines.encode())
-        except OSError as error:
-            raise FolderError(f"Cannot write {self.path}: {error.strerror or error}.") from None
+        lines = "".join(_format_record(direction, texts) for direction, texts in outputs.items())
+        has_header = self._has_header()
+        with report_unwritable(self.path), self.path.open("ab" if has_header else "wb") as file:
+            file.write(b"\n" if has_header else f"{self.header_line}\n".encode())  # the last line may be truncated
+            file.write(lines.encode())
 
     def clear(self) -> None:
         """Delete all cache files in the folder, including those of other models and searches."""
@@ -53,23 +49,29 @@ class TranslationCache:
         """Whether this process's file exists with the right header; a truncated header is overwritten."""
         if not self.path.exists():
             return False
-        with self.path.open("rb") as file:
+        with open_regular_file(self.path) as file:
             return file.readline() == f"{self.header_line}\n".encode()
 
     def _cached_records(self) -> Iterator[dict[str, Any]]:
         for path in sorted(self.folder.glob(f"{self._file_stem}-*.jsonl")):
-            with path.open("rb") as file:
+            with open_regular_file(path) as file:
                 if file.readline() == f"{self.header_line}\n".encode():
                     yield from filter(None, map(_parse_record, file))
 
 
+def _format_record(direction: Direction, texts: list[str]) -> str:
+    record = {**direction._asdict(), "outputs": texts}
+    return json.dumps({**record, "digest": json_digest(record)}) + "\n"
+
+
 def _parse_record(line: bytes) -> dict[str, Any] | None:
-    """Parse a line; return None if it is truncated."""
+    """Parse a line; return None if it is truncated or damaged."""
     try:
-        record: dict[str, Any] = json.loads(line)
-    except ValueError:
+        record = json.loads(line)
+        digest = record.pop("digest")
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
         return None
-    return record if isinstance(record, dict) and record.keys() >= {"source", "target", "outputs"} else None
+    return record if digest == json_digest(record) else None
 
 
 def json_digest(value: Any) -> str:

@@ -17,12 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from manyglot.checksums import seal_files
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.ctranslate2 import import_ctranslate2
-from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest, checksum_exported_file
+from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest
+from manyglot.decoding.ctranslate2.model_file import check_model_files
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.errors import LanguageError, SettingsError, did_you_mean
+from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError, did_you_mean
 from manyglot.folders import atomic_folder
 from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.folding import fold_guidance, uses_only_tags
@@ -83,9 +85,15 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
         quantization=quantization,
         decoding=parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding"),
         source_lengths=trained.source_lengths,
-        files={name: checksum_exported_file(folder / name) for name in EXPORTED_FILES},
+        files=seal_files(folder, EXPORTED_FILES),
     )
     manifest.write(folder)
+    try:
+        check_model_files(folder, NUM_POSITIONS)
+    except FolderError as error:
+        raise ManyglotError(
+            f"{error} If {quantization or 'float32'} cannot store the weights, choose another type."
+        ) from None
     (folder / "README.md").write_text(_format_readme(manifest), encoding="utf-8")
 
 

@@ -23,6 +23,13 @@ def training_flops(
     return 6 * (encoder + decoder + output)
 
 
+def min_num_weights(settings: ModelSettings, vocabulary_size: int) -> int:
+    """Return a lower bound of the weights of a model: the matrices of its layers and the embeddings."""
+    square, ffn = settings.width**2, 2 * settings.width * settings.ffn_width
+    layers = settings.num_encoder_layers * (4 * square + ffn) + settings.num_decoder_layers * (8 * square + ffn)
+    return layers + vocabulary_size * settings.width
+
+
 def num_saved_activations(
     settings: ModelSettings, vocabulary_size: int, source: SideTokenCounts, target: SideTokenCounts
 ) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from manyglot.errors import ManyglotError
 from manyglot.probing.checkpoint_probe import CheckpointProbeResult
 from manyglot.probing.typology_probe import FeatureGroupResult, ProbeBaselines
-from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
+from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR, save_figure
 from manyglot.reports.typology_probing import FAMILY_LABEL, MAJORITY_LABEL, RANDOM_LABEL, check_can_plot
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def plot_checkpoint_probing(checkpoints: Sequence[CheckpointProbeResult], output
             panels[-1][0].set_ylabel("correlation")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
-        figure.savefig(output, dpi=160)
+        save_figure(figure, output)
 
 
 def _plot_lines(axes: Axes, title: str, lines: Sequence[LabeledPoints]) -> None:

@@ -21,6 +21,7 @@ from manyglot.evaluation.comparability import check_same_metrics, check_same_tes
 from manyglot.evaluation.evaluator import Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average
 from manyglot.evaluation.system_comparison import group_directions, win_rate
+from manyglot.files import report_unwritable, write_file
 from manyglot.langid.identifier import describe_identifier
 from manyglot.progress import format_duration
 from manyglot.reports.html_examples import worst_directions_html
@@ -86,7 +87,9 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         "directions": "<div id=direction-table></div>",
         "languages": "<div id=language-table></div>",
         "similarities": similarities if data["language_maps"] else "",
-        "learning": learning_curves_html([(run.name, run.model_card.get("curves", {})) for run in runs]),
+        "learning": learning_curves_html(
+            [(run.name, run.model_card.get("curves", {})) for run in runs if run.model_card]
+        ),
         "card": "".join(map(_model_card_html, runs)),
     }
     bodies = {key: body for key, body in bodies.items() if body}
@@ -107,7 +110,8 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         f"<script>\n{_read_resource('language_map.js')}{_read_resource('html_report.js')}</script>"
         "</body></html>\n"
     )
-    path.write_text(page, encoding="utf-8", errors="replace")  # outputs may contain lone surrogates
+    with report_unwritable(path):
+        write_file(path, page.encode("utf-8", "replace"))  # outputs may contain lone surrogates
 
 
 def json_for_script(data: Any) -> str:

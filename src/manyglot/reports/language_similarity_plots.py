@@ -22,7 +22,7 @@ from manyglot.probing.language_distance_analysis import (
 )
 from manyglot.probing.language_representations import LanguageRepresentation
 from manyglot.probing.uriel import UrielDatabase
-from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
+from manyglot.reports.learning_curve_plot import COLORS, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR, save_figure
 from manyglot.reports.typology_probing import check_can_plot
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def plot_language_similarity(
         plot_points(points, point_L2, members, _category_colors(members))
         points.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
         label_points(points, point_L2, codes, 7)
-        figure.savefig(output, dpi=160)
+        save_figure(figure, output)
 
 
 def mantel_markdown(

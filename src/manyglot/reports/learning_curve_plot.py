@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from manyglot.errors import ManyglotError
+from manyglot.files import replacing_file, report_unwritable
 from manyglot.reports.training_history import Curve, TrainingHistory, metric_title
 
 if TYPE_CHECKING:
@@ -91,18 +92,26 @@ def plot_learning_curves(histories: Mapping[str, TrainingHistory], output: Path)
     with matplotlib.rc_context(MATPLOTLIB_STYLE):
         figure = Figure(layout="constrained")
         _plot_panels(figure, runs)
-        figure.savefig(output, dpi=160)
+        save_figure(figure, output)
+
+
+def save_figure(figure: Figure, output: Path) -> None:
+    """Write a figure in the format of the file's suffix."""
+    with report_unwritable(output), replacing_file(output) as unfinished:
+        figure.savefig(unfinished, format=output.suffix.removeprefix("."), dpi=160)
 
 
 def _plot_panels(figure: Figure, runs: Sequence[_PlottedRun]) -> None:
     """Plot the loss beside learning rate and speed, then one panel per dev metric and one per run for its languages."""
+    from matplotlib.lines import Line2D
+
     dev_metrics = list(
         dict.fromkeys(key for run in runs for key in run.history.validation_metric_names if key != "dev_nll")
     )
     run_by_panel = {f"by_target:{run.name}": run for run in runs if run.history.nll_by_target}
-    side_metrics = [key for key in SIDE_METRICS if any(key in run.history.training_records[-1] for run in runs)]
+    side_metrics = [key for key in SIDE_METRICS if any(run.history.has_metric(key) for run in runs)]
     rows_by_height = {
-        1.7: [["loss"] * 4 + [key] * 2 for key in side_metrics],
+        1.7: [["loss"] * 4 + [key] * 2 for key in side_metrics] or [["loss"] * 6],
         2.2: _mosaic_rows(dev_metrics),
         3.3: _mosaic_rows([*run_by_panel]),
     }
@@ -119,10 +128,10 @@ def _plot_panels(figure: Figure, runs: Sequence[_PlottedRun]) -> None:
     end_labels |= {key: _plot_dev_metric(panels[key], runs, key) for key in dev_metrics}
     end_labels |= {key: _plot_loss_by_target(panels[key], run, runs) for key, run in run_by_panel.items()}
     for key in side_metrics:
-        _plot_side_metric(panels[key], [run for run in runs if key in run.history.training_records[-1]], key)
+        _plot_side_metric(panels[key], [run for run in runs if run.history.has_metric(key)], key)
     for key in side_metrics[:-1]:
         panels[key].set_xlabel("")  # the panel below has the same axis
-    lines = panels[side_metrics[-1]].get_lines()
+    lines = [Line2D([], [], color=run.color, linewidth=1.4) for run in runs]
     figure.legend(lines, [run.name for run in runs], loc="outside upper left", ncols=4, fontsize=10)
     figure.draw_without_rendering()  # fixes the layout, which the labels depend on
     for key, ends in end_labels.items():

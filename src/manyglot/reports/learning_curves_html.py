@@ -30,22 +30,25 @@ PANELS = (
 
 
 def learning_curves_html(curves: Sequence[tuple[str, Mapping[str, Points]]]) -> str:
-    """Return the panels of runs, given as name and curves; an empty string if there is no curve."""
+    """Return the panels of runs, given as name and curves, and name the runs without curves."""
     panels = [(panel, _panel_lines(panel, curves)) for panel in PANELS]
     figures = "".join(
         f"<figure><figcaption>{escape(panel.title)}, by training step</figcaption>{_panel_svg(panel, lines)}</figure>"
         for panel, lines in panels
         if lines
     )
+    missing = [name for name, by_metric in curves if not any(by_metric.values())]
+    missing_note = f"There are no curves of {', '.join(missing)}: its log.jsonl was missing or damaged at evaluation."
+    missing_note = f"<p class=quiet>{escape(missing_note)}</p>" if missing else ""
     if not figures:
-        return ""
+        return missing_note
     names = "".join(
         f'<li class="run{i}">{escape(name)}</li>'
         for i, (name, by_metric) in enumerate(curves)
         if any(by_metric.values())
     )
     note = "<p class=quiet>Solid: training data. Dashed: dev split.</p>" if panels[0][1] else ""
-    return f"<ul class=legend>{names}</ul><div class=panels>{figures}</div>{note}"
+    return f"<ul class=legend>{names}</ul><div class=panels>{figures}</div>{note}{missing_note}"
 
 
 def _panel_lines(panel: _Panel, curves: Sequence[tuple[str, Mapping[str, Points]]]) -> list[tuple[str, str, Points]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,21 +10,11 @@ from typing import Any
 import numpy as np
 
 from manyglot.corpus.languages import Direction
-from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
 from manyglot.evaluation.results import SentenceIndices, read_examples, select_examples_by_direction
+from manyglot.evaluation.sealed_json import read_sealed_json
 
-REQUIRED_MODEL_CARD_KEYS = {
-    "model",
-    "languages",
-    "parameters",
-    "num_parameters",
-    "num_trained_directions",
-    "num_subwords",
-    "training",
-    "data",
-}
-"""The keys that `about.json` always has."""
+MODEL_CARD_FILE = "about.json"
 
 
 @dataclass(frozen=True)
@@ -44,16 +33,10 @@ def load_report_run(name: str, folder: Path) -> ReportRun:
     """Load a run from the folder that `manyglot evaluate --output` wrote, or from the results.json in it."""
     evaluation = Evaluation.load(folder)
     folder = folder if folder.is_dir() else folder.parent
-    path = folder / "about.json"
-    try:
-        model_card = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        if not isinstance(model_card, dict) or (model_card and not model_card.keys() >= REQUIRED_MODEL_CARD_KEYS):
-            raise ValueError("keys are missing")
-    except (OSError, ValueError):
-        raise FolderError(
-            f"{path} is damaged. Evaluate again, or delete the file to get a report without a model card."
-        ) from None
-    return ReportRun(name, evaluation, lambda indices: read_examples(folder, indices), model_card)
+    path = folder / MODEL_CARD_FILE
+    advice = "Evaluate again, or delete the file to get a report without a model card."
+    model_card = read_sealed_json(path, advice) if path.exists() else {}
+    return ReportRun(name, evaluation, lambda indices: read_examples(folder, indices, evaluation.seals), model_card)
 
 
 def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> ReportRun:

@@ -34,20 +34,21 @@ class RunSummary:
         history = TrainingHistory(log)
         if not history.training_records:
             return None
-        last, tokens, speed = (
-            history.training_records[-1],
-            history.num_target_tokens,
-            history.metric_curve("tokens_per_second").y,
+        last, tokens = history.training_records[-1], history.num_target_tokens
+        training_seconds = sum(
+            sum(part["tokens"] for part in line["into"].values()) / line["tokens_per_second"]
+            for line in history.training_records
+            if line.get("tokens_per_second")
         )
-        tokens_by_record = [sum(part["tokens"] for part in line["into"].values()) for line in history.training_records]
+        final_values = {key: history.metric_curve(key).y[-1:] for key in history.validation_metric_names}
         return cls(
             num_steps=last["step"],
             epoch=last["epoch"] + (last["batch"] > 0),
             num_target_tokens=tokens,
             seconds=log[-1].get("seconds", 0.0),
-            tokens_per_second=tokens / float((tokens_by_record / speed).sum()),
+            tokens_per_second=tokens / training_seconds if training_seconds else 0.0,
             last_loss=last["loss"],
-            last_validation={key: float(history.metric_curve(key).y[-1]) for key in history.validation_metric_names},
+            last_validation={key: float(values[0]) for key, values in final_values.items() if len(values)},
             highest_loss_targets=history.highest_loss_targets(3),
         )
 

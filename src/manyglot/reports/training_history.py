@@ -58,7 +58,7 @@ class TrainingHistory:
             for key, value in line.items()
             if isinstance(value, int | float)
         }
-        return [key for key in keys if key not in ("step", "seconds")]
+        return [key for key in keys if key not in ("step", "seconds") and self.has_metric(key)]
 
     @cached_property
     def nll_by_target(self) -> dict[str, Curve]:
@@ -67,7 +67,8 @@ class TrainingHistory:
         for line in self.training_records:
             for code, part in line.get("into", {}).items():
                 points.setdefault(code, []).append((line["step"], part["nll"]))
-        return {code: self._curve_from_points(points[code]) for code in sorted(points)}
+        curves = {code: self._curve_from_points(points[code]) for code in sorted(points)}
+        return {code: curve for code, curve in curves.items() if len(curve.x)}
 
     def metric_curve(self, key: str) -> Curve:
         """Return the curve of a logged number, such as learning_rate or dev_nll; empty if the log has none."""
@@ -75,13 +76,18 @@ class TrainingHistory:
             [(line["step"], line[key]) for line in [*self.training_records, *self.validation_records] if key in line]
         )
 
+    def has_metric(self, key: str) -> bool:
+        """Whether the log has a finite value of this number."""
+        return len(self.metric_curve(key).x) > 0
+
     def highest_loss_targets(self, num_languages: int) -> dict[str, float]:
         """Return the target languages with the highest final loss, highest first, with that loss."""
         ends = {code: curve.mean_of_last_tenth() for code, curve in self.nll_by_target.items()}
         return dict(sorted(ends.items(), key=lambda item: -item[1])[:num_languages])
 
     def _curve_from_points(self, points: Sequence[tuple[int, float]]) -> Curve:
-        x, y = np.array(points, dtype=np.float64).reshape(-1, 2).T
+        """Return the points as a curve, without those that are not finite: a loss may have diverged."""
+        x, y = np.array([point for point in points if math.isfinite(point[1])], dtype=np.float64).reshape(-1, 2).T
         if self.by_tokens:
             x = np.interp(x, self._steps, self._tokens)
         return Curve(x, y)

@@ -12,7 +12,14 @@ from manyglot.probing.missing_features import PredictedFeature
 from manyglot.probing.typology_probe import FeatureGroupKnnAccuracy, FeatureGroupResult, ProbeResult, ProbeSettings
 from manyglot.probing.uriel import FEATURE_GROUPS, Exclusion
 from manyglot.reports.displayable import DisplayPart
-from manyglot.reports.learning_curve_plot import COLORS, FIGURE_SUFFIXES, MATPLOTLIB_STYLE, MUTED_COLOR, TEXT_COLOR
+from manyglot.reports.learning_curve_plot import (
+    COLORS,
+    FIGURE_SUFFIXES,
+    MATPLOTLIB_STYLE,
+    MUTED_COLOR,
+    TEXT_COLOR,
+    save_figure,
+)
 from manyglot.reports.result_table import ResultTable
 
 if TYPE_CHECKING:
@@ -88,7 +95,7 @@ def plot_accuracy_by_k(results: Sequence[ProbeResult], output: Path) -> None:
         panels[0].set_ylabel("accuracy, %")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
-        figure.savefig(output, dpi=160)
+        save_figure(figure, output)
 
 
 def check_can_plot(output: Path) -> None:

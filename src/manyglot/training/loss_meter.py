@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from manyglot.batches.loader import PlannedBatch
 from manyglot.errors import ManyglotError
+from manyglot.files import report_unwritable, write_json
 from manyglot.training.loss import LossParts, LossTotals
 
 
@@ -61,7 +61,8 @@ class LossMeter:
         """Write the sentence pairs of the update to a file; return an error message that names it."""
         lines = [line for batch in batches for line in batch.text_locations()]
         path = self.run / f"not-a-number-{step}.json"
-        path.write_text(json.dumps({"step": step, "pairs": lines}) + "\n", encoding="utf-8")
+        with report_unwritable(path):
+            write_json(path, {"step": step, "pairs": lines}, indent=None)
         frequent = Counter(f"{source}→{target}" for source, target, _ in lines).most_common(3)
         return (
             f"The loss is NaN or infinite at step {step} ({len(lines):,} sentence pairs, most of them "

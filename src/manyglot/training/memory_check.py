@@ -10,11 +10,14 @@ from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.devices import uses_bfloat16
 from manyglot.distributed import DistributedContext
 from manyglot.errors import SettingsError
-from manyglot.model.training_cost import num_saved_activations
+from manyglot.model.settings import ModelSettings
+from manyglot.model.training_cost import min_num_weights, num_saved_activations
 from manyglot.model.transformer import Transformer
 from manyglot.progress import format_bytes
 from manyglot.training.trainer import TrainingSettings, iter_update_batches
 
+BYTES_PER_WEIGHT = 4
+"""Weights are created in float32."""
 RECLAIMABLE_CGROUP_STATS = "active_file", "inactive_file", "slab_reclaimable"
 """Memory of a control group that the kernel can reclaim, by its key in memory.stat."""
 
@@ -25,6 +28,16 @@ def check_cpu_memory(
     """Raise an error if a step cannot fit into CPU memory; the system would kill the process without a message."""
     if problem := explain_cpu_memory_shortage(model, loader, settings, distributed):
         raise SettingsError(problem)
+
+
+def check_weights_fit(settings: ModelSettings, num_symbols: int) -> None:
+    """Raise an error before a model is created if its weights cannot fit into memory."""
+    needed, available = BYTES_PER_WEIGHT * min_num_weights(settings, num_symbols), available_memory_and_swap()
+    if available is not None and available < needed:
+        raise SettingsError(
+            f"The weights need at least {format_bytes(needed)} of memory, but only {format_bytes(available)} is "
+            f"available. The model alone is too large for this machine. Use a smaller model or a larger machine."
+        )
 
 
 def explain_cpu_memory_shortage(

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
-from manyglot.errors import FolderError
-from manyglot.files import is_empty_folder, nearest_existing_folder
+from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
+from manyglot.errors import FolderError, SettingsError
+from manyglot.files import check_links, is_empty_folder, nearest_existing_folder, os_error_reason, read_text, write_file
 from manyglot.folders import locked_folder
+from manyglot.model.model_folder import read_unaltered_settings
+from manyglot.model.run_models import list_checkpoints
+from manyglot.progress import print_status
+
+CONFIG_NAME, DIGEST_NAME = "config.yaml", "data.sha256"
+MAX_DIGEST_BYTES = 1024
 
 
 def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
@@ -23,21 +29,52 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     Once the run has a checkpoint, only settings marked as changeable on resume may differ. A setting missing from the
     saved settings counts as unchanged.
     """
-    config_path, digest_path = run / "config.yaml", run / "data.sha256"
-    is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
-    if config_path.exists() and is_started:
-        saved = yaml.safe_load(config_path.read_text("utf-8")) or {}
+    if run.is_dir():
+        check_links(run)  # the run overwrites and extends its files
+    is_started = (run / "model").exists() or bool(list_checkpoints(run / "checkpoints"))
+    if is_started:
+        saved = read_saved_settings(run)
         changed = changed_training_settings(saved, settings)
-        if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
-            raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
+        _check_same_data(run, data_digest)
         if changed:
             saved_value = _describe_saved_value(changed[0], saved)
             raise FolderError(
                 f"{run} holds a run with different settings ({', '.join(changed)}); {saved_value}. "
                 f"Set `run` to another folder, or delete this one."
             )
-    elif not config_path.exists() and run.exists() and not is_empty_folder(run):
+    elif run.exists() and not is_empty_folder(run) and not (run / CONFIG_NAME).exists():
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
+
+
+def read_saved_settings(run: Path) -> Mapping[str, Any]:
+    """Read the settings of a started run from its newest intact checkpoint, its model or, without them, config.yaml.
+
+    Checkpoints and models have checksums of their settings.
+    """
+    for folder in (*reversed(list_checkpoints(run / "checkpoints")), run / "model"):
+        with suppress(FolderError):
+            return read_unaltered_settings(folder)
+    try:
+        return read_yaml_mapping(run / CONFIG_NAME)
+    except SettingsError as error:
+        raise FolderError(
+            f"{error} No intact checkpoint has the settings either. Set `run` to another folder."
+        ) from None
+
+
+def _check_same_data(run: Path, data_digest: str) -> None:
+    """Raise an error unless the data is that of the run."""
+    path = run / DIGEST_NAME
+    if not path.exists():
+        print_status(f"{path} is missing, so the data is not compared with that of the run so far.")
+        return
+    saved = ""
+    with suppress(FolderError):
+        saved = read_text(path, MAX_DIGEST_BYTES).strip()
+    if not re.fullmatch("[0-9a-f]{64}", saved):
+        raise FolderError(f"{path} is damaged. If you are sure that the data is unchanged, delete this file to resume.")
+    if saved != data_digest:
+        raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
 
 
 def changed_training_settings(saved: Mapping[str, Any], settings: Settings) -> list[str]:
@@ -61,12 +98,15 @@ def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(locked_folder(run))
-            (run / "data.sha256").write_text(data_digest + "\n", "utf-8")
-            unfinished = run / "config.unfinished"
-            unfinished.write_text(yaml.safe_dump(_to_dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
-            unfinished.replace(run / "config.yaml")
+            for path in (run / DIGEST_NAME, run / CONFIG_NAME):
+                if path.exists() and not path.is_file():
+                    raise FolderError(f"{path} is not a file. Delete it and run the same command again.")
+            write_file(run / DIGEST_NAME, data_digest + "\n")
+            write_file(run / CONFIG_NAME, format_yaml(_to_dict(settings)))
         except OSError as error:
-            raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
+            raise FolderError(
+                f"Cannot write to {run}: {os_error_reason(error)}. Set `run` to another folder."
+            ) from None
         yield
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment, read_experiment
+from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, is_empty_folder
 from manyglot.model.model_folder import TrainedModel, save_model
@@ -27,7 +27,7 @@ from manyglot.model.run_models import (
 from manyglot.model.run_paths import is_run_folder
 from manyglot.model.weights_file import read_weights_header
 from manyglot.progress import print_status
-from manyglot.training.run_folder import changed_training_settings
+from manyglot.training.run_folder import changed_training_settings, read_saved_settings
 
 MIN_CHECKPOINTS = 2
 """An average of fewer checkpoints is a copy."""
@@ -46,7 +46,8 @@ class CheckpointSelection(NamedTuple):
         """
         existing = require_checkpoints(run)
         if self.by == "last":
-            num_kept = read_experiment(run / "config.yaml").training.keep_last_checkpoints
+            settings = parse_settings(Experiment, read_saved_settings(run))
+            num_kept = settings.training.keep_last_checkpoints
             return existing[: -num_kept - 1 : -1]
         best = [checkpoint_folder(run / "checkpoints", best.step) for best in read_run_progress(run).best]
         return [path for path in best if path in existing]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -32,9 +31,10 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
+from manyglot.evaluation.sealed_json import write_sealed_json
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
-from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path
+from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path, write_file
 from manyglot.folders import resumable_folder
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel
 from manyglot.model.run_models import load_any_model, run_folder_of
@@ -44,6 +44,7 @@ from manyglot.reports.direction_heatmap import direction_heatmap_svg
 from manyglot.reports.displayable import Displayable, DisplayPart, Svg
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import make_report_run, write_html_report
+from manyglot.reports.report_run import MODEL_CARD_FILE
 from manyglot.reports.result_parts import evaluation_averages_parts
 from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.training_log import read_log
@@ -194,8 +195,8 @@ class _EvaluationTask:
 def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
     """Write all scores, the translations and the report; return the path of the report."""
     evaluation.save(folder / "results.json")
-    (folder / "about.json").write_text(json.dumps(model_card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "matrix.svg").write_text(direction_heatmap_svg(evaluation), encoding="utf-8")
+    write_sealed_json(folder / MODEL_CARD_FILE, model_card)
+    write_file(folder / "matrix.svg", direction_heatmap_svg(evaluation))
     write_html_report(folder / "report.html", [make_report_run(name, evaluation, model_card)])
     return folder / "report.html"
 

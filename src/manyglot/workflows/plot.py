@@ -30,6 +30,6 @@ def _read_history(run: Path, by_tokens: bool) -> TrainingHistory:
         hint = f"Did you mean {run.parent}?" if (run.parent / log.name).exists() else "Give the folder of a run."
         raise FolderError(f"{run} has no {log.name}. {hint}")
     history = TrainingHistory(read_log(log), by_tokens)
-    if not history.training_records:
-        raise FolderError(f"{log} has no training record yet. Wait for the first training.log_every steps.")
+    if not history.has_metric("nll"):
+        raise FolderError(f"{log} has no training record with a loss yet. Wait for the first training.log_every steps.")
     return history

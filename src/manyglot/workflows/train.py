@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from manyglot.batches.background_verification import verified_in_background
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
@@ -39,7 +40,7 @@ from manyglot.training.contrastive_alignment import (
 )
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
-from manyglot.training.memory_check import check_cpu_memory, explain_cpu_memory_shortage
+from manyglot.training.memory_check import check_cpu_memory, check_weights_fit, explain_cpu_memory_shortage
 from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
@@ -108,7 +109,7 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers_installed(settings.trackers)
-        check_resumable(run, experiment, dataset.digest())
+        check_resumable(run, experiment.model_copy(update={"training": settings}), dataset.digest())
         check_run_writable(run)
         if (last_step := _finished_step(experiment)) is not None:
             resume_status = ResumeStatus(str(run), "finished", last_step)
@@ -163,7 +164,8 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
 def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
     dataset, model, loader, settings = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
-    run_identity = experiment.run, experiment, dataset.digest()
+    resolved = experiment.model_copy(update={"training": settings})
+    run_identity = experiment.run, resolved, dataset.digest()
     check_trackers_installed(settings.trackers)
     check_resumable(*run_identity)  # after the settings checks; in every process, so that all of them fail
     distributed.barrier()
@@ -175,12 +177,24 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             print_status(f"To continue training, delete {model_folder} and raise training.patience.")
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
-    with lock_run(*run_identity) if distributed.is_main else nullcontext():
-        directions, resolved = tuple(loader.directions), experiment.model_copy(update={"training": settings})
+    with (
+        lock_run(*run_identity) if distributed.is_main else nullcontext(),
+        verified_in_background(dataset, distributed) as verification,
+    ):
+        directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
-            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description, callbacks
+            model,
+            loader,
+            settings,
+            experiment.run,
+            experiment.seed,
+            validator,
+            distributed,
+            description,
+            verification,
+            callbacks,
         )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
@@ -200,7 +214,12 @@ def _finished_step(experiment: Experiment) -> int | None:
     model_folder = experiment.run / "model"
     if not model_folder.exists():
         return None
-    trained = load_model(model_folder)
+    try:
+        trained = load_model(model_folder)
+    except FolderError as error:
+        raise FolderError(
+            f"{error} Or delete {model_folder} and run the same command: the checkpoints have the model."
+        ) from None
     max_steps = int(trained.config["training"]["max_steps"])
     last_step = int(trained.training_info.get("steps", max_steps))
     if experiment.training.max_steps > last_step == max_steps:
@@ -285,6 +304,7 @@ def _make_dev_evaluators(
 
 def initialize_model(experiment: Experiment, dataset: PreparedDataset) -> Transformer:
     """Create an untrained model for a dataset; the seed of the experiment determines its weights."""
-    torch.manual_seed(experiment.seed)
     vocabulary = dataset.vocabulary
+    check_weights_fit(experiment.model, len(vocabulary.subword_model))
+    torch.manual_seed(experiment.seed)
     return Transformer(experiment.model, experiment.guidance, len(vocabulary.subword_model), len(vocabulary.languages))

@@ -64,7 +64,11 @@ class CTranslate2Engine:
     @property
     def vocabulary(self) -> Vocabulary:
         """The subwords and languages of the model."""
-        return Vocabulary(SubwordModel.load(self.models[0].folder / "subwords.model"), self.languages)
+        model = self.models[0]
+        vocabulary = Vocabulary(SubwordModel.load(model.folder / "subwords.model"), self.languages)
+        if len(vocabulary) != len(model.names):
+            raise FolderError(f"{model.folder}: the subwords do not fit the vocabulary. Export the model again.")
+        return vocabulary
 
     @property
     def default_settings(self) -> DecodingSettings:

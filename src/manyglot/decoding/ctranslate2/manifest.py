@@ -1,26 +1,39 @@
 """The manifest of an exported model: everything an engine needs besides the weights, as plain JSON.
 
-It holds a checksum of each file in the folder, so a damaged or incomplete export is rejected.
+It seals each file of the folder with its size and checksum, and itself with a checksum of each of its fields. A damaged
+or incomplete export is rejected. Only the decoding settings may be edited.
 """
 
 from __future__ import annotations
 
-import json
+import reprlib
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, model_validator
 
 import manyglot
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
-from manyglot.checksums import file_sha256
+from manyglot.checksums import (
+    checksum_sections,
+    find_altered_file,
+    find_altered_sections,
+    find_wrong_size,
+    parse_seals,
+    parse_section_checksums,
+)
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
+from manyglot.files import check_links, read_json_object, write_json
 from manyglot.model.run_paths import is_run_folder
+from manyglot.progress import print_status
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
 EXPORTED_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "subwords.model")
 """The other files of an exported model, apart from the README."""
+EDITABLE_FIELD = "decoding"
+"""The field of the manifest that users may edit."""
 
 
 class LanguageTagSymbols(Settings):
@@ -37,7 +50,7 @@ class LanguageTagSymbols(Settings):
 class Manifest(Settings):
     """Describes an exported model and how to translate with it."""
 
-    format: int = EXPORT_FORMAT_VERSION
+    format: int = Field(EXPORT_FORMAT_VERSION, ge=1, le=EXPORT_FORMAT_VERSION)
     """Version of the export format."""
     manyglot: str = manyglot.__version__
     """Version of manyglot that exported the model."""
@@ -47,7 +60,7 @@ class Manifest(Settings):
     """Exported target languages, each with its tags."""
     suppressed_tokens: tuple[str, ...]
     """Symbols that are never generated, apart from the unknown token."""
-    num_positions: int = Field(ge=1)
+    num_positions: int = Field(ge=1, le=2**24)
     """Maximum number of tokens in a sequence."""
     quantization: str | None
     """Type of the weights; None means float32."""
@@ -55,8 +68,10 @@ class Manifest(Settings):
     """Decoding settings stored with the model."""
     source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
     """The lengths of the training text on the source side."""
-    files: dict[str, str]
-    """SHA-256 checksum of each file."""
+    files: dict[str, dict[str, Any]]
+    """The size and SHA-256 checksum of each file."""
+    checksums: dict[str, str] = Field(default_factory=dict)
+    """The SHA-256 checksums of the other fields."""
 
     @model_validator(mode="after")
     def _languages_are_in_order(self) -> Manifest:
@@ -70,9 +85,12 @@ class Manifest(Settings):
         return {*self.suppressed_tokens, *tag_symbols}
 
     def write(self, folder: Path) -> None:
-        """Write the manifest into the folder of the model."""
-        text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
-        (folder / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
+        """Write the manifest into the folder of the model, with its checksums."""
+        values = self.model_dump(mode="json", exclude={"checksums"})
+        write_json(folder / MANIFEST_NAME, values | {"checksums": checksum_sections(values)})
+
+
+SEALED_FIELDS = tuple(name for name in Manifest.model_fields if name not in (EDITABLE_FIELD, "checksums"))
 
 
 def is_export_folder(folder: Path) -> bool:
@@ -81,33 +99,42 @@ def is_export_folder(folder: Path) -> bool:
 
 
 def read_and_verify_manifest(folder: Path) -> Manifest:
-    """Read the manifest of an exported model and verify the checksums of its files."""
+    """Read the manifest of an exported model, and verify it and the files."""
+    path = folder / MANIFEST_NAME
+    check_links(folder, [MANIFEST_NAME])  # the others have checksums
+    values = _read_format(folder)
+    checksums = values.get("checksums")
+    fields = {name: value for name, value in values.items() if name != "checksums"}
     try:
-        values = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
+        manifest = parse_settings(Manifest, values)
+        altered = find_altered_sections(fields, parse_section_checksums(checksums, SEALED_FIELDS))
+        seals = parse_seals(manifest.files, EXPORTED_FILES)
+    except (SettingsError, ValueError) as error:
+        raise FolderError(f"{path} is damaged: {str(error).rstrip('.')}. Export the model again.") from None
+    if sealed := [name for name in altered if name != EDITABLE_FIELD]:
+        raise FolderError(f"{path}: {', '.join(sealed):.200} was changed since the export. Export the model again.")
+    if altered:
+        print_status(f"{path} was edited since the export ({EDITABLE_FIELD}).")
+    exported = {name: seals[name] for name in EXPORTED_FILES}
+    name = find_wrong_size(folder, exported) or find_altered_file(folder, exported)
+    if name is not None:
+        raise FolderError(f"{folder / name} differs from the exported file. Export the model again.")
+    return manifest
+
+
+def _read_format(folder: Path) -> dict[str, Any]:
+    """Read the manifest as plain values, and check the format version."""
+    try:
+        values = read_json_object(folder / MANIFEST_NAME)
         version = values["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (FolderError, KeyError):
         missing = f"is not an exported model (no readable {MANIFEST_NAME})" if folder.exists() else "does not exist"
         is_model = (folder / "format.json").exists() or is_run_folder(folder)
         hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
         raise FolderError(f"{folder} {missing}.{hint}") from None
-    if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot to use it."
+            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to "
+            f"{EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
-    try:
-        manifest = parse_settings(Manifest, values)
-    except SettingsError as error:
-        raise FolderError(f"{folder / MANIFEST_NAME}: {error}") from None
-    for name in EXPORTED_FILES:
-        if manifest.files.get(name) != checksum_exported_file(folder / name):
-            raise FolderError(f"{folder / name} differs from the exported file. Export the model again.")
-    return manifest
-
-
-def checksum_exported_file(path: Path) -> str:
-    """Return the checksum of a file. Raise a `FolderError` if it cannot be read."""
-    try:
-        return file_sha256(path)
-    except OSError as error:
-        raise FolderError(f"Cannot read {path}: {error.strerror}.") from None
+    return values

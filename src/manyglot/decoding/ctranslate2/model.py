@@ -22,7 +22,6 @@ forced tag, only the best candidate may end the sentence. docs/export.md reports
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from typing import Any
 
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import LanguageTagSymbols, Manifest
+from manyglot.decoding.ctranslate2.model_file import check_model_files
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, ManyglotError
@@ -87,8 +87,8 @@ class CTranslate2Model:
 
     def __init__(self, folder: Path, manifest: Manifest, device: str, threads: tuple[int, int]) -> None:
         self.folder, self.manifest, (self.num_parallel_batches, threads_each) = folder, manifest, threads
+        self.names = check_model_files(folder, manifest.num_positions)
         try:
-            self.names: list[str] = json.loads((folder / "shared_vocabulary.json").read_text("utf-8"))
             self.translator = import_ctranslate2().Translator(
                 str(folder), device=device, inter_threads=self.num_parallel_batches, intra_threads=threads_each
             )
