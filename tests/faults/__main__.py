@@ -18,7 +18,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from tests.faults.durability import find_unflushed_files
-from tests.faults.fault_cases import FaultCase, all_cases, find_problems, repeated_cases
+from tests.faults.fault_cases import FaultCase, FaultTester, all_cases, repeated_cases
 from tests.faults.injection import why_unavailable
 from tests.faults.workload import COMMANDS, Reference, make_references, preload
 
@@ -27,6 +27,7 @@ def main() -> int:
     """Run the cases that the options select."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"default: {' '.join(COMMANDS)}")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose description contains this text")
     parser.add_argument("--sample", type=int, help="number of random cases; default: all")
     parser.add_argument("--repeated", type=int, default=300, help="number of random cases with two faults")
     parser.add_argument("--seed", type=int, default=1)
@@ -44,7 +45,7 @@ def main() -> int:
         cases = all_cases(selected)
         print_counts(cases)
         cases += repeated_cases(selected, options.repeated, options.seed)
-        cases = list(sample_evenly(cases, options.seed))[: options.sample]
+        cases = [case for case in sample_evenly(cases, options.seed) if options.only in str(case)][: options.sample]
         is_durable = check_durability(selected)
         is_repaired = run_cases(cases, references, folder, options.jobs)
     return 0 if is_durable and is_repaired else 1
@@ -92,16 +93,16 @@ def run_cases(cases: Sequence[FaultCase], references: Mapping[str, Reference], f
     return num_failed == 0
 
 
-_worker_state: dict[str, tuple[Mapping[str, Reference], Path]] = {}
+_worker_state: dict[str, FaultTester] = {}
 
 
 def _init_worker(references: Mapping[str, Reference], folder: Path) -> None:
-    """Store what a worker needs for all its cases."""
-    _worker_state["faults"] = references, folder / f"work-{os.getpid()}"
+    """Create what a worker needs for all its cases."""
+    _worker_state["tester"] = FaultTester(references, folder / f"work-{os.getpid()}")
 
 
 def _run_case(case: FaultCase) -> tuple[FaultCase, list[str]]:
-    return case, find_problems(case, *_worker_state["faults"])
+    return case, _worker_state["tester"].find_problems(case)
 
 
 if __name__ == "__main__":

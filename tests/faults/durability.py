@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tests.faults.injection import FileOperation, is_visible
+from tests.faults.file_operations import FileOperation, is_visible
 
 _FLUSHES = {"fsync", "fdatasync"}
 _CHANGES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from manyglot.files import is_empty_folder
 from tests.faults.injection import Fault, FaultPoint, Outcome
-from tests.faults.workload import Files, Reference, copy_folder, read_files, run_command
+from tests.faults.workload import Files, FolderState, Reference, copy_folder, read_files, read_state, run_command
 
 
 @dataclass(frozen=True)
@@ -40,25 +40,43 @@ def repeated_cases(references: Mapping[str, Reference], number: int, seed: int) 
     return cases
 
 
-def find_problems(case: FaultCase, references: Mapping[str, Reference], folder: Path) -> list[str]:
-    """Run a case in a folder and return what is wrong; empty if all promises hold."""
-    reference = references[case.name]
-    copy_folder(reference.before, folder)
-    for i, point in enumerate(case.points):
-        try:
-            outcome = run_command(case.name, folder, point)
-        except TimeoutError as error:
-            return [str(error)]
-        if not outcome.has_reached_fault:
-            if i == 0:
-                return [f"the operation does not occur; exit code {outcome.exit_code}: {outcome.stderr}"]
-            break  # the attempt resumed later work
-        problems = [*_problems_of_ending(outcome, point), *_problems_of_published_files(reference, folder)]
-        if problems:
-            return problems
-        if outcome.exit_code == 0:
-            break
-    return list(_problems_of_next_attempt(reference, folder))
+class FaultTester:
+    """Runs cases in a folder of its own."""
+
+    def __init__(self, references: Mapping[str, Reference], folder: Path) -> None:
+        self.references, self.folder = references, folder
+        self._known_problems: dict[tuple[str, FolderState], list[str]] = {}
+        """What the next attempt of a command does wrong, by the state of the folder in which it starts."""
+
+    def find_problems(self, case: FaultCase) -> list[str]:
+        """Run a case and return what is wrong; empty if all promises hold."""
+        reference = self.references[case.name]
+        copy_folder(reference.before, self.folder)
+        for i, point in enumerate(case.points):
+            try:
+                outcome = run_command(case.name, self.folder, point)
+            except TimeoutError as error:
+                return [str(error)]
+            if not outcome.has_reached_fault:
+                if i == 0:
+                    return [f"the operation does not occur; exit code {outcome.exit_code}: {outcome.stderr}"]
+                break  # the attempt resumed later work
+            problems = [
+                *_problems_of_ending(outcome, point),
+                *_problems_of_published_files(reference, self.folder),
+            ]
+            if problems:
+                return problems
+            if outcome.exit_code == 0:
+                break
+        return self._problems_of_next_attempt(reference)
+
+    def _problems_of_next_attempt(self, reference: Reference) -> list[str]:
+        """Check that an undisturbed attempt ends with the undisturbed result. Many faults leave the same state."""
+        key = reference.name, read_state(self.folder)
+        if key not in self._known_problems:
+            self._known_problems[key] = list(_problems_of_next_attempt(reference, self.folder))
+        return self._known_problems[key]
 
 
 def _problems_of_ending(outcome: Outcome, point: FaultPoint) -> Iterator[str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.durability import find_unflushed_files
-from tests.faults.injection import FileOperation
+from tests.faults.file_operations import FileOperation
 
 CREATED = FileOperation("openat", "data.unfinished/file")
 WRITTEN = FileOperation("write", "data.unfinished/file")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import shutil
@@ -15,7 +17,9 @@ from pathlib import Path
 import torch
 
 from manyglot.cli import main
-from tests.faults.injection import Fault, FaultPoint, FileOperation, Outcome, is_visible, run_supervised
+from manyglot.probing.uriel import URIEL_FOLDER_VARIABLE
+from tests.faults.file_operations import FileOperation, is_visible
+from tests.faults.injection import Fault, FaultPoint, Outcome, run_supervised
 
 EXPERIMENT = """\
 data: data
@@ -46,6 +50,9 @@ MODULES_IMPORTED_LATE = (
 
 Files = Mapping[str, str]
 """A digest of each file of a folder, or of a single file, without values that depend on the clock."""
+
+FolderState = tuple[frozenset[tuple[str, str]], frozenset[str]]
+"""The files of a folder and the names of all files and folders below it."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +127,12 @@ class Reference:
 def preload() -> None:
     """Import everything that the commands need, so that forked processes need not."""
     os.environ["MANYGLOT_QUIET"] = "1"
+    os.environ[URIEL_FOLDER_VARIABLE] = os.devnull  # reading URIEL would take half of the time of an evaluation
     torch.set_num_threads(1)  # a process with threads must not be forked
     for name in MODULES_IMPORTED_LATE:
         __import__(name)
+    gc.freeze()  # a collection in a forked process would copy the memory
+    atexit.register(gc.unfreeze)
 
 
 def run_command(name: str, folder: Path, point: FaultPoint | None = None) -> Outcome:
@@ -174,6 +184,11 @@ def read_files(path: Path) -> Files:
     """Return a digest of each file below a folder, or of a single file."""
     paths = [path] if path.is_file() else sorted(below for below in path.rglob("*") if not below.is_dir())
     return {str(below.relative_to(path)): sha256(_without_clock(below)).hexdigest() for below in paths}
+
+
+def read_state(folder: Path) -> FolderState:
+    """Return everything on which a command in this folder depends."""
+    return frozenset(read_files(folder).items()), frozenset(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def _without_clock(path: Path) -> bytes:
