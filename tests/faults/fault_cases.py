@@ -32,12 +32,12 @@ def all_cases(references: Mapping[str, Reference]) -> list[FaultCase]:
 
 def repeated_cases(references: Mapping[str, Reference], number: int, seed: int) -> list[FaultCase]:
     """Return random cases whose second attempt, which resumes the first, meets a fault too."""
-    rng, cases = random.Random(seed), []
+    rng, first_faults = random.Random(seed), all_cases(references)
     points = {name: list(reference.fault_points()) for name, reference in references.items()}
-    for _ in range(number):
-        name = rng.choice(sorted(points))
-        cases.append(FaultCase(name, tuple(rng.sample(points[name], 2))))
-    return cases
+    return [
+        FaultCase(case.name, (*case.points, rng.choice(points[case.name])))
+        for case in (rng.choice(first_faults) for _ in range(number))
+    ]
 
 
 class FaultTester:

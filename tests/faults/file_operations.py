@@ -16,6 +16,7 @@ _PATH_ARGUMENTS = {  # the arguments with the handle of a folder, if any, and wi
     **dict.fromkeys(("renameat", "renameat2", "linkat"), (2, 3)),
     "symlinkat": (1, 2),
 }
+_HANDLE_ARGUMENTS = {"copy_file_range": 2}  # where the handle of the written file is not the first argument
 _OLD_PATH_ARGUMENTS = {"rename": (None, 0), "renameat": (0, 1), "renameat2": (0, 1)}
 _RANDOM_NAME = re.compile(r"\.tmp\w{6}$")  # safetensors writes to a file of such a name
 
@@ -46,7 +47,10 @@ def is_visible(path: str) -> bool:
 def parse_operation(call: Notification, folder: Path) -> FileOperation | None:
     """Return the file operation of a system call; None if it does not concern the folder."""
     flags = {"open": call.arguments[1], "openat": call.arguments[2], "openat2": 0}.get(call.name, os.O_CREAT)
-    path = _read_path(call, *_PATH_ARGUMENTS[call.name]) if call.name in _PATH_ARGUMENTS else call.path_of_handle(0)
+    if call.name in _PATH_ARGUMENTS:
+        path = _read_path(call, *_PATH_ARGUMENTS[call.name])
+    else:
+        path = call.path_of_handle(_HANDLE_ARGUMENTS.get(call.name, 0))
     if not Path(path).is_relative_to(folder):
         return None
     old_path = _read_path(call, *_OLD_PATH_ARGUMENTS[call.name]) if call.name in _OLD_PATH_ARGUMENTS else None
