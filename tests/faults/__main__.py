@@ -38,7 +38,9 @@ def main() -> int:
         return 1
     preload()
     memory = Path("/dev/shm")  # writing and flushing files takes no time there
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as temporary:
+    with tempfile.TemporaryDirectory(
+        prefix="manyglot-faults-", dir=memory if os.access(memory, os.W_OK) else None
+    ) as temporary:
         folder, names = Path(temporary), options.commands or list(COMMANDS)
         references = make_references(folder, names)
         selected = {name: references[name] for name in names}

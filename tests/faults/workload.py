@@ -40,7 +40,6 @@ LOG_CLOCK_KEYS = {"seconds", "tokens_per_second", "validation"}
 MODULES_IMPORTED_LATE = (
     "ctranslate2",
     "matplotlib.pyplot",
-    "pyarrow.parquet",
     "sacrebleu.tokenizers.tokenizer_13a",
     "torch._dynamo",
     "manyglot.decoding.native_engine",
