@@ -50,13 +50,16 @@ class FaultTester:
 
     def find_problems(self, case: FaultCase) -> list[str]:
         """Run a case and return what is wrong; empty if all promises hold."""
+        try:
+            return self._find_problems(case)
+        except TimeoutError as error:
+            return [str(error)]
+
+    def _find_problems(self, case: FaultCase) -> list[str]:
         reference = self.references[case.name]
         copy_folder(reference.before, self.folder)
         for i, point in enumerate(case.points):
-            try:
-                outcome = run_command(case.name, self.folder, point)
-            except TimeoutError as error:
-                return [str(error)]
+            outcome = run_command(case.name, self.folder, point)
             if not outcome.has_reached_fault:
                 if i == 0:
                     return [f"the operation does not occur; exit code {outcome.exit_code}: {outcome.stderr}"]
