@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from manyglot.errors import FolderError
+from manyglot.errors import FolderError, UnreadableFileError
 from manyglot.files import open_regular_file
 
 CHUNK_BYTES = 2**22
@@ -89,6 +89,8 @@ def find_altered_file(
         try:
             if FileSeal.of(folder / name, on_bytes) != seal:
                 return name
+        except UnreadableFileError:
+            raise
         except FolderError:
             return name
     return None

@@ -41,6 +41,10 @@ class FolderError(ManyglotError):
     """A folder is missing, is damaged, has an unsupported format, or already exists."""
 
 
+class UnreadableFileError(FolderError):
+    """The system cannot read a file that exists. The file need not be damaged: the error may be temporary."""
+
+
 class OutOfMemory(ManyglotError):
     """The memory of a device is too small for the task."""
 

@@ -17,13 +17,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from manyglot.errors import FolderError, shorten
+from manyglot.errors import FolderError, UnreadableFileError, shorten
 
 StrPath = str | os.PathLike[str]
 """A path in any form that the Python API accepts."""
 
 MAX_TEXT_BYTES = 2**26
 """Default size limit of a small file. No small file that manyglot writes comes near it."""
+_SYSTEM_ERRORS = (errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPERM, errno.ESTALE)
+"""Errors of the system that say nothing about the content of a file."""
 MAX_ERROR_CHARS = 300
 """Maximum length of another library's message that is quoted in an error."""
 MAX_JSON_DEPTH, MAX_JSON_NUMBER_CHARS = 100, 100
@@ -49,7 +51,10 @@ def nearest_existing_folder(folder: Path) -> Path:
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; raise a FolderError, without blocking, for anything else or if reading fails."""
+    """Open a regular file for reading; raise a FolderError, without blocking, for anything else or if reading fails.
+
+    The error is an UnreadableFileError if the cause is the system, such as a failing disk.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb") as file:
@@ -57,7 +62,8 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
                 raise FolderError(f"{path} is not a file.")
             yield file
     except (OSError, ValueError) as error:  # a path with a NUL byte is a ValueError
-        raise FolderError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
+        kind = UnreadableFileError if getattr(error, "errno", None) in _SYSTEM_ERRORS else FolderError
+        raise kind(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def read_first_bytes(path: Path, num_bytes: int) -> bytes:

@@ -6,6 +6,7 @@ evaluates the header as a Python expression.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
@@ -56,10 +57,17 @@ def load_memory_mapped(path: Path, dtypes: Sequence[type[np.integer[Any]]], num_
     return np.asarray(mapped)  # a plain view, because indexing a memmap object costs more than the lookup
 
 
+def save_array(path: Path, array: AnyInts) -> None:
+    """Write a small array. `np.save` into a file would ignore errors on closing it, such as those of a full disk."""
+    content = io.BytesIO()
+    np.save(content, array)
+    path.write_bytes(content.getbuffer())
+
+
 def create_memory_mapped(path: Path, size: int, dtype: Any) -> AnyInts:
     """Create an array on disk to be filled in place; NumPy cannot memory-map an empty one."""
     if size == 0:
-        np.save(path, np.zeros(0, dtype=dtype))
+        save_array(path, np.zeros(0, dtype=dtype))
         return np.zeros(0, dtype=dtype)
     created: AnyInts = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(size,))
     if hasattr(os, "posix_fallocate"):  # otherwise a full disk would kill the process while the array is filled

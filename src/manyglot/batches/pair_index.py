@@ -24,6 +24,7 @@ from manyglot.batches.array_files import (
     all_chunks,
     damaged_data,
     load_memory_mapped,
+    save_array,
 )
 from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, find_clean_pairs
@@ -178,12 +179,12 @@ def clean_and_write_pair_index(
             source, target, lengths = source[is_kept], target[is_kept], (lengths[0][is_kept], lengths[1][is_kept])
             cell = length_cell_ids(*lengths)
             order = np.argsort(cell, kind="stable")
-            np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
+            file.write(np.stack([source[order], target[order]], axis=1).astype(np.uint32).data)
             cells.append(_cell_table(direction_id, cell[order], np.maximum(*lengths)[order]))
             starts.append(starts[-1] + len(order))
     add_array_header(store.folder / "pairs.raw", (starts[-1], 2), np.uint32)
-    np.save(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
-    np.save(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
+    save_array(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
+    save_array(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
     (store.folder / "pairs.json").write_text(json.dumps(directions), encoding="utf-8")
     return dropped
 

@@ -22,6 +22,7 @@ from manyglot.batches.array_files import (
     create_memory_mapped,
     damaged_data,
     load_memory_mapped,
+    save_array,
 )
 from manyglot.batches.permutation import hash_numbers
 from manyglot.corpus.languages import Languages
@@ -167,4 +168,4 @@ def write_token_store(
             sentence, token = sentence_end, token_end
         starts.append(sentence)
     assert (sentence, token) == (num_sentences, num_tokens), "the counted and the written sentences differ"
-    np.save(folder / "starts.npy", np.array(starts, dtype=np.int64))
+    save_array(folder / "starts.npy", np.array(starts, dtype=np.int64))

@@ -14,7 +14,7 @@ from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
-from manyglot.errors import ManyglotError
+from manyglot.errors import CorpusError, FolderError, ManyglotError
 from manyglot.evaluation.metrics import BleuChrfScorer, score_translations
 from manyglot.evaluation.results import format_directions
 from manyglot.evaluation.test_set_translation import source_texts, translate_directions
@@ -174,7 +174,9 @@ def make_dev_evaluators(
         try:
             identifier = load_identifier(identifier_name, dataset.languages, partial(dataset.sentences, Split.TRAIN))
             evaluators.append(ZeroShotDevEvaluator(zero_shot_rows, settings, make_translator, identifier))
-        except ManyglotError as error:
+        except (CorpusError, FolderError):  # the text of the dataset cannot be read
+            raise
+        except ManyglotError as error:  # such as an identifier that is not installed
             print_status(f"Validation skips zero_shot_language_accuracy. {error}")
     return evaluators
 

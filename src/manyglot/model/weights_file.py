@@ -14,12 +14,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from manyglot.errors import FolderError
+from manyglot.errors import FolderError, UnreadableFileError
 from manyglot.files import read_first_bytes
 from manyglot.model.transformer import Transformer
 
 MAX_HEADER_BYTES = 2**24
 """Maximum size of the header with names and shapes; a model of a thousand layers needs a quarter of it."""
+
+UNREADABLE_WEIGHTS_ERRORS = (OSError, RuntimeError, SafetensorError)
+"""Exceptions of safetensors for a file that it cannot open or that is damaged."""
 
 WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
 """The data type and shape of each tensor, by name."""
@@ -44,7 +47,7 @@ def read_weights_header(path: Path) -> WeightsHeader:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
-    except (OSError, SafetensorError) as error:
+    except UNREADABLE_WEIGHTS_ERRORS as error:
         raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
 
 
@@ -60,11 +63,19 @@ def check_header_matches_model(header: WeightsHeader, model: Transformer, path: 
             )
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a file whose checksum has been verified, so that only the system can be why it fails."""
+    try:
+        return load_file(path)
+    except UNREADABLE_WEIGHTS_ERRORS as error:
+        raise UnreadableFileError(f"Cannot read {path}: {reprlib.repr(str(error))}.") from None
+
+
 def load_weights(path: Path, model: Transformer) -> None:
     """Load weights with a checked header into a model on the meta device, as float32; they must all be finite."""
     try:
         weights = load_file(path)
-    except (OSError, SafetensorError) as error:
+    except UNREADABLE_WEIGHTS_ERRORS as error:
         raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
     for name, tensor in weights.items():
         if not is_all_finite(tensor):

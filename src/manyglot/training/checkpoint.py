@@ -14,17 +14,16 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from manyglot.batches.loader import DataPosition
 from manyglot.checksums import seal_files
-from manyglot.errors import FolderError, ManyglotError
+from manyglot.errors import FolderError, ManyglotError, UnreadableFileError
 from manyglot.files import read_json_object, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import ModelDescription, write_model_files
 from manyglot.model.run_models import CHECKPOINT_FILES, checkpoint_folder, list_checkpoints, verify_checkpoint
-from manyglot.model.weights_file import save_tensors
+from manyglot.model.weights_file import read_tensors, save_tensors
 from manyglot.progress import print_status
 from manyglot.training.best_steps import BestSteps, StepScore
 from manyglot.training.fsdp import shard_like
@@ -64,10 +63,10 @@ def save_checkpoint(
         save_tensors(unfinished / "optimizer.safetensors", moments)
         write_json(unfinished / "progress.json", asdict(state), indent=None)
         write_json(unfinished / "checksums.json", seal_files(unfinished, CHECKPOINT_FILES))
-    _prune_checkpoints(folder, state, keep_last)
+    prune_checkpoints(folder, state, keep_last)
 
 
-def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
+def prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
     """Delete all but the best and the most recent checkpoints.
 
     A folder is renamed before its deletion, so a kill leaves nothing that looks intact. Checkpoints of later steps are
@@ -83,11 +82,16 @@ def _prune_checkpoints(folder: Path, state: RunState, keep_last: int) -> None:
 
 
 def load_latest_intact_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
-    """Restore the newest intact checkpoint. Return the initial state if there is none; raise if all are damaged."""
+    """Restore the newest intact checkpoint. Return the initial state if there is none.
+
+    Raise a FolderError if all are damaged, or if the system cannot read one: it may be intact.
+    """
     paths = list_checkpoints(folder)
     for path in reversed(paths):
         try:
             return _load_checkpoint(path, model, optimizer)
+        except UnreadableFileError:
+            raise
         except DAMAGED_CHECKPOINT_ERRORS as error:
             _warn_damaged(path, error)
     if paths:
@@ -104,7 +108,9 @@ def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> 
         path = checkpoint_folder(folder, score.step)
         try:
             verify_checkpoint(path)
-            model.load_state_dict(load_file(path / "model.safetensors"))
+            model.load_state_dict(read_tensors(path / "model.safetensors"))
+        except UnreadableFileError:
+            raise
         except DAMAGED_CHECKPOINT_ERRORS as error:
             _warn_damaged(path, error)
         else:
@@ -121,9 +127,9 @@ def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimi
     verify_checkpoint(path)
     values = read_json_object(path / "progress.json")
     current = model.state_dict()
-    weights = load_file(path / "model.safetensors")
+    weights = read_tensors(path / "model.safetensors")
     model.load_state_dict({name: shard_like(weight, current[name]) for name, weight in weights.items()})
-    _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
+    _restore_optimizer(model, optimizer, read_tensors(path / "optimizer.safetensors"))
     data_position, unlogged_losses = DataPosition(**values["data_position"]), LossTotals(**values["unlogged_losses"])
     return RunState(values["step"], data_position, unlogged_losses, BestSteps.from_dict(values["best_steps"]))
 

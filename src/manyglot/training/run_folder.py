@@ -13,7 +13,14 @@ from typing import Any
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
 from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
 from manyglot.errors import FolderError, SettingsError
-from manyglot.files import check_links, is_empty_folder, nearest_existing_folder, os_error_reason, read_text, write_file
+from manyglot.files import (
+    check_links,
+    nearest_existing_folder,
+    os_error_reason,
+    read_text,
+    unfinished_path,
+    write_file,
+)
 from manyglot.folders import locked_folder
 from manyglot.model.model_folder import read_unaltered_settings
 from manyglot.model.run_models import list_checkpoints
@@ -42,8 +49,15 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
                 f"{run} holds a run with different settings ({', '.join(changed)}); {saved_value}. "
                 f"Set `run` to another folder, or delete this one."
             )
-    elif run.exists() and not is_empty_folder(run) and not (run / CONFIG_NAME).exists():
+    elif run.exists() and not _may_become_run_folder(run):
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
+
+
+def _may_become_run_folder(path: Path) -> bool:
+    """Whether a path is a run folder, or a folder that is empty but for what a killed process left."""
+    if not path.is_dir() or (path / CONFIG_NAME).exists():
+        return path.is_dir()
+    return all(child == unfinished_path(path / CONFIG_NAME) for child in path.iterdir())
 
 
 def read_saved_settings(run: Path) -> Mapping[str, Any]:
@@ -101,8 +115,8 @@ def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
             for path in (run / DIGEST_NAME, run / CONFIG_NAME):
                 if path.exists() and not path.is_file():
                     raise FolderError(f"{path} is not a file. Delete it and run the same command again.")
+            write_file(run / CONFIG_NAME, format_yaml(_to_dict(settings)))  # first, because it marks a run folder
             write_file(run / DIGEST_NAME, data_digest + "\n")
-            write_file(run / CONFIG_NAME, format_yaml(_to_dict(settings)))
         except OSError as error:
             raise FolderError(
                 f"Cannot write to {run}: {os_error_reason(error)}. Set `run` to another folder."

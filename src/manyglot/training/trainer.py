@@ -29,6 +29,7 @@ from manyglot.training.checkpoint import (
     RunState,
     flatten_optimizer_state,
     load_latest_intact_checkpoint,
+    prune_checkpoints,
     save_checkpoint,
 )
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
@@ -145,6 +146,8 @@ def train(
     if state.step < settings.max_steps:
         state = replace(state, best_steps=validator.resume_best_steps(state.best_steps, settings.validate_every))
     distributed.barrier()  # no process writes before all of them have read
+    if state.step and distributed.is_main:
+        prune_checkpoints(run / "checkpoints", state, settings.keep_last_checkpoints)  # if a kill prevented it
     loss_meter = LossMeter(run, state.unlogged_losses)
     training_step = make_forward_backward_step(
         model, settings.label_smoothing, distributed.device, settings.precision, settings.resolved_alignment
