@@ -184,8 +184,8 @@ def test_options_without_effect_are_refused(
         ("null", "guidance should be a list of methods, such as [{method: laa}, {method: lee}]; got None."),
         ("{method: laa}", "guidance should be a list of methods, such as"),
         ("[laa]", "guidance: each entry needs a method, such as {method: token}; got 'laa'."),
-        ("[{method: laa, sites: !!set {dec.ffn}}]", "guidance.laa.sites: this should be a list"),
-        ("[{? [a] : b}]", "is not a YAML value"),
+        ("[{method: laa, sites: {dec.ffn: 1}}]", "guidance.laa.sites: this should be a list"),
+        ("[{? [a] : b}]", "a key should be text, got a list"),
         ("[{method: random_laa}]", "guidance: random_laa alone does not tell the model its target language."),
     ],
 )

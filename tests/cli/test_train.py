@@ -71,6 +71,7 @@ def test_runs_that_cannot_be_plotted_are_refused(
     assert "nothing has no log.jsonl. Give the folder of a run." in mistake(capsys, "plot", tmp_path / "nothing")
     assert ".png, .svg or .pdf" in mistake(capsys, "plot", trained.run, "-o", tmp_path / "curves.gif")
     (tmp_path / "log.jsonl").touch()
-    assert "log.jsonl has no training record yet" in mistake(capsys, "plot", tmp_path)
+    assert "log.jsonl has no training record with a loss yet" in mistake(capsys, "plot", tmp_path)
     (tmp_path / "log.jsonl").write_text('{"step": 1}\noops\n')
-    assert "log.jsonl, line 2 is damaged" in mistake(capsys, "plot", tmp_path)
+    _, err = run(capsys, "plot", tmp_path, code=2)
+    assert "log.jsonl: line 2 is damaged and skipped." in err

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,25 @@ def test_an_experiment_has_three_forms(tmp_path: Path) -> None:
         load_experiment([values])  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="Did you mean 'seed'"):
         load_experiment(values | {"sed": 1})
+
+
+def test_what_a_file_extends_is_a_settings_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for base, message in {
+        "7": "extends should be the path of a file",
+        "pipe": "pipe is not a file",
+        "/dev/zero": "/dev/zero is not a file",
+        "missing.yaml": "There is no file",
+        "&x base.yaml": "anchors are not allowed",
+    }.items():
+        with pytest.raises(SettingsError, match=message):
+            read_experiment(write(tmp_path, f"extends: {base}\n"))
+
+
+def test_a_long_chain_of_files_is_refused(tmp_path: Path) -> None:
+    for number in range(60):
+        write(tmp_path, f"extends: {number + 1}.yaml\n", f"{number}.yaml")
+    write(tmp_path, MINIMAL, "60.yaml")
+    with pytest.raises(SettingsError, match="extends more than 50 files"):
+        read_experiment(tmp_path / "0.yaml")
+    assert read_experiment(tmp_path / "15.yaml").run == Path("r")

@@ -325,6 +325,16 @@ def test_the_decoding_settings_of_an_export_may_be_edited(tmp_path: Path, capsys
     assert capsys.readouterr().err == f"{path} was edited since the export (decoding).\n"
 
 
+def test_a_type_that_cannot_store_the_weights_is_refused_without_traces(tmp_path: Path) -> None:
+    trained = random_model(COMBINATIONS["laa"])
+    with torch.no_grad():
+        trained.model.embedding.weight[5, 5] = 1e6
+    with pytest.raises(ManyglotError, match=r"NaN or infinity.* If float16 cannot store the weights, choose another"):
+        export_to_ctranslate2(trained, tmp_path / "model", ["de"], "float16")
+    assert not list(tmp_path.iterdir())
+    export_to_ctranslate2(trained, tmp_path / "model", ["de"])
+
+
 def test_an_export_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = random_model(COMBINATIONS["laa"])
     for name in ("model.bin", "config.json", "subwords.model", MANIFEST_NAME):

@@ -249,9 +249,11 @@ def test_settings_that_do_not_affect_the_weights_may_change(tmp_path: Path) -> N
 
 def test_settings_may_change_before_the_first_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = {**TRAINING, "max_steps": 60, "checkpoint_every": 50}
-    with monkeypatch.context() as patch, pytest.raises(ManyglotError, match="NaN or infinite"):
+    experiment = prepared(tmp_path, training=training)
+    with monkeypatch.context() as patch:
         patch.setattr(trainer, "learning_rate_at_step", lambda *_: 1e30)
-        manyglot.train(prepared(tmp_path, training=training))
+        with pytest.raises(ManyglotError, match="NaN or infinite"):
+            manyglot.train(experiment)
     manyglot.train(prepared(tmp_path, training={**training, "learning_rate": 1e-3, "max_steps": 2}))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -74,7 +75,8 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
     folded = fold_guidance(trained.model, languages.id(targets[0]), keep_tags=True)
     spec = _make_spec(folded, names)
     spec.validate()
-    spec.optimize(quantization)
+    with np.errstate(over="ignore"):  # the check below reports weights that are too large for the type
+        spec.optimize(quantization)
     spec.save(str(folder))
     vocabulary.subword_model.save(folder / "subwords.model")
     manifest = Manifest(

@@ -90,7 +90,9 @@ def train(
     with distributed_context(experiment.training.device) as distributed:
         model_folder = _train(experiment, distributed, TrainingCallbacks(on_step, on_validation, on_checkpoint))
     summary = RunSummary.from_log(read_log(experiment.run / "log.jsonl"))
-    return TrainingResult(model_folder, experiment.run, read_training_info(model_folder), summary)
+    # A process on another machine may not see the folder.
+    training_info = read_training_info(model_folder) if model_folder.exists() else {}
+    return TrainingResult(model_folder, experiment.run, training_info, summary)
 
 
 def dry_run(experiment: ExperimentSource) -> DryRunResult:
