@@ -1,0 +1,129 @@
+"""Mutations of a folder: one file gets other content, or becomes a special file, or changes places with another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.fuzz.byte_mutations import ByteMutation, mutate_bytes
+from tests.fuzz.value_mutations import (
+    mutate_json,
+    mutate_json_line,
+    mutate_npy,
+    mutate_npz,
+    mutate_safetensors,
+    mutate_yaml,
+)
+
+FORMAT_MUTATIONS: Mapping[str, ByteMutation] = {
+    ".json": mutate_json,
+    ".jsonl": mutate_json_line,
+    ".npy": mutate_npy,
+    ".npz": mutate_npz,
+    ".safetensors": mutate_safetensors,
+    ".yaml": mutate_yaml,
+}
+"""Mutations that know a format, by the suffix of the file."""
+
+
+def list_files(folder: Path) -> list[Path]:
+    """Return the files of a folder in a fixed order."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def mutate_folder(folder: Path, rng: random.Random, *, reseal: bool = False) -> str:
+    """Change one file, rarely two, and return a description.
+
+    With `reseal`, checksums and sizes in JSON files are renewed, as a stranger who forges a folder would do.
+    """
+    originals = {path: path.read_bytes() for path in list_files(folder)} if reseal else {}
+    descriptions = []
+    for _ in range(rng.choice((1, 1, 1, 1, 1, 2))):
+        files = list_files(folder)
+        if not files:
+            break
+        path = rng.choice(files)
+        is_special = rng.random() < 0.12
+        change = _replace_file(path, rng, files) if is_special else mutate_file(path, rng)
+        descriptions.append(f"{path.relative_to(folder)}: {change}")
+    if reseal:
+        renew_checksums(folder, originals)
+        descriptions.append("renew checksums")
+    return "; ".join(descriptions)
+
+
+def mutate_file(path: Path, rng: random.Random) -> str:
+    """Change the content of a file, by its format or by bytes."""
+    content, mutate = path.read_bytes(), FORMAT_MUTATIONS.get(path.suffix)
+    if mutate is not None and rng.random() < 0.65:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                changed, description = mutate(content, rng)
+        except Exception:  # another mutation has damaged the format before
+            changed, description = mutate_bytes(content, rng)
+    else:
+        changed, description = mutate_bytes(content, rng)
+    path.write_bytes(changed)
+    return description
+
+
+def _replace_file(path: Path, rng: random.Random, files: list[Path]) -> str:
+    """Delete a file, put something that is no regular file in its place, or exchange it with another."""
+    other, content = rng.choice(files), path.read_bytes()
+    path.unlink()
+    match rng.randrange(10):
+        case 0 | 1:
+            return "delete"
+        case 2:
+            path.mkdir()
+            return "replace by a folder"
+        case 3:
+            os.mkfifo(path)
+            return "replace by a pipe"
+        case 4:
+            path.symlink_to("/dev/zero")
+            return "replace by a link to /dev/zero"
+        case 5:
+            path.symlink_to(rng.choice((path, path.with_name("nowhere"), Path("/etc/passwd"))))
+            return f"replace by a link to {path.readlink()}"
+        case 6:
+            path.with_name(path.name + ".bak").write_bytes(content)
+            return "rename to .bak"
+        case 7:
+            path.with_name("extra-" + path.name).write_bytes(content)
+            path.write_bytes(content)
+            return "add a copy with another name"
+    if other == path:
+        return "delete"
+    path.write_bytes(other.read_bytes())
+    if rng.randrange(2):
+        return f"replace by a copy of {other.name}"
+    other.write_bytes(content)
+    return f"exchange with {other.name}"
+
+
+def renew_checksums(folder: Path, originals: Mapping[Path, bytes]) -> None:
+    """Replace the SHA-256 checksums of changed files, and sizes beside them, in all JSON files."""
+    for path, original in originals.items():
+        if not path.is_file() or path.is_symlink() or (changed := path.read_bytes()) == original:
+            continue
+        old, new = (hashlib.sha256(content).hexdigest().encode() for content in (original, changed))
+        sealed_size = rb'("size": )%d(,\s*"sha256": "%s")' % (len(original), old)
+        for json_path in folder.rglob("*.json"):
+            if json_path.is_file() and not json_path.is_symlink():
+                text = re.sub(sealed_size, rb"\g<1>%d\g<2>" % len(changed), json_path.read_bytes())
+                json_path.write_bytes(text.replace(old, new))
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Replace the target by a copy of the source."""
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(source, target)
