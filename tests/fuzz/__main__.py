@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -23,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--mutations", type=int, default=20_000, help="number of cases of all targets together")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="number of processes")
     parser.add_argument("--target", action="append", choices=list(SHARES), help="only this target; may be repeated")
     parser.add_argument("--case", type=int, help="only this case of one target")
     parser.add_argument("--report", type=Path, help="append each failure to this file")

@@ -90,7 +90,7 @@ def run_case(
     undamaged: Outcome,
     announce: Callable[[str], object] = lambda mutation: None,
 ) -> CaseResult:
-    """Run one case in a copy of the undamaged input; `announce` is called with its mutation before the input is used."""
+    """Run one case in a copy of the undamaged input; call `announce` with the mutation before the input is used."""
     rng = random.Random(f"{seed}/{target.name}/{number}")
     copy_folder(original, work)
     mutation = target.mutate(work, rng)

@@ -22,6 +22,7 @@ STARTUP_SECONDS = 120
 REPOSITORY = Path(__file__).parents[2]
 Case = tuple[str, int]
 """The name of a target and the number of a case."""
+_Answer = dict[str, Any]
 
 
 @dataclass
@@ -113,7 +114,7 @@ class _Worker:
         with suppress(BrokenPipeError):
             self.process.stdin.write(line.encode())
 
-    def read_line(self, max_seconds: float) -> dict[str, Any] | None:
+    def read_line(self, max_seconds: float) -> _Answer | None:
         """Return the next answer, or None if the worker dies or does not answer in time."""
         assert self.process.stdout is not None
         deadline = monotonic() + max_seconds
@@ -125,7 +126,7 @@ class _Worker:
                 return None
             self._buffer += received
         line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
+        answer: _Answer = json.loads(line)
         return answer
 
 
