@@ -18,7 +18,9 @@ HELPERS = {
     *ROOT_FILES - {"__main__"},
     "config.base_settings",
     "config.overrides",
+    "config.plain_values",
     "config.precision",
+    "config.yaml_files",
     "config.yaml_inheritance",
 }
 """Modules that every stage may import, and that import no stage. A stage imports the version from the root package."""

@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+MAX_QUOTED_CHARS = 80
+"""Maximum length of a name that an error message quotes."""
 MAX_LISTED_NAMES = 100
 """Maximum number of known names that an error message lists."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -55,3 +57,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
         return f"Did you mean '{similar[0]}'?"
     more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
     return f"Known: {', '.join(known[:MAX_LISTED_NAMES])}{more}."
+
+
+def shorten(text: str, max_chars: int = MAX_QUOTED_CHARS) -> str:
+    """Return the beginning of a text that may be long, for an error message."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"

@@ -158,7 +158,7 @@ def file(name: str, content: bytes) -> Damage:
 BOMB = "\nbomb0: &b0 [1, 1]\n" + "".join(f"bomb{i}: &b{i} [{f'*b{i - 1}, ' * 9}]\n" for i in range(1, 20))
 
 HOSTILE: dict[str, tuple[Damage, str]] = {
-    "aliases that grow": (config(BOMB), "aliases are not allowed"),
+    "aliases that grow": (config(BOMB), "anchors are not allowed"),
     "an object of Python": (
         config("\nx: !!python/object/apply:os.system [exit]\n"),
         "could not determine a constructor",

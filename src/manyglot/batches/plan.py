@@ -26,10 +26,12 @@ from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.temperature_sampling import temperature_pair_counts, weighted_pair_counts
-from manyglot.errors import CorpusError, SettingsError, did_you_mean
+from manyglot.errors import CorpusError, SettingsError, did_you_mean, shorten
 
 MAX_COUNTED_SAMPLES = 2**20
 """If an unfinished epoch has more samples than this, its counts by direction are estimated."""
+MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1e6
+"""Bounds of a sampling weight."""
 BATCH_ORDER, SAMPLE_ORDER, PAIR_CHOICE = range(3)
 """Keys that make the pseudo-random permutations independent of one another."""
 
@@ -37,10 +39,10 @@ BATCH_ORDER, SAMPLE_ORDER, PAIR_CHOICE = range(3)
 class BatchSettings(Settings):
     """How sentence pairs are sampled and put into batches."""
 
-    max_tokens: int = Field(4096, ge=1)
+    max_tokens: int = Field(4096, ge=1, le=2**24)
     """Batch size in tokens. Without bucketing, a batch has about this many tokens on each side. With bucketing, it
     limits the number of pairs times the length of the longest sentence, padding included."""
-    temperature: float | None = Field(5.0, gt=0)
+    temperature: float | None = Field(5.0, ge=0.1, le=1e6)
     """Sample directions in proportion to size^(1/temperature). null takes every pair exactly once per epoch."""
     bucket_by: Literal["longer", "both", "none"] = "none"
     """Length bucketing: which sentence pairs share a batch. none: pairs of all lengths, which trains best and costs
@@ -58,9 +60,10 @@ class BatchSettings(Settings):
     def _check_positive(cls, weights: dict[str, float]) -> dict[str, float]:
         for name, weight in weights.items():
             if weight <= 0:
-                raise ValueError(
-                    f"the weight of {name} must be above 0. To drop a direction, use corpus.exclude_directions."
-                )
+                hint = "To drop a direction, use corpus.exclude_directions."
+                raise ValueError(f"the weight of {shorten(name)} must be above 0. {hint}")
+            if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+                raise ValueError(f"the weight of {shorten(name)} must be between {MIN_WEIGHT:g} and {MAX_WEIGHT:g}.")
         return weights
 
     @property
@@ -79,7 +82,9 @@ class BatchSettings(Settings):
         ):
             for name in weights:
                 if name not in known:
-                    raise SettingsError(f"batches.{setting}: {name} is not trained on. {did_you_mean(name, known)}")
+                    raise SettingsError(
+                        f"batches.{setting}: {shorten(name)} is not trained on. {did_you_mean(name, known)}"
+                    )
 
     def pair_counts_per_epoch(self, sizes: Mapping[Direction, int]) -> IntArray:
         """Return how many pairs of each direction an epoch samples, given the number of pairs of each."""

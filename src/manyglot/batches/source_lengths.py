@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.token_store import IntArray
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.sentence_splitter import SentenceSplitter, count_clear_sentences
 
@@ -21,11 +21,11 @@ MAX_SAMPLED_LINES = 1000
 class SourceLengths(Settings):
     """Lengths of the training lines on the source side. The defaults are for models that do not know them."""
 
-    subwords_p99: int = Field(100, ge=1)
+    subwords_p99: int = Field(100, ge=1, le=MAX_COUNT)
     """99th percentile of the number of subwords per line."""
-    sentences_p99: int = Field(1, ge=1)
+    sentences_p99: int = Field(1, ge=1, le=MAX_COUNT)
     """99th percentile of the number of sentences per line."""
-    max_subwords: int = Field(100, ge=1)
+    max_subwords: int = Field(100, ge=1, le=MAX_COUNT)
     """Maximum number of subwords per line."""
 
     @model_validator(mode="after")

@@ -5,12 +5,18 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
-from manyglot.errors import SettingsError, did_you_mean
+from manyglot.config.plain_values import check_plain_values
+from manyglot.errors import SettingsError, did_you_mean, shorten
 
+MAX_COUNT = 10**9
+"""Upper bound of settings that count updates or sentences."""
+MAX_ERROR_CHARS = 400
+"""Maximum length of a message about a setting."""
 MAX_LISTED_SETTINGS = 3
 """Number of settings that an error message lists as examples."""
 
@@ -19,6 +25,19 @@ class Settings(BaseModel):
     """Base class of all settings. The string under a field is its documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, values: Any) -> Any:
+        """Refuse true, false and text as numbers; pydantic converts `true` to 1 and "1_0" to 10."""
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            types = _value_types(cls.model_fields[name].annotation) if name in cls.model_fields else set()
+            for number in _values_in(value) if types & {int, float} else ():
+                if isinstance(number, bool | str) and type(number) not in types:
+                    raise PydanticCustomError(
+                        "not_a_number", "should be a number, got {given}", {"given": _short_repr(number), "field": name}
+                    )
+        return values
 
 
 S = TypeVar("S", bound=Settings)
@@ -60,11 +79,13 @@ def parse_settings(settings_class: type[S], values: Mapping[str, Any], parent_na
 
     `parent_name` is the name of the setting that contains these values, for the message.
     """
+    check_plain_values(values)
     try:
         return settings_class.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise SettingsError(_explain_validation_error(settings_class, dict(first), parent_name)) from None
+        message = _explain_validation_error(settings_class, dict(first), parent_name)
+        raise SettingsError(shorten(message, MAX_ERROR_CHARS)) from None
 
 
 class DocumentedField(NamedTuple):
@@ -89,8 +110,10 @@ def iter_documented_fields(settings_class: type[Settings]) -> Iterator[Documente
 
 def _explain_validation_error(settings_class: type[Settings], error: dict[str, Any], parent_name: str) -> str:
     location: tuple[str | int, ...] = error["loc"]
+    if error["type"] == "not_a_number":
+        location = (*location, error["ctx"]["field"])
     path = (parent_name, *_without_union_tags(settings_class, location))
-    name = ".".join(str(part) for part in path if part != "")
+    name = ".".join(shorten(str(part)) for part in path if part != "")
     given = _short_repr(error["input"])
     match error["type"]:
         case "extra_forbidden":
@@ -104,9 +127,11 @@ def _explain_validation_error(settings_class: type[Settings], error: dict[str, A
             context = error["ctx"]
             tag = context["discriminator"].strip("'")
             known_tags = context["expected_tags"].replace("'", "").split(", ")
-            return f"{name}.{tag}: {context['tag']!r} is not known. {did_you_mean(context['tag'], known_tags)}"
+            return f"{name}.{tag}: {shorten(context['tag'])!r} is not known. {did_you_mean(context['tag'], known_tags)}"
         case "union_tag_not_found":
             return f"{name} needs '{error['ctx']['discriminator'].strip(chr(39))}'."
+        case "not_a_number":
+            return f"{name} {error['msg']}."
         case "value_error":
             return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
         case "tuple_type" | "list_type":
@@ -160,6 +185,28 @@ def _settings_classes_in(annotation: Any) -> list[type[Settings]]:
     if get_origin(annotation) is not None:  # a union, a tuple …
         return [m for a in get_args(annotation) for m in _settings_classes_in(a)]
     return []
+
+
+def _value_types(annotation: Any) -> set[type]:
+    """Return the types of the plain values that an annotation allows, inside lists and as values of mappings too."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return {type(value) for value in arguments}
+    if origin is not None:  # a union, a tuple, a mapping or an annotated type
+        inner = {dict: arguments[1:], Annotated: arguments[:1]}.get(origin, arguments)
+        return {each for argument in inner for each in _value_types(argument)}
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def _values_in(value: Any) -> Iterator[Any]:
+    """Yield a value, or the values inside a list or mapping."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for inner in value:
+        yield from _values_in(inner)
 
 
 def _literal_values(member: type[Settings]) -> tuple[Any, ...]:

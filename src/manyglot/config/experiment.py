@@ -14,6 +14,7 @@ from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare_dataset import PreparationSettings
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
 from manyglot.config.overrides import apply_override
+from manyglot.config.plain_values import check_plain_values
 from manyglot.config.yaml_inheritance import read_yaml
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.readers import CorpusSettings
@@ -81,6 +82,8 @@ def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> 
     if not isinstance(source, Experiment | Mapping):
         given = type(source).__name__
         raise SettingsError(f"An experiment is an Experiment, a YAML file or a dictionary of settings, not {given}.")
+    if isinstance(source, Mapping):
+        check_plain_values(source)
     values = source.to_dict() if isinstance(source, Experiment) else copy.deepcopy(dict(source))
     for override in overrides:
         apply_override(values, override)

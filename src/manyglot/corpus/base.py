@@ -15,6 +15,8 @@ from typing import Protocol, TypeVar
 from manyglot.config.base_settings import Settings
 
 T = TypeVar("T")
+MAX_GENERATED_ROWS = 1_000_000
+"""Maximum number of rows per split of a generated corpus; it cannot write endlessly many different ones."""
 Row = Mapping[str, str]
 """Maps language codes to the same sentence in each language."""
 

@@ -17,7 +17,7 @@ from babel import Locale, UnknownLocaleError, localedata
 from babel.dates import format_date
 from babel.numbers import format_decimal
 
-from manyglot.errors import LanguageError, did_you_mean
+from manyglot.errors import LanguageError, did_you_mean, shorten
 
 _NUMBER_STYLES = ("long", "short")
 _INVISIBLE_MARKS = re.compile("[\u200e\u200f\u061c\u00ad]")
@@ -39,7 +39,7 @@ class CldrFormatter:
             self._data: Any = self.locale._data
         except (UnknownLocaleError, ValueError):
             raise LanguageError(
-                f"Unicode CLDR has no language '{code}'. {did_you_mean(code, cldr_language_codes())}"
+                f"Unicode CLDR has no language '{shorten(code)}'. {did_you_mean(code, cldr_language_codes())}"
             ) from None
         self.code = code
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.languages import primary_subtag
 from manyglot.corpus.scripts import language_script_code, script_ratio
 from manyglot.langid.py3langid import load_py3langid
@@ -24,14 +24,14 @@ BoolArray = npt.NDArray[np.bool_]
 class CleaningSettings(Settings):
     """What to drop from the training and dev text. The defaults follow the paper."""
 
-    max_subwords: int = Field(100, ge=1)
+    max_subwords: int = Field(100, ge=1, le=MAX_COUNT)
     """Drop sentences with more subwords than this."""
     min_script_ratio: float | None = Field(None, gt=0, le=1)
     """Drop sentences with less than this share of their letters, such as 0.5, in the script of their language."""
     filter_by_language: bool = False
     """Drop sentences of 30 or more characters that py3langid identifies as another language. This checks about
     10,000 sentences per second."""
-    max_length_ratio: float | None = Field(None, ge=1)
+    max_length_ratio: float | None = Field(None, ge=1, le=MAX_COUNT)
     """Drop pairs whose length ratio (subwords of the longer side / subwords of the shorter side) is above this, such as
     3."""
     deduplicate_pairs: bool = False
@@ -42,7 +42,7 @@ class CleaningSettings(Settings):
 
 MIN_LANGID_CHARACTERS = 30
 """Shorter sentences are never dropped for their language, because identification is unreliable."""
-NO_CLEANING = CleaningSettings(max_subwords=2**31)
+NO_CLEANING = CleaningSettings(max_subwords=MAX_COUNT)
 """Settings that drop nothing, for test text."""
 MAX_DROPPED_EXAMPLES = 5
 """Examples of dropped text to store per split, language or pair, and reason."""

@@ -19,7 +19,7 @@ from manyglot.corpus.language_lookup import (
     parse_language_code,
     possible_languages,
 )
-from manyglot.errors import MAX_LISTED_NAMES, LanguageError, did_you_mean
+from manyglot.errors import MAX_LISTED_NAMES, LanguageError, did_you_mean, shorten
 
 _CODE_PATTERN = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _MAX_NAME_LENGTH = 100
@@ -52,7 +52,7 @@ class Languages:
     def id(self, code: str) -> int:
         """Return the id of a language code. An unknown code raises an error that suggests similar ones."""
         if code not in self._ids:
-            raise LanguageError(f"Unknown language '{code}'. {did_you_mean(code, self.codes)}")
+            raise LanguageError(f"Unknown language '{shorten(code)}'. {did_you_mean(code, self.codes)}")
         return self._ids[code]
 
     def find_code(self, name: str) -> str:

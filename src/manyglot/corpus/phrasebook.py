@@ -18,7 +18,7 @@ import babel
 from babel.core import get_global
 from pydantic import Field
 
-from manyglot.corpus.base import BaseCorpusSettings, Row, Split, take_split
+from manyglot.corpus.base import MAX_GENERATED_ROWS, BaseCorpusSettings, Row, Split, take_split
 from manyglot.corpus.cldr import CldrFormatter, MissingPattern
 
 PhraseWriter = Callable[[CldrFormatter], str]
@@ -54,11 +54,11 @@ class PhrasebookSettings(BaseCorpusSettings):
     """The kind of corpus: the built-in phrasebook."""
     languages: tuple[str, ...]
     """Codes of CLDR languages, for example [en, de, sw]."""
-    train_rows: int = Field(6000, ge=1)
+    train_rows: int = Field(6000, ge=1, le=MAX_GENERATED_ROWS)
     """Training phrases; each is written in all languages."""
-    dev_rows: int = Field(200, ge=0)
+    dev_rows: int = Field(200, ge=0, le=MAX_GENERATED_ROWS)
     """Dev phrases, for validation during training."""
-    test_rows: int = Field(200, ge=0)
+    test_rows: int = Field(200, ge=0, le=MAX_GENERATED_ROWS)
     """Test phrases, for evaluation."""
 
     def split_sizes(self) -> dict[Split, int]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from manyglot.corpus.base import BaseCorpusSettings, Row, Split, take_split
+from manyglot.corpus.base import MAX_GENERATED_ROWS, BaseCorpusSettings, Row, Split, take_split
 
 WORD_ORDERS = ("SVO", "SOV", "VSO")
 CONSONANTS = "ptkbdgmnszlrfvh"
@@ -30,15 +30,15 @@ class SyntheticSettings(BaseCorpusSettings):
     """The kind of corpus: synthetic languages."""
     num_languages: int = Field(6, ge=2, le=520)
     """Number of languages. Their codes are the private-use codes qaa, qab, …"""
-    num_families: int = Field(2, ge=1)
+    num_families: int = Field(2, ge=1, le=520)
     """Number of language families. The languages of a family share word roots, altered by sound changes."""
     central_language: str | None = "qaa"
     """Train only to and from this language; null trains on all pairs."""
-    train_rows: int = Field(2000, ge=1)
+    train_rows: int = Field(2000, ge=1, le=MAX_GENERATED_ROWS)
     """Training sentences; each is written in all languages."""
-    dev_rows: int = Field(100, ge=0)
+    dev_rows: int = Field(100, ge=0, le=MAX_GENERATED_ROWS)
     """Dev sentences, for validation during training."""
-    test_rows: int = Field(100, ge=0)
+    test_rows: int = Field(100, ge=0, le=MAX_GENERATED_ROWS)
     """Test sentences, for evaluation."""
 
     def split_sizes(self) -> dict[Split, int]:

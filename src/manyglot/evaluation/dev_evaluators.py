@@ -10,7 +10,7 @@ from statistics import fmean
 from pydantic import Field
 
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.translator import Translator
@@ -42,12 +42,12 @@ class ValidationSettings(Settings):
     """What validation measures on the dev split. The sample is the same at every validation and for every seed, and is
     translated by greedy search."""
 
-    num_loss_pairs: int = Field(10_000, ge=0)
+    num_loss_pairs: int = Field(10_000, ge=0, le=MAX_COUNT)
     """Sentence pairs for the loss (dev_nll); 0 disables it."""
-    num_supervised_sentences: int = Field(500, ge=0)
+    num_supervised_sentences: int = Field(500, ge=0, le=MAX_COUNT)
     """Sentences to translate for BLEU and chrF++ (dev_bleu, dev_chrf), spread evenly over the supervised directions; 0
     disables them."""
-    num_zero_shot_sentences: int = Field(200, ge=0)
+    num_zero_shot_sentences: int = Field(200, ge=0, le=MAX_COUNT)
     """Sentences to translate in zero-shot directions (zero_shot_language_accuracy, and zero_shot_chrf where the dev
     text has references). Every direction gets at least ten sentences. If there are too many directions, only a sample
     of them is translated. 0 disables these metrics."""

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Row, Split
 from manyglot.corpus.languages import Direction
 from manyglot.decoding.settings import DecodingSettings
@@ -30,9 +30,9 @@ from manyglot.progress import print_status
 class EvaluationSettings(Settings):
     """What to translate, how to compare it with the references, and how to identify its language."""
 
-    max_sentences_per_direction: int | None = Field(None, ge=1)
+    max_sentences_per_direction: int | None = Field(None, ge=1, le=MAX_COUNT)
     """Maximum number of test sentences per direction, spread evenly over the test set; null uses all."""
-    max_sentences_per_zero_shot_direction: int | None = Field(None, ge=1)
+    max_sentences_per_zero_shot_direction: int | None = Field(None, ge=1, le=MAX_COUNT)
     """The same for zero-shot directions, of which there are many; null uses max_sentences_per_direction."""
     bleu_tokenizer: BleuTokenizerName = "auto"
     """Word tokenizer of BLEU: auto (zh for Chinese, ja-mecab for Japanese, else 13a, as in the paper for TED-59), mecab

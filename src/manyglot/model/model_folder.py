@@ -29,6 +29,7 @@ import manyglot
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
+from manyglot.config.yaml_files import format_yaml, parse_yaml
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.files import read_small_file
@@ -50,8 +51,6 @@ MODEL_FILES = (*CHECKSUMMED_FILES, "config.yaml", "training.json", "format.json"
 
 MAX_CONFIG_BYTES, MAX_LANGUAGES_BYTES = 2**20, 2**26
 """Size limits of a settings file and of languages.json, which can hold all directions between 1,000 languages."""
-MAX_VALUE_CHARS, MAX_NESTING = 4096, 50
-"""Limits on the length of a scalar in the settings and on the depth of nesting."""
 MAX_ERROR_CHARS = 300
 """Maximum length of another library's message that is quoted in an error."""
 
@@ -122,7 +121,7 @@ def write_model_files(
         "languages": [{"id": i, "code": code, "name": english_language_name(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in description.trained_directions],
     }
-    settings = yaml.dump(dict(description.config), Dumper=_NoAliasDumper, sort_keys=False, allow_unicode=True)
+    settings = format_yaml(description.config)
     save_file({name: tensor.detach().contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")
     (folder / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
     description.vocabulary.subword_model.save(folder / "subwords.model")
@@ -175,7 +174,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.yaml"
     with _report_damage(path):
         text = read_small_file(path, MAX_CONFIG_BYTES).decode("utf-8")
-        config = yaml.load(text, _BoundedYamlLoader)
+        config = parse_yaml(text)
         cut_off = text.startswith(SETTINGS_BEGIN) and f"\n{SETTINGS_END}" not in text
         if cut_off or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
             raise ValueError("incomplete")
@@ -222,32 +221,6 @@ def _report_damage(path: Path) -> Iterator[None]:
         raise FolderError(
             f"The model folder {path.parent} is damaged ({path.name}: {str(error)[:MAX_ERROR_CHARS]})."
         ) from None
-
-
-class _BoundedYamlLoader(yaml.SafeLoader):
-    """A YAML loader that rejects aliases, which can expand a few lines to gigabytes, and limits length and nesting."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not allowed")
-        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_VALUE_CHARS:
-            raise yaml.YAMLError("a value is too long")
-        if self.depth == MAX_NESTING:
-            raise yaml.YAMLError("the nesting is too deep")
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-class _NoAliasDumper(yaml.SafeDumper):
-    """Writes YAML that `_BoundedYamlLoader` accepts."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 class _ModelConfig(Settings):

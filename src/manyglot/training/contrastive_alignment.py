@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.unpadded import AlignedTargetSelection
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.errors import SettingsError
 from manyglot.model.packing import PackedBatch
 from manyglot.model.transformer import Transformer
@@ -35,10 +35,10 @@ MIN_ALIGNED_PAIRS_FOR_AUTO = 8
 class ContrastiveAlignmentSettings(Settings):
     """Contrastive alignment of the encoder, which must not know the target language."""
 
-    weight: float = Field(0.05, gt=0)
+    weight: float = Field(0.05, gt=0, le=100)
     """Weight of the alignment loss relative to the loss per target token. A large weight costs quality in supervised
     directions."""
-    every_nth_pair: int = Field(4, ge=1)
+    every_nth_pair: int = Field(4, ge=1, le=MAX_COUNT)
     """Align one in this many sentence pairs. The encoder reads their target sentences too, which takes time."""
 
 

@@ -9,11 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
+from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
 from manyglot.errors import FolderError
-from manyglot.files import is_empty_folder, nearest_existing_folder
+from manyglot.files import is_empty_folder, nearest_existing_folder, write_file
 from manyglot.folders import locked_folder
 
 
@@ -26,7 +25,7 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     config_path, digest_path = run / "config.yaml", run / "data.sha256"
     is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if config_path.exists() and is_started:
-        saved = yaml.safe_load(config_path.read_text("utf-8")) or {}
+        saved = read_yaml_mapping(config_path)
         changed = changed_training_settings(saved, settings)
         if digest_path.exists() and digest_path.read_text("utf-8").strip() != data_digest:
             raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
@@ -62,9 +61,7 @@ def lock_run(run: Path, settings: Settings, data_digest: str) -> Iterator[None]:
         try:
             stack.enter_context(locked_folder(run))
             (run / "data.sha256").write_text(data_digest + "\n", "utf-8")
-            unfinished = run / "config.unfinished"
-            unfinished.write_text(yaml.safe_dump(_to_dict(settings), sort_keys=False, allow_unicode=True), "utf-8")
-            unfinished.replace(run / "config.yaml")
+            write_file(run / "config.yaml", format_yaml(_to_dict(settings)))
         except OSError as error:
             raise FolderError(f"Cannot write to {run}: {error.strerror}. Set `run` to another folder.") from None
         yield

@@ -6,7 +6,6 @@ A tracker is opened with the step from which a run resumes, so that repeated ste
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import yaml
-
-from manyglot.errors import ManyglotError, SettingsError
+from manyglot.config.yaml_files import read_yaml_mapping
+from manyglot.errors import FolderError, ManyglotError, SettingsError
+from manyglot.files import read_json_object, write_json
 
 TrackerName = Literal["tensorboard", "wandb"]
 NON_METRIC_KEYS = ("step", "epoch", "batch", "seconds")
@@ -63,15 +62,15 @@ class WandBTracker:
 
         path = run / "wandb.json"
         if step == 0 or not path.exists():
-            path.write_text(json.dumps({"id": secrets.token_hex(8)}) + "\n", encoding="utf-8")
+            write_json(path, {"id": secrets.token_hex(8)}, indent=None)
         try:
             self.run: Any = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", "manyglot"),
                 name=run.name,
-                id=json.loads(path.read_text("utf-8"))["id"],
+                id=_read_run_id(path),
                 resume="allow",
                 dir=run,
-                config=yaml.safe_load((run / "config.yaml").read_text("utf-8")),
+                config=read_yaml_mapping(run / "config.yaml"),
             )
         except wandb.Error as error:  # such as no account or no network
             raise ManyglotError(
@@ -121,3 +120,11 @@ def flatten_metrics(line: Mapping[str, Any], prefix: str = "") -> dict[str, floa
         elif isinstance(value, int | float) and f"{prefix}{key}" not in NON_METRIC_KEYS:
             metrics[prefix + key] = value
     return metrics
+
+
+def _read_run_id(path: Path) -> str:
+    """Read the id of the W&B run."""
+    run_id = read_json_object(path).get("id")
+    if not isinstance(run_id, str):
+        raise FolderError(f"{path} is damaged (it has no id). Delete it to log to a new W&B run.")
+    return run_id

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
-from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, ChangeableOnResume, Settings
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, MAX_COUNT, ChangeableOnResume, Settings
 from manyglot.config.precision import Precision
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError, SettingsError
@@ -58,17 +58,17 @@ def _max_steps_may_change(settings: TrainingSettings) -> bool:
 class TrainingSettings(Settings):
     """How the model is trained. The defaults are those of the paper."""
 
-    max_steps: Annotated[int, ChangeableOnResume(condition=_max_steps_may_change)] = Field(100_000, ge=1)
+    max_steps: Annotated[int, ChangeableOnResume(condition=_max_steps_may_change)] = Field(100_000, ge=1, le=MAX_COUNT)
     """Stop after this many updates. With lr_schedule cosine or linear, the learning rate reaches zero at this step, so
     a resumed run cannot change it."""
-    gradient_accumulation: int = Field(1, ge=1)
+    gradient_accumulation: int = Field(1, ge=1, le=10_000)
     """Batches per update. The effective batch size is this many times batches.max_tokens."""
-    learning_rate: float = Field(5e-4, gt=0)
+    learning_rate: float = Field(5e-4, ge=1e-9, le=1)
     """Peak learning rate, reached at the end of the warm-up."""
     lr_schedule: ScheduleName = "inverse_square_root"
     """Decay of the learning rate after the warm-up: inverse_square_root (as in the paper), cosine or linear (to zero at
     max_steps), or constant (no decay)."""
-    warmup_steps: int = Field(4000, ge=0)
+    warmup_steps: int = Field(4000, ge=0, le=MAX_COUNT)
     """Number of updates over which the learning rate rises linearly to its peak."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of the target probability that is spread evenly over the vocabulary."""
@@ -78,9 +78,9 @@ class TrainingSettings(Settings):
     only, and batches have enough pairs. `{}` always enables it with the defaults below; null disables it."""
     adam_betas: tuple[AdamBeta, AdamBeta] = (0.9, 0.98)
     """Adam's decay rates for the first and second moments of the gradients."""
-    weight_decay: float = Field(1e-4, ge=0)
+    weight_decay: float = Field(1e-4, ge=0, le=1)
     """Decoupled weight decay, as in the paper's code (its text does not mention it)."""
-    max_grad_norm: float | None = Field(None, gt=0)
+    max_grad_norm: float | None = Field(None, ge=1e-6, le=1e6)
     """Clip the gradient norm at this value. null disables clipping, as in the paper."""
     precision: Precision = "auto"
     """bfloat16 or float32. auto selects bfloat16 on a GPU and float32 on a CPU."""
@@ -88,22 +88,22 @@ class TrainingSettings(Settings):
     """Where to train: auto (a GPU if there is one, otherwise the CPU), cpu, cuda, or one GPU such as cuda:1."""
     fsdp: Annotated[bool, CHANGEABLE_ON_RESUME] = False
     """Shard weights, gradients and Adam moments over the processes (FSDP), for models too large for one GPU."""
-    validate_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(5000, ge=1)
+    validate_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(5000, ge=1, le=MAX_COUNT)
     """Updates between two validations on the dev split. The section `validation` selects the samples."""
     best_metric: Annotated[BestMetric | None, CHANGEABLE_ON_RESUME] = "auto"
     """Metric that selects the best step, whose weights become the final model: dev_bleu (mean over directions, as in
     the paper), dev_chrf, dev_nll, zero_shot_language_accuracy or zero_shot_chrf. While the metric is within chance (up
     to 2 BLEU or 10 chrF++), dev_nll selects the step. auto selects dev_bleu, or dev_nll if validation translates
     nothing. null selects the last step."""
-    patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1)
+    patience: Annotated[int | None, CHANGEABLE_ON_RESUME] = Field(None, ge=1, le=MAX_COUNT)
     """Stop after this many validations without improvement. null disables early stopping."""
-    checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1)
+    checkpoint_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1000, ge=1, le=MAX_COUNT)
     """Updates between two checkpoints. The best steps are saved as well."""
-    keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1)
+    keep_last_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(2, ge=1, le=MAX_COUNT)
     """Number of most recent checkpoints to keep. `manyglot average --last` needs several."""
-    keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1)
+    keep_best_checkpoints: Annotated[int, CHANGEABLE_ON_RESUME] = Field(1, ge=1, le=MAX_COUNT)
     """Number of best checkpoints to keep in addition to the most recent ones."""
-    log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1)
+    log_every: Annotated[int, CHANGEABLE_ON_RESUME] = Field(50, ge=1, le=MAX_COUNT)
     """Updates between two lines of the training log."""
     trackers: Annotated[tuple[TrackerName, ...], CHANGEABLE_ON_RESUME] = ()
     """Experiment trackers that receive the log too: tensorboard (files in the run folder) and wandb. Each needs an

@@ -10,7 +10,7 @@ from pathlib import Path
 import sentencepiece
 from pydantic import Field
 
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import read_small_file
 
@@ -22,15 +22,15 @@ MAX_MODEL_BYTES = 2**25
 class VocabularySettings(Settings):
     """Training of the subword model."""
 
-    size: int = Field(64_000, ge=64)
+    size: int = Field(64_000, ge=64, le=2**22)
     """Number of subwords, including special symbols but not language tags."""
-    character_coverage: float = Field(1.0, gt=0, le=1)
-    """Share of the characters in the text that the subwords cover. The other characters become <unk>."""
+    character_coverage: float = Field(1.0, ge=0.98, le=1)
+    """Share of the characters in the text that the subwords cover, at least 0.98. The others become <unk>."""
     split_digits: bool = False
     """Make every digit a separate subword, so that the model can copy numbers digit by digit."""
     byte_fallback: bool = False
     """Encode unknown characters as bytes instead of <unk>."""
-    num_sampled_sentences: int | None = Field(None, ge=1)
+    num_sampled_sentences: int | None = Field(None, ge=1, le=MAX_COUNT)
     """Train on about this many sentences, sampled by language in proportion to size^(1/5); null uses all sentences."""
     sentencepiece_model: Path | None = None
     """Use this SentencePiece model file instead of training one; it then determines `size`."""

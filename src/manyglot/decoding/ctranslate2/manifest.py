@@ -37,7 +37,7 @@ class LanguageTagSymbols(Settings):
 class Manifest(Settings):
     """Describes an exported model and how to translate with it."""
 
-    format: int = EXPORT_FORMAT_VERSION
+    format: int = Field(EXPORT_FORMAT_VERSION, ge=1, le=EXPORT_FORMAT_VERSION)
     """Version of the export format."""
     manyglot: str = manyglot.__version__
     """Version of manyglot that exported the model."""
@@ -47,7 +47,7 @@ class Manifest(Settings):
     """Exported target languages, each with its tags."""
     suppressed_tokens: tuple[str, ...]
     """Symbols that are never generated, apart from the unknown token."""
-    num_positions: int = Field(ge=1)
+    num_positions: int = Field(ge=1, le=2**24)
     """Maximum number of tokens in a sequence."""
     quantization: str | None
     """Type of the weights; None means float32."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, SerializeAsAny
 
 from manyglot.config.base_settings import parse_settings
-from manyglot.errors import SettingsError, did_you_mean
+from manyglot.errors import SettingsError, did_you_mean, shorten
 from manyglot.model.guidance.adapter import Adapter
 from manyglot.model.guidance.base import CombinedGuidance, GuidanceMethod, MethodSettings, ModelDimensions
 from manyglot.model.guidance.laa import LAA
@@ -96,5 +96,5 @@ def build_guidance(settings: Iterable[MethodSettings], dimensions: ModelDimensio
 def _method_class(name: str) -> type[GuidanceMethod]:
     known = {method_name(method): method for method in METHODS}
     if name not in known:
-        raise SettingsError(f"guidance.method: '{name}' is not known. {did_you_mean(name.lower(), known)}")
+        raise SettingsError(f"guidance.method: '{shorten(name)}' is not known. {did_you_mean(name.lower(), known)}")
     return known[name]
