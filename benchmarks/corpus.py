@@ -75,14 +75,14 @@ def load(options: argparse.Namespace) -> None:
     languages = Languages(codes)
     if not (options.folder / "pairs.json").exists():
         start = time.perf_counter()
-        _write_random_store(options.folder, languages, options.pairs)
+        write_random_store(options.folder, languages, options.pairs)
         print(f"wrote the store in {time.perf_counter() - start:.0f} s; run again to measure it")
         return
     tags = [LanguageTags(source=(NUM_SUBWORDS + i,)) for i in range(len(languages))]
     directions = enumerate_directions(languages, "en")
     memory = _resident_mib()
     start = time.perf_counter()
-    store = TokenStore(options.folder, languages)
+    store = TokenStore(options.folder, languages, NUM_SUBWORDS)
     loader = BatchLoader(
         store, directions, BatchSettings(max_tokens=options.tokens, bucket_by=options.bucket_by), tags, seed=1
     )
@@ -110,7 +110,7 @@ def load(options: argparse.Namespace) -> None:
     )
 
 
-def _write_random_store(folder: Path, languages: Languages, num_pairs: int) -> None:
+def write_random_store(folder: Path, languages: Languages, num_pairs: int) -> None:
     """Write random subwords: each language has its own rows, English has all; half the languages are large."""
     rng = np.random.default_rng(0)
     others = [code for code in languages if code != "en"]
@@ -141,7 +141,7 @@ def _write_random_store(folder: Path, languages: Languages, num_pairs: int) -> N
         num_tokens=num_tokens,
         vocabulary_size=NUM_SUBWORDS,
     )
-    clean_and_write_pair_index(TokenStore(folder, languages), enumerate_directions(languages, "en"))
+    clean_and_write_pair_index(TokenStore(folder, languages, NUM_SUBWORDS), enumerate_directions(languages, "en"))
 
 
 def _resident_mib() -> float:

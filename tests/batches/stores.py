@@ -25,7 +25,7 @@ def make_store(folder: Path, vocabulary: int = 100, **languages: Sentences) -> T
         )
     num_sentences, num_tokens = sum(len(p[0].rows) for p in parts), sum(len(p[0].tokens) for p in parts)
     write_token_store(folder, parts, num_sentences=num_sentences, num_tokens=num_tokens, vocabulary_size=vocabulary)
-    return TokenStore(folder, Languages(languages))
+    return TokenStore(folder, Languages(languages), vocabulary)
 
 
 def make_index(folder: Path, central_language: str | None = None, **languages: Sentences) -> PairIndex:

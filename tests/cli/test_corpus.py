@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from manyglot.config.experiment import Experiment
 from tests.commands import mistake, run
 
 
@@ -66,3 +68,18 @@ def test_a_full_disk_is_reported_and_the_preparation_resumes(
     assert (ended.returncode, last.startswith("manyglot: Cannot write ")) == (2, True), ended.stderr
     assert "Traceback" not in ended.stderr
     run(capsys, *command)
+
+
+def test_prepared_data_is_verified(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(trained.data, tmp_path / "data")
+    out, err = run(capsys, "corpus", "verify", tmp_path / "data")
+    assert out.startswith(f"{tmp_path / 'data'} is undamaged: 31 files, ")
+    assert err == ""
+    out, _ = run(capsys, "corpus", "verify", tmp_path / "data", "--json")
+    summary = json.loads(out)
+    assert summary["files"] == sum(path.is_file() for path in (tmp_path / "data").rglob("*"))
+    path = tmp_path / "data" / "store" / "train" / "rows.npy"
+    path.write_bytes(path.read_bytes()[:-4] + (99).to_bytes(4, "little"))
+    line = mistake(capsys, "corpus", "verify", tmp_path / "data")
+    assert f"{path} is damaged (its checksum is wrong). Restore the dataset from a copy, or delete it" in line
+    assert "is not a prepared dataset" in mistake(capsys, "corpus", "verify", tmp_path)

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 import manyglot
 from manyglot.batches.loader import BatchLoader, DataPosition
 from manyglot.batches.prepared_dataset import PreparedDataset
+from manyglot.batches.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.distributed import DistributedContext
@@ -165,8 +166,9 @@ def test_non_finite_weights_are_not_saved(tmp_path: Path) -> None:
 def test_a_run_does_not_resume_with_different_data(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment).model_folder)
-    card = experiment.data / "dataset.json"
-    card.write_text(card.read_text("utf-8").replace('"train": 60', '"train": 61'), "utf-8")
+    metadata = read_sealed_json(experiment.data / "dataset.json")
+    del metadata["sha256"]
+    write_sealed_json(experiment.data / "dataset.json", metadata | {"dropped": {"other": "data"}})
     with pytest.raises(ManyglotError, match="trained on different data"):
         manyglot.train(experiment)
 

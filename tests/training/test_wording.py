@@ -45,7 +45,7 @@ rewording.install()
 from manyglot.cli import main
 main(["train", sys.argv[1]])
 """
-IDENTIFIER = re.compile(r"[a-zA-Z0-9_.:>|,-]*")
+IDENTIFIER = re.compile(r"[a-zA-Z0-9_.:>|,/-]*")
 FREE_TEXT = {"dropped_examples", "provenance"}
 """Keys of dataset.json that hold text and settings of the user."""
 

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyglot.batches.token_store import AnyInts, IntArray, TokenStore
+from manyglot.batches.array_files import AnyInts, IntArray
+from manyglot.batches.token_store import TokenStore
 from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
 

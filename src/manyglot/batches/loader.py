@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from manyglot.batches.array_files import AnyInts, IntArray
 from manyglot.batches.batch import Batch, Collator, SideTokenCounts
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchPlan, BatchSettings
-from manyglot.batches.token_store import AnyInts, IntArray, TokenStore
+from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.vocabulary.vocabulary import LanguageTags
 

@@ -10,7 +10,6 @@ Shape letters: P sentence pairs, C cells.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,9 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from manyglot.batches.token_store import AnyInts, IntArray, TokenStore, load_memory_mapped
+from manyglot.batches.array_files import (
+    AnyInts,
+    IntArray,
+    add_array_header,
+    all_chunks,
+    damaged_data,
+    load_memory_mapped,
+)
+from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, find_clean_pairs
-from manyglot.corpus.languages import Direction
+from manyglot.corpus.languages import Direction, Languages
+from manyglot.errors import FolderError
+from manyglot.files import read_json
+
+PAIR_INDEX_FILES = ("pairs.npy", "pair_starts.npy", "cells.npy", "pairs.json")
 
 NUM_EXACT_LEVELS, LEVEL_GROWTH, NUM_LEVELS = 24, 1.04, 300
 """Each length below NUM_EXACT_LEVELS is a level; above, lengths grow by a factor of LEVEL_GROWTH per level."""
@@ -59,23 +70,86 @@ class PairIndex:
     """The sentence pairs of each direction of a token store, ordered by cell."""
 
     def __init__(self, store: TokenStore) -> None:
-        folder = store.folder
-        self.store = store
-        directions = json.loads((folder / "pairs.json").read_text("utf-8"))
-        self.direction_ids = {Direction(*codes): index for index, codes in enumerate(directions)}
-        self.pairs_P2, self.starts, self.cells_C4 = (
-            load_memory_mapped(folder / f"{name}.npy") for name in ("pairs", "pair_starts", "cells")
+        """Open the index of a store; raise a FolderError if it is damaged."""
+        self.store, folder = store, store.folder
+        self.direction_ids = _read_directions(folder / "pairs.json", store.languages)
+        self.pairs_P2 = load_memory_mapped(folder / "pairs.npy", (np.uint32,), num_columns=2)
+        self.starts = load_memory_mapped(folder / "pair_starts.npy", (np.int64,))
+        self.cells_C4 = load_memory_mapped(folder / "cells.npy", (np.int64,), num_columns=4)
+        self._check_starts()
+        self._check_cells()
+        self._check_pairs()
+
+    def _check_starts(self) -> None:
+        starts, num_directions = self.starts, len(self.direction_ids)
+        if len(starts) != num_directions + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+            raise damaged_data(self.store.folder / "pair_starts.npy", "it does not divide the pairs by direction")
+        if starts[-1] != len(self.pairs_P2):
+            raise damaged_data(self.store.folder / "pairs.npy", f"it should have {starts[-1]} pairs")
+
+    def _check_cells(self) -> None:
+        """Check that the cells of each direction ascend, fit their longest sentence and have all its pairs."""
+        direction, cell, num_pairs, longest = self.cells_C4.T
+        is_valid = bool(
+            ((direction >= 0) & (direction < len(self.direction_ids))).all()
+            and ((cell >= 0) & (cell < NUM_LEVELS**2)).all()
+            and (np.searchsorted(LEVEL_MAX_LENGTHS, longest) == np.sqrt(cell).astype(np.int64)).all()
+            and ((num_pairs > 0) & (num_pairs <= len(self.pairs_P2))).all()
+            and (np.diff(direction * NUM_LEVELS**2 + cell) > 0).all()
         )
+        if is_valid:
+            num_pairs_D = np.zeros(len(self.direction_ids), dtype=np.int64)
+            np.add.at(num_pairs_D, direction, num_pairs)
+            is_valid = np.array_equal(num_pairs_D, np.diff(self.starts))
+        if not is_valid:
+            raise damaged_data(self.store.folder / "cells.npy", "its cells do not match the pairs")
+
+    def _check_pairs(self) -> None:
+        """Check that both sides of each pair are sentences in the languages of its direction."""
+        ranges = [[self.store.sentence_range(code) for code in direction] for direction in self.direction_ids]
+        first_D2, stop_D2 = (
+            np.array([[getattr(side, end) for side in sides] for sides in ranges], dtype=np.int64).reshape(-1, 2)
+            for end in ("start", "stop")
+        )
+
+        def are_in_their_languages(i: int, j: int) -> bool:
+            starts, stops, pairs_P2 = self.starts[:-1], self.starts[1:], self.pairs_P2[i:j]
+            directions = np.flatnonzero((starts < j) & (stops > i) & (starts < stops))
+            segments = np.maximum(starts[directions] - i, 0)
+            return all(
+                (np.minimum.reduceat(pairs_P2[:, side], segments) >= first_D2[directions, side]).all()
+                and (np.maximum.reduceat(pairs_P2[:, side], segments) < stop_D2[directions, side]).all()
+                for side in (0, 1)
+            )
+
+        if not all_chunks(are_in_their_languages, len(self.pairs_P2)):
+            raise damaged_data(self.store.folder / "pairs.npy", "it has pairs of other languages")
 
     def pair_indices(self, direction: Direction) -> AnyInts:
         """Return the sentence pairs of a direction: source and target indices in the token store."""
-        row = self.direction_ids[direction]
+        row = self._direction_id(direction)
         return self.pairs_P2[int(self.starts[row]) : int(self.starts[row + 1])]
+
+    def _direction_id(self, direction: Direction) -> int:
+        if direction not in self.direction_ids:
+            raise damaged_data(self.store.folder / "pairs.json", f"it lacks {direction}")
+        return self.direction_ids[direction]
 
     def num_pairs(self, direction: Direction) -> int:
         """Count the sentence pairs of a direction."""
-        row = self.direction_ids[direction]
+        row = self._direction_id(direction)
         return int(self.starts[row + 1] - self.starts[row])
+
+
+def _read_directions(path: Path, languages: Languages) -> dict[Direction, int]:
+    """Read the directions of an index and number them."""
+    try:
+        directions = [Direction(*codes) for codes in read_json(path)]
+        if all(source in languages and target in languages for source, target in directions):
+            return {direction: number for number, direction in enumerate(directions)}
+    except (FolderError, TypeError):
+        pass
+    raise damaged_data(path, "it does not list directions")
 
 
 def clean_and_write_pair_index(
@@ -107,7 +181,7 @@ def clean_and_write_pair_index(
             np.stack([source[order], target[order]], axis=1).astype(np.uint32).tofile(file)
             cells.append(_cell_table(direction_id, cell[order], np.maximum(*lengths)[order]))
             starts.append(starts[-1] + len(order))
-    _add_npy_header(store.folder / "pairs.raw", (starts[-1], 2))
+    add_array_header(store.folder / "pairs.raw", (starts[-1], 2), np.uint32)
     np.save(store.folder / "pair_starts.npy", np.array(starts, dtype=np.int64))
     np.save(store.folder / "cells.npy", np.concatenate(cells) if cells else np.zeros((0, 4), dtype=np.int64))
     (store.folder / "pairs.json").write_text(json.dumps(directions), encoding="utf-8")
@@ -137,15 +211,6 @@ class _PairFilterInputs:
         if not heldout_hashes:
             return hashes, np.zeros(len(hashes), dtype=np.bool_)
         return hashes, np.isin(hashes, np.concatenate(heldout_hashes))
-
-
-def _add_npy_header(raw: Path, shape: tuple[int, int]) -> None:
-    """Convert a file of raw uint32 values to an .npy file."""
-    with raw.with_suffix(".npy").open("wb") as file, raw.open("rb") as content:
-        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint32)), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        shutil.copyfileobj(content, file, 2**24)
-    raw.unlink()
 
 
 def _cell_table(direction: int, cell: IntArray, longest: IntArray) -> IntArray:

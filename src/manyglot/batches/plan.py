@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
+from manyglot.batches.array_files import AnyInts, IntArray
 from manyglot.batches.pair_index import PairIndex, cell_length_bounds
 from manyglot.batches.permutation import hash_numbers, permuted_position
-from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.temperature_sampling import temperature_pair_counts, weighted_pair_counts

@@ -7,7 +7,6 @@ preparation of the same text and settings resumes where it stopped.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from manyglot.batches.finished_steps import StepRecord
 from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
-from manyglot.batches.prepared_dataset import DATASET_FORMAT_VERSION, PreparedDataset
+from manyglot.batches.prepared_dataset import INDEXED_SPLITS, PreparedDataset, text_files, write_metadata
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
+from manyglot.checksums import seal_files
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
@@ -37,6 +38,9 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 
 SUBWORD_SAMPLING_TEMPERATURE = 5.0
 """The training sentences of the subword model are sampled by language in proportion to size^(1/temperature)."""
+
+STEPS = "steps"
+"""The folder of the records of finished steps, and of the tokenized chunks. A complete dataset does not have it."""
 
 
 class PreparationSettings(Settings):
@@ -68,7 +72,6 @@ def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedData
     languages = Languages(corpus.languages)
     directions = resolve_train_directions(languages, settings.corpus)
     metadata = {
-        "format": DATASET_FORMAT_VERSION,
         "languages": list(languages),
         "central_language": settings.corpus.central_language,
         "directions": directions,
@@ -76,9 +79,9 @@ def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedData
     }
     with resumable_folder(folder, provenance) as unfinished:
         metadata |= _build_dataset(unfinished, corpus, languages, directions, settings)
-        (unfinished / "dataset.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        write_metadata(unfinished, metadata)
         _check_directions(PreparedDataset(unfinished), settings.corpus)
-        shutil.rmtree(unfinished / "encoded")  # last, because resuming needs it
+        shutil.rmtree(unfinished / STEPS)  # last, because resuming needs it
     return PreparedDataset(folder)
 
 
@@ -91,16 +94,18 @@ def _build_dataset(
         raise CorpusError("The corpus has no training text.")
     print_status(f"Read {', '.join(f'{n:,} {split}' for split, n in rows.items())} rows in {len(languages)} languages.")
     model = folder / "subwords.model"
-    if not model.exists():
-        _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model.with_suffix(".part"))
-        model.with_suffix(".part").replace(model)
+    text = seal_files(folder, text_files(languages))
+    step = StepRecord(folder / STEPS / "subwords.json", folder, [model.name], text)
+    if not step.is_finished():
+        _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model)
+        step.write()
     vocabulary = Vocabulary(SubwordModel.load(model), languages)
     dropped = {split: DropStatistics() for split in Split}
     subwords = {}
     for split in (Split.TEST, Split.DEV, Split.TRAIN):  # train last: it may drop sentences of the others
         cleaning = NO_CLEANING if split is Split.TEST else settings.cleaning
         subwords[split] = _tokenize_split(folder, vocabulary, split, cleaning, dropped[split])
-        if split is not Split.TEST:  # the test split is translated and scored as text
+        if split in INDEXED_SPLITS:
             _index_pairs(folder, vocabulary, split, directions, cleaning, dropped[split])
     return {
         "rows": rows,
@@ -112,12 +117,10 @@ def _build_dataset(
 
 def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str, int]:
     """Copy the corpus as line-aligned text unless this is already done; return the number of rows of each split."""
-    counts_file = folder / "text" / "rows.json"
-    if not counts_file.exists():
-        counts = {split: write_aligned_rows(folder / "text", split, languages, corpus.rows(split)) for split in Split}
-        counts_file.with_suffix(".part").write_text(json.dumps(counts), encoding="utf-8")
-        counts_file.with_suffix(".part").replace(counts_file)
-    num_rows: dict[str, int] = json.loads(counts_file.read_text("utf-8"))
+    step = StepRecord(folder / STEPS / "text.json", folder, text_files(languages), {})
+    if not step.is_finished():
+        step.write({s: write_aligned_rows(folder / "text", s, languages, corpus.rows(s)) for s in Split})
+    num_rows: dict[str, int] = step.read_result()
     return num_rows
 
 
@@ -167,8 +170,8 @@ def _index_pairs(
 ) -> None:
     """Write the pair index of a split and count the dropped pairs."""
     heldout_splits = (Split.TEST, Split.DEV) if split is Split.TRAIN and cleaning.drop_heldout_overlap else ()
-    heldout_stores = [TokenStore(folder / "store" / heldout, vocabulary.languages) for heldout in heldout_splits]
-    store = TokenStore(folder / "store" / split, vocabulary.languages)
+    heldout_stores = [_open_token_store(folder, heldout, vocabulary) for heldout in heldout_splits]
+    store = _open_token_store(folder, split, vocabulary)
     for language_pair, pairs_by_reason in clean_and_write_pair_index(
         store, directions, cleaning, heldout_stores
     ).items():
@@ -180,6 +183,10 @@ def _index_pairs(
             dropped.add(language_pair, reason, len(pairs), [" ↔ ".join(texts) for texts in examples])
 
 
+def _open_token_store(folder: Path, split: Split, vocabulary: Vocabulary) -> TokenStore:
+    return TokenStore(folder / "store" / split, vocabulary.languages, len(vocabulary.subword_model))
+
+
 def _tokenize_split(
     folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings, dropped: DropStatistics
 ) -> dict[str, Counter[str]]:
@@ -187,7 +194,7 @@ def _tokenize_split(
 
     Return the number of sentences, words, subwords and unknown subwords that each language keeps.
     """
-    result_folder = folder / "encoded" / split
+    result_folder = folder / STEPS / split
     result_folder.mkdir(parents=True, exist_ok=True)
     model = folder / "subwords.model"
     chunks_by_language = {

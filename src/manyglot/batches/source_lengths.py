@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from pydantic import Field, model_validator
 
+from manyglot.batches.array_files import IntArray
 from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.batches.token_store import IntArray
 from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.sentence_splitter import SentenceSplitter, count_clear_sentences

@@ -7,23 +7,27 @@ therefore found by intersecting their rows, and no sentence is stored twice.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
+from manyglot.batches.array_files import (
+    AnyInts,
+    IntArray,
+    all_chunks,
+    create_memory_mapped,
+    damaged_data,
+    load_memory_mapped,
+)
 from manyglot.batches.permutation import hash_numbers
 from manyglot.corpus.languages import Languages
-from manyglot.errors import FolderError
 from manyglot.vocabulary.subword_model import UNK
 
-IntArray = npt.NDArray[np.int64]
-AnyInts = npt.NDArray[Any]
+TOKEN_STORE_FILES = ("tokens.npy", "offsets.npy", "rows.npy", "starts.npy")
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,52 @@ class TokenizedSentences:
 class TokenStore:
     """The tokenized sentences of all languages of a split."""
 
-    def __init__(self, folder: Path, languages: Languages) -> None:
+    def __init__(self, folder: Path, languages: Languages, num_subwords: int) -> None:
+        """Open a store whose subwords have ids below `num_subwords`; raise a FolderError if it is damaged."""
         self.folder, self.languages = folder, languages
-        self.tokens, self.offsets, self.rows, self.starts = (
-            load_memory_mapped(folder / f"{name}.npy") for name in ("tokens", "offsets", "rows", "starts")
-        )
-        if len(self.starts) != len(languages) + 1 or len(self.offsets) != len(self.rows) + 1:
-            raise FolderError(f"The prepared data in {folder} is damaged. Delete the dataset and prepare it again.")
+        self.tokens = load_memory_mapped(folder / "tokens.npy", (np.uint16, np.uint32))
+        self.offsets = load_memory_mapped(folder / "offsets.npy", (np.int64,))
+        self.rows = load_memory_mapped(folder / "rows.npy", (np.uint32,))
+        self.starts = load_memory_mapped(folder / "starts.npy", (np.int64,))
+        self._check_starts()
+        self._check_offsets()
+        self._check_rows()
+        self._check_tokens(num_subwords)
+
+    def _check_starts(self) -> None:
+        is_complete = len(self.starts) == len(self.languages) + 1 and self.starts[0] == 0
+        if not is_complete or (np.diff(self.starts) < 0).any():
+            raise damaged_data(self.folder / "starts.npy", "it does not divide the sentences by language")
+        if self.starts[-1] != len(self.rows):
+            raise damaged_data(self.folder / "rows.npy", f"it should have {self.starts[-1]} rows")
+
+    def _check_offsets(self) -> None:
+        """Check that every sentence has subwords, and that the sentences make up the whole array of subwords."""
+        offsets, num_sentences = self.offsets, len(self.rows)
+        if len(offsets) != num_sentences + 1 or (offsets[0], offsets[-1]) != (0, len(self.tokens)):
+            raise damaged_data(self.folder / "offsets.npy", "it does not match the sentences and their subwords")
+        if not all_chunks(lambda i, j: bool((offsets[i + 1 : j + 1] > offsets[i:j]).all()), num_sentences):
+            raise damaged_data(self.folder / "offsets.npy", "its offsets do not ascend")
+
+    def _check_rows(self) -> None:
+        """Check that the rows of each language ascend."""
+
+        def ascend(i: int, j: int) -> bool:
+            not_ascending = np.flatnonzero(self.rows[i + 1 : j + 1] <= self.rows[i:j]) + i + 1
+            return bool(np.isin(not_ascending, self.starts).all())
+
+        if not all_chunks(ascend, max(len(self.rows) - 1, 0)):
+            raise damaged_data(self.folder / "rows.npy", "its rows do not ascend")
+
+    def _check_tokens(self, num_subwords: int) -> None:
+        """Check that all tokens are subwords. Padding and </s> are never stored, so an array of zeros is refused."""
+
+        def are_subwords(i: int, j: int) -> bool:
+            tokens = self.tokens[i:j]
+            return bool(tokens.min() >= UNK and tokens.max() < num_subwords)
+
+        if not all_chunks(are_subwords, len(self.tokens)):
+            raise damaged_data(self.folder / "tokens.npy", "it has ids that are not subwords")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,9 +153,9 @@ def write_token_store(
     """Write the sentences of all languages, given their total numbers of sentences and of subwords."""
     folder.mkdir(parents=True, exist_ok=True)
     token_type = np.uint16 if vocabulary_size <= 2**16 else np.uint32
-    tokens = _create_memory_mapped(folder / "tokens.npy", num_tokens, token_type)
-    offsets = _create_memory_mapped(folder / "offsets.npy", num_sentences + 1, np.int64)
-    rows = _create_memory_mapped(folder / "rows.npy", num_sentences, np.uint32)
+    tokens = create_memory_mapped(folder / "tokens.npy", num_tokens, token_type)
+    offsets = create_memory_mapped(folder / "offsets.npy", num_sentences + 1, np.int64)
+    rows = create_memory_mapped(folder / "rows.npy", num_sentences, np.uint32)
     starts, sentence, token = [0], 0, 0
     offsets[0] = 0
     for parts in sentences_by_language:
@@ -125,26 +168,3 @@ def write_token_store(
         starts.append(sentence)
     assert (sentence, token) == (num_sentences, num_tokens), "the counted and the written sentences differ"
     np.save(folder / "starts.npy", np.array(starts, dtype=np.int64))
-
-
-def load_memory_mapped(path: Path) -> AnyInts:
-    """Open an array of the store, memory-mapped."""
-    try:
-        array: AnyInts = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FolderError(
-            f"The prepared data in {path.parent} is damaged ({error}). Delete the dataset and prepare it again."
-        ) from None
-    return np.asarray(array)  # a plain view, because indexing a memmap object costs more than the lookup
-
-
-def _create_memory_mapped(path: Path, size: int, dtype: Any) -> AnyInts:
-    """Create an array on disk to be filled in place; NumPy cannot memory-map an empty one."""
-    if size == 0:
-        np.save(path, np.zeros(0, dtype=dtype))
-        return np.zeros(0, dtype=dtype)
-    created: AnyInts = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(size,))
-    if hasattr(os, "posix_fallocate"):  # otherwise a full disk would kill the process while the array is filled
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return created

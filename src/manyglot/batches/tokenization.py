@@ -1,7 +1,7 @@
 """Tokenize the text of a dataset in chunks, with one process per core.
 
-The result of each chunk is a file of its own that is written atomically, so an interrupted preparation resumes with the
-missing chunks.
+The result of each chunk is a file of its own with a record of its seal, so an interrupted preparation resumes with the
+missing and the damaged chunks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from manyglot.batches.finished_steps import StepRecord
 from manyglot.batches.token_store import TokenizedSentences
+from manyglot.checksums import file_sha256
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, find_clean_sentences
 from manyglot.progress import progress_bar
 from manyglot.vocabulary.subword_model import UNK, SubwordModel
@@ -39,6 +41,7 @@ class TextChunk:
     subword_model_file: Path
     result_file: Path
     cleaning: CleaningSettings
+    record: StepRecord
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def split_into_chunks(
     text_file: Path, subword_model_file: Path, result_folder: Path, cleaning: CleaningSettings
 ) -> Iterator[TextChunk]:
     """Split a file into chunks of about `CHUNK_BYTES` that end at line boundaries."""
+    inputs = {"text": file_sha256(text_file), "subwords": file_sha256(subword_model_file)}
     num_bytes, start, index = text_file.stat().st_size, 0, 0
     with text_file.open("rb") as file:
         while start < num_bytes:
@@ -67,13 +71,15 @@ def split_into_chunks(
             file.readline()
             stop = min(file.tell(), num_bytes)
             result_file = result_folder / f"{text_file.name}.{index}.npz"
-            yield TextChunk(text_file, start, stop, subword_model_file, result_file, cleaning)
+            chunk_inputs = {**inputs, "start": start, "stop": stop}
+            record = StepRecord(result_file.with_suffix(".json"), result_folder, [result_file.name], chunk_inputs)
+            yield TextChunk(text_file, start, stop, subword_model_file, result_file, cleaning, record)
             start, index = stop, index + 1
 
 
 def tokenize_missing_chunks(chunks: Iterable[TextChunk], name: str) -> None:
-    """Tokenize the chunks that have no result yet; `name` labels the progress bar."""
-    missing = [chunk for chunk in chunks if not chunk.result_file.exists()]
+    """Tokenize the chunks that have no intact result; `name` labels the progress bar."""
+    missing = [chunk for chunk in chunks if not chunk.record.is_finished()]
     in_this_process = sum(chunk.stop - chunk.start for chunk in missing) < MIN_PARALLEL_BYTES
     with progress_bar(f"tokenizing {name}", total=len(missing)) as progress:
         if in_this_process:
@@ -111,16 +117,15 @@ def tokenize_chunk(chunk: TextChunk) -> None:
     }
     dropped = {reason: len(dropped) for reason, dropped in dropped_rows.items()}
     examples = {reason: [lines[i] for i in some[:MAX_DROPPED_EXAMPLES]] for reason, some in dropped_rows.items()}
-    unfinished = chunk.result_file.with_suffix(".unfinished.npz")
     np.savez(
-        unfinished,
+        chunk.result_file,
         rows=rows.astype(np.uint32),
         lengths=lengths[is_kept].astype(np.uint32),
         tokens=tokens,
         num_lines=len(lines),
         statistics=np.array(json.dumps([dropped, examples, kept_counts])),
     )
-    unfinished.replace(chunk.result_file)
+    chunk.record.write()
 
 
 def read_tokenized_chunk(chunk: TextChunk) -> TokenizedChunk:

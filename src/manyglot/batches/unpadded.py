@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from manyglot.batches.array_files import AnyInts, IntArray
 from manyglot.batches.batch import Batch
-from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 

@@ -1,4 +1,4 @@
-"""The commands `manyglot corpus …`, which inspect and split a corpus before preparation."""
+"""The commands `manyglot corpus …`, which inspect and split a corpus before preparation and verify prepared data."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import typer
 
 from manyglot.cli.options import AsJson, ConfigFile, Overrides, print_json
 from manyglot.errors import ManyglotError
-from manyglot.progress import print_status
+from manyglot.progress import format_bytes, print_status
 
-app = typer.Typer(help="Inspect or split a corpus before preparation.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Inspect or split a corpus before preparation, or verify prepared data.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("inspect")
@@ -175,3 +179,24 @@ def count_translations(
         return print_json({name: counts.to_dict() for name, counts in counts_by_config.items()})
     for name, counts in counts_by_config.items():
         print(translation_counts_line(name, counts))
+
+
+@app.command("verify")
+def verify_dataset(
+    data: Annotated[Path, typer.Argument(help="Folder of prepared data.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Verify that prepared data is undamaged.
+
+    Reads all files that `manyglot prepare` wrote and compares them with their sizes and checksums. A damaged file is
+    named, and the exit code is 2.
+    """
+    from manyglot.workflows import corpus as workflow
+
+    dataset = workflow.verify_dataset(data)
+    num_files = len(dataset.seals) + 1  # dataset.json has the seals
+    if as_json:
+        return print_json(
+            {"data": str(data), "files": num_files, "bytes": dataset.num_bytes, "sha256": dataset.digest()}
+        )
+    print(f"{data} is undamaged: {num_files} files, {format_bytes(dataset.num_bytes)}.")

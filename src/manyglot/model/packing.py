@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from manyglot.batches.array_files import AnyInts, IntArray
 from manyglot.batches.batch import Batch
-from manyglot.batches.token_store import AnyInts, IntArray
 from manyglot.batches.unpadded import AlignedTargetSelection, MaxLengths, UnpaddedBatch
 from manyglot.model.kernels.attention_tiles import (
     LONG_TILE,

@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from manyglot.batches.background_verification import BackgroundVerification
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, MAX_COUNT, ChangeableOnResume, Settings
 from manyglot.config.precision import Precision
@@ -125,11 +126,13 @@ def train(
     validator: Validator,
     distributed: DistributedContext,
     description: ModelDescription,
+    verification: BackgroundVerification,
     callbacks: TrainingCallbacks = TrainingCallbacks(),
 ) -> RunState:
     """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop.
 
-    The checkpoints are model folders with this description. The callbacks are called in the main process.
+    The checkpoints are model folders with this description. None is saved unless the verification of the data passes.
+    The callbacks are called in the main process.
     """
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
@@ -185,9 +188,10 @@ def train(
             if is_finished(state, settings) and not is_logged:  # early stopping
                 log.log_training(state, loss_meter.wait_for_totals(), learning_rate)
                 loss_meter = LossMeter(run)
-            must_stop = distributed.any_process(stop_request.is_requested)
+            must_stop = distributed.any_process(stop_request.is_requested or verification.found_damage)
             must_save = must_stop or is_finished(state, settings) or state.step in state.best_steps.steps
             if must_save or _is_due(state.step, settings.checkpoint_every, settings):
+                verification.raise_if_damaged()
                 state = replace(state, unlogged_losses=loss_meter.wait_for_totals())
                 check_weights_finite(model, state.step, distributed)
                 keep_last = settings.keep_last_checkpoints

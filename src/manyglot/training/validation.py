@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from manyglot.batches.array_files import IntArray
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
-from manyglot.batches.token_store import IntArray
 from manyglot.config.precision import Precision
 from manyglot.corpus.languages import Direction
 from manyglot.devices import autocast

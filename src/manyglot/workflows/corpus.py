@@ -1,4 +1,4 @@
-"""`manyglot corpus`: inspect or split a corpus before preparation, and build zero-shot test sets from it."""
+"""`manyglot corpus`: inspect or split a corpus before preparation, build zero-shot test sets, verify prepared data."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from manyglot.corpus.unsplit_text import group_corpus, group_files
 from manyglot.corpus.zero_shot_sets import ZeroShotSetStatistics
 from manyglot.errors import CorpusError, SettingsError
 from manyglot.files import StrPath
+from manyglot.progress import progress_counter
 from manyglot.reports.corpus_tables import SamplingPreview
 
 
@@ -108,6 +109,21 @@ def split_corpus(
 def count_translations(experiment: Experiment) -> TranslationCounts:
     """Count the translations of each sentence of the central language in the training text."""
     return count_corpus_translations(experiment.corpus)
+
+
+def verify_dataset(data: StrPath) -> PreparedDataset:
+    """Verify the sizes and checksums of all files of prepared data; raise an error that names a damaged file."""
+    dataset = PreparedDataset(Path(data))
+    with progress_counter("verifying", "MB", total=dataset.num_bytes // 10**6) as progress:
+        num_bytes = 0
+
+        def advance(amount: int) -> None:
+            nonlocal num_bytes
+            progress.advance((num_bytes + amount) // 10**6 - num_bytes // 10**6)
+            num_bytes += amount
+
+        dataset.verify(on_bytes=advance)
+    return dataset
 
 
 def _sampling_id(batches: BatchSettings) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from manyglot.batches.background_verification import verified_in_background
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
@@ -175,12 +176,24 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             print_status(f"To continue training, delete {model_folder} and raise training.patience.")
         return model_folder
     check_cpu_memory(model, loader, settings, distributed)
-    with lock_run(*run_identity) if distributed.is_main else nullcontext():
+    with (
+        lock_run(*run_identity) if distributed.is_main else nullcontext(),
+        verified_in_background(dataset, distributed) as verification,
+    ):
         directions, resolved = tuple(loader.directions), experiment.model_copy(update={"training": settings})
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
         state = trainer.train(
-            model, loader, settings, experiment.run, experiment.seed, validator, distributed, description, callbacks
+            model,
+            loader,
+            settings,
+            experiment.run,
+            experiment.seed,
+            validator,
+            distributed,
+            description,
+            verification,
+            callbacks,
         )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")

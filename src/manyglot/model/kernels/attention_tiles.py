@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from manyglot.batches.token_store import IntArray
+from manyglot.batches.array_files import IntArray
 
 SHORT_TILE, LONG_TILE = 64, 128
 """Tokens along each side of a tile. A sentence longer than the long tile does not fit the kernels."""
