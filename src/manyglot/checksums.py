@@ -1,11 +1,13 @@
 """Seals of files: their sizes and SHA-256 checksums, stored in the metadata of a folder.
 
-A size reveals a truncated file at once; a checksum reveals every other change.
+A size reveals a truncated file at once; a checksum reveals every other change. A file that users may edit in part, such
+as settings, has a checksum for each of its sections instead.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -90,3 +92,27 @@ def find_altered_file(
         except FolderError:
             return name
     return None
+
+
+def checksum_sections(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 checksum of each value of a mapping of JSON values, whatever the order of their keys."""
+    return {
+        name: hashlib.sha256(json.dumps(value, sort_keys=True).encode("ascii")).hexdigest()
+        for name, value in values.items()
+    }
+
+
+def parse_section_checksums(values: Any, required: Iterable[str]) -> dict[str, str]:
+    """Parse what `checksum_sections` returned; raise a ValueError unless every required section has a checksum."""
+    if not isinstance(values, Mapping):
+        raise ValueError("the checksums are missing")
+    for name in dict.fromkeys((*required, *values)):
+        if not isinstance(values.get(name), str) or not _SHA256.fullmatch(values[name]):
+            raise ValueError(f"the checksum of {name!r:.100} is missing or damaged")
+    return dict(values)
+
+
+def find_altered_sections(values: Mapping[str, Any], checksums: Mapping[str, str]) -> list[str]:
+    """Return the names of the sections that were changed, added or removed."""
+    current = checksum_sections(values)
+    return [name for name in dict.fromkeys((*checksums, *current)) if checksums.get(name) != current.get(name)]

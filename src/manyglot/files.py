@@ -6,6 +6,7 @@ limit the size, and raise one-line errors. A pipe cannot block them, and `/dev/z
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -151,5 +152,7 @@ def fsync_path(path: Path) -> None:
 
 
 def os_error_reason(error: OSError) -> str:
-    """Return the system's reason for an error; NumPy reports a full disk without one."""
+    """Return the system's reason for an error, and what to do about a full disk; NumPy reports one without a reason."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.strerror}; make room and run the same command again"
     return error.strerror or f"is the disk full? ({str(error).rstrip('.')})"

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, measure_source_lengths
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
-from manyglot.model.model_folder import load_model
+from manyglot.model.model_folder import load_model, seal_model
+from manyglot.model.model_seals import SEALED_FILES, ModelSeals
 
 
 @pytest.fixture
@@ -38,39 +38,77 @@ def test_the_folder_stores_the_lengths_of_the_training_text(folder: Path, traine
     assert 1 < lengths.subwords_p99 <= lengths.max_subwords < DEFAULT_SOURCE_LENGTHS.max_subwords
 
 
-def test_a_folder_of_an_earlier_release_loads(folder: Path) -> None:
-    (folder / "training.json").write_text('{"steps": 6}')
-    loaded = load_model(folder)
-    assert (loaded.training_info, loaded.source_lengths) == ({"steps": 6}, DEFAULT_SOURCE_LENGTHS)
-    (folder / "training.json").unlink()
-    assert load_model(folder).training_info == {}
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "subwords.model", "languages.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "subwords.model", "languages.json", "training.json"])
 def test_an_altered_file_is_rejected_by_name(folder: Path, name: str) -> None:
     """Make a change that only the checksum reveals."""
     content = bytearray((folder / name).read_bytes())
-    match name:
-        case "model.safetensors":
-            content[-2] ^= 1
-        case "languages.json":
-            content += b"\n"
-        case "subwords.model":
-            content += b"\x9a\x06\x01x"  # a field that SentencePiece does not know
+    if name.endswith("json"):
+        content[-1:] = b" "
+    else:
+        content[-2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(FolderError, match=rf"{name} was altered or damaged since it was saved\. Copy the model folder"):
         load_model(folder)
-    card = json.loads((folder / "format.json").read_text())
-    assert list(card["sha256"]) == ["model.safetensors", "subwords.model", "languages.json"]
-    card.pop("sha256")  # as in folders of earlier releases
-    (folder / "format.json").write_text(json.dumps(card))
-    assert load_model(folder)
+    if name != "subwords.model":
+        seal_model(folder)
+        assert load_model(folder), "changed on purpose"
 
 
-@pytest.mark.parametrize("checksums", [{}, [], 7, "sha", {"model.safetensors": 7}])
-def test_malformed_checksums_are_rejected(folder: Path, checksums: object) -> None:
-    (folder / "format.json").write_text(json.dumps({"format": 1, "sha256": checksums}))
-    with pytest.raises(FolderError, match=r"damaged"):
+@pytest.mark.parametrize("change", ["removed", "added"])
+@pytest.mark.parametrize("name", SEALED_FILES)
+def test_a_change_of_size_is_noticed_without_reading(folder: Path, name: str, change: str) -> None:
+    if change == "removed":
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
+    problem = "is missing" if change == "removed" else "was altered or damaged"
+    with pytest.raises(FolderError, match=f"{name} {problem}"):
+        ModelSeals.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("section", "old", "new"),
+    [
+        ("model", "num_heads: 2", "num_heads: 1"),
+        ("guidance", "side: source", "side: target"),
+        ("vocabulary", "size: 120", "size: 121"),
+    ],
+)
+def test_settings_that_decide_what_the_model_computes_are_sealed(
+    folder: Path, section: str, old: str, new: str
+) -> None:
+    text = (folder / "config.yaml").read_text()
+    assert text.count(old) == 1
+    (folder / "config.yaml").write_text(text.replace(old, new))
+    with pytest.raises(FolderError, match=rf"config\.yaml: the section {section} was changed since .*Undo the change"):
+        load_model(folder)
+    seal_model(folder)
+    assert load_model(folder), "changed on purpose"
+
+
+def test_other_settings_may_be_edited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("beam_size: 2", "beam_size: 7"))
+    assert load_model(folder).config["decoding"]["beam_size"] == 7
+    assert capsys.readouterr().err == f"{folder / 'config.yaml'} was edited since the model was saved (decoding).\n"
+
+
+@pytest.mark.parametrize("kind", ["files", "settings"])
+@pytest.mark.parametrize("damage", ["removed", "one removed", "list", "text", "one damaged"])
+def test_removed_or_damaged_seals_are_noticed(folder: Path, kind: str, damage: str) -> None:
+    metadata = json.loads((folder / "format.json").read_text())
+    name = next(iter(metadata[kind]))
+    match damage:
+        case "removed":
+            del metadata[kind]
+        case "one removed":
+            del metadata[kind]["model.safetensors" if kind == "files" else "model"]
+        case "one damaged":
+            metadata[kind][name] = {"size": 7} if kind == "files" else "0"
+        case _:
+            metadata[kind] = [] if damage == "list" else "sha"
+    (folder / "format.json").write_text(json.dumps(metadata))
+    with pytest.raises(FolderError, match=r"format\.json is damaged: the checksum.* missing.*\. Copy the model folder"):
         load_model(folder)
 
 
@@ -81,9 +119,9 @@ def test_a_newer_format_is_rejected(folder: Path) -> None:
 
 
 def test_mismatched_weights_are_rejected_before_loading(folder: Path) -> None:
-    config = yaml.safe_load((folder / "config.yaml").read_text())
-    config["model"]["ffn_width"] = 2**18
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("ffn_width: 32", "ffn_width: 262144"))
+    seal_model(folder)
     with pytest.raises(FolderError, match=r"do not fit config.yaml: decoder.0.ffn.inner.bias is F32 \[32\]"):
         load_model(folder)
 
@@ -109,12 +147,6 @@ def test_truncated_settings_are_rejected(folder: Path, rest: str) -> None:
     (folder / "config.yaml").write_text(text[: text.index(rest)])
     with pytest.raises(FolderError, match=r"config\.yaml: incomplete"):
         load_model(folder)
-
-
-def test_settings_of_earlier_releases_have_no_begin_and_end_lines(folder: Path) -> None:
-    text = (folder / "config.yaml").read_text()
-    (folder / "config.yaml").write_text(text[text.index("\n") + 1 : text.index("# settings:end")])
-    load_model(folder)
 
 
 def test_weights_have_the_file_mode_of_the_other_files(folder: Path) -> None:

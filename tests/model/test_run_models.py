@@ -12,7 +12,7 @@ import torch
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
-from manyglot.model.model_folder import load_model
+from manyglot.model.model_folder import load_model, seal_model
 from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.training.best_steps import StepScore
 from tests.commands import mistake, run
@@ -99,13 +99,17 @@ def test_a_finished_run_stands_for_its_model(
     load_any_model(folder / "model")
     assert capsys.readouterr().err == "", "a model folder needs no message"
     (folder / "model" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(FolderError, match="cannot be read"):
+    with pytest.raises(FolderError, match="was altered or damaged"):
         load_any_model(folder)
 
 
 def test_a_checkpoint_without_its_step_is_damaged(make_run: RunMaker) -> None:
     folder = make_run(10)
-    (folder / "checkpoints" / "step-00000010" / "training.json").unlink()
+    checkpoint = folder / "checkpoints" / "step-00000010"
+    training = json.loads((checkpoint / "training.json").read_text("utf-8"))
+    del training["step"]
+    (checkpoint / "training.json").write_text(json.dumps(training), encoding="utf-8")
+    seal_model(checkpoint)
     with pytest.raises(FolderError, match=r"training\.json does not record the training step"):
         load_any_model(folder / "checkpoints" / "step-00000010")
 

@@ -22,8 +22,9 @@ from safetensors.torch import load_file, save_file
 from manyglot.config.experiment import Experiment
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, ManyglotError
-from manyglot.model.model_folder import load_model
+from manyglot.model.model_folder import SETTINGS_END, load_model
 from manyglot.model.weights_file import is_all_finite
+from tests.sealing import forge_model_seals
 
 FILES = ("model.safetensors", "config.yaml", "languages.json", "training.json", "subwords.model", "format.json")
 Damage = Callable[[Path], object]
@@ -31,9 +32,8 @@ Damage = Callable[[Path], object]
 
 @pytest.fixture
 def folder(trained: Experiment, tmp_path: Path) -> Path:
-    """A model folder without checksums, which an attacker would forge or omit."""
+    """A model folder. The tests forge its seals, as an attacker would."""
     shutil.copytree(trained.run / "model", tmp_path / "model")
-    (tmp_path / "model" / "format.json").write_text('{"format": 1}')
     return tmp_path / "model"
 
 
@@ -81,9 +81,13 @@ def test_damaged_bytes_are_rejected_or_harmless(folder: Path, name: str) -> None
     loaded = 0
     for _ in range(100):
         (folder / name).write_bytes(damaged(content, rng))
+        if name != "format.json":
+            forge_model_seals(folder)
         loaded += loads_or_is_refused(folder)
     assert loaded < 100
     (folder / name).write_bytes(content)
+    if name != "format.json":
+        forge_model_seals(folder)
     assert loads_or_is_refused(folder)
 
 
@@ -109,16 +113,21 @@ def test_arbitrary_values_are_rejected_or_harmless(folder: Path, trained: Experi
         inside = inside[key]
     inside[key] = data.draw(VALUES)
     try:
-        text = (json.dumps if name.endswith("json") else yaml.safe_dump)(values)
+        text = json.dumps(values) if name.endswith("json") else yaml.safe_dump(values) + SETTINGS_END
         (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        if name != "format.json":
+            forge_model_seals(folder)
         loads_or_is_refused(folder)
     finally:
-        shutil.copy(trained.run / "model" / name, folder / name)
+        for original in (name, "format.json"):
+            shutil.copy(trained.run / "model" / original, folder / original)
 
 
 def config(change: str) -> Damage:
     """Append lines to the settings."""
-    return lambda folder: (folder / "config.yaml").write_text((folder / "config.yaml").read_text() + change)
+    return lambda folder: (folder / "config.yaml").write_text(
+        (folder / "config.yaml").read_text() + change + SETTINGS_END
+    )
 
 
 def model(**changes: Any) -> Damage:
@@ -127,7 +136,7 @@ def model(**changes: Any) -> Damage:
     def write(folder: Path) -> None:
         values = yaml.safe_load((folder / "config.yaml").read_text())
         values["model"] |= changes
-        (folder / "config.yaml").write_text(yaml.safe_dump(values))
+        (folder / "config.yaml").write_text(yaml.safe_dump(values) + SETTINGS_END)
 
     return write
 
@@ -161,14 +170,14 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
     "aliases that grow": (config(BOMB), "anchors are not allowed"),
     "an object of Python": (
         config("\nx: !!python/object/apply:os.system [exit]\n"),
-        "could not determine a constructor",
+        "tags are not allowed",
     ),
-    "deep settings": (config("\nx: " + "[" * 20_000), "nesting is too deep"),
-    "a number without end": (config("\nx: 0x" + "f" * 100_000), "too long"),
+    "deep settings": (config("\nx: " + "[" * 20_000), "nesting is deeper than 50"),
+    "a number without end": (config("\nx: 0x" + "f" * 100_000), "more than 4,096 characters"),
     "a huge number of layers": (model(num_encoder_layers=10**15), "num_encoder_layers"),
     "many layers": (model(num_encoder_layers=1000, num_decoder_layers=1000), "more layers than the weights"),
     "a wide model": (model(width=2**16, ffn_width=2**18), "do not fit config.yaml"),
-    "a number of many digits": (model(width=int("9" * 4000)), "model.width"),
+    "a number of many digits": (model(width=int("9" * 4000)), "a number has more than 100 characters"),
     "a name of many letters": (model(**{"w" * 4000: 1}), "model.wwww"),
     "huge settings": (file("config.yaml", b"#" * (2**20 + 1)), "has more than 1,048,576 bytes"),
     "a huge format": (file("format.json", b" " * (2**20 + 1)), "no readable format.json"),
@@ -225,6 +234,8 @@ HOSTILE: dict[str, tuple[Damage, str]] = {
 def test_a_hostile_folder_is_rejected_cheaply(folder: Path, name: str) -> None:
     damage, message = HOSTILE[name]
     damage(folder)
+    if "format" not in name:
+        forge_model_seals(folder)
     tracemalloc.start()
     with pytest.raises(FolderError, match=message) as caught:
         load_model(folder)
@@ -249,9 +260,6 @@ def test_special_files_are_rejected(folder: Path, name: str, kind: str) -> None:
             path.symlink_to("/dev/zero")
         case _:
             path.symlink_to(folder / "nowhere" if kind == "lost link" else path)
-    if name == "training.json" and "link" in kind:  # as if there were none, as in folders of earlier releases
-        assert load_model(folder).training_info == {}
-        return
     assert not loads_or_is_refused(folder)
 
 

@@ -33,8 +33,9 @@ main(["train", sys.argv[1]])
 """
 MORTAL = """
 import os, signal, sys
-from manyglot import files
+from manyglot import folders
 from manyglot.cli import main
+from manyglot.model import weights_file
 from manyglot.training import best_steps, checkpoint, trainer
 
 best_steps.CHANCE_SCORES["dev_chrf"] = -1
@@ -49,9 +50,9 @@ def mortal(function):
         return function(*arguments, **named)
     return wrapped
 
-checkpoint.save_file = mortal(checkpoint.save_file)  # the second call leaves a partly written checkpoint
+weights_file.save_file = mortal(weights_file.save_file)  # the second call leaves a partly written checkpoint
 checkpoint.shutil.rmtree = mortal(checkpoint.shutil.rmtree)
-files._fsync = mortal(files._fsync)
+folders.fsync_path = mortal(folders.fsync_path)
 trainer.clip_and_step_optimizer = mortal(trainer.clip_and_step_optimizer)
 trainer.TrainingLog.write_line = mortal(trainer.TrainingLog.write_line)
 main(["train", sys.argv[2]])

@@ -10,7 +10,7 @@ import torch
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError, SettingsError
-from manyglot.model.model_folder import load_model
+from manyglot.model.model_folder import load_model, seal_model
 from manyglot.model.weights_file import read_weights_header
 from manyglot.training.best_steps import StepScore
 from tests.commands import mistake, run
@@ -113,9 +113,8 @@ def test_checkpoints_of_other_trainings_are_refused(
 
 def test_other_subwords_are_refused(make_run: RunMaker, tmp_path: Path) -> None:
     paths = sorted((make_run(10, 20) / "checkpoints").iterdir())
-    metadata = json.loads((paths[1] / "format.json").read_text("utf-8"))
     (paths[1] / "subwords.model").write_bytes((paths[1] / "subwords.model").read_bytes() + b"\x9a\x06\x01x")
-    (paths[1] / "format.json").write_text(json.dumps({"format": metadata["format"]}), encoding="utf-8")
+    seal_model(paths[1])
     with pytest.raises(FolderError, match=r"have different subwords\.model"):
         manyglot.average(paths, tmp_path / "new")
 

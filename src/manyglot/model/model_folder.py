@@ -6,14 +6,13 @@ languages.json     the languages with their ids, and the trained directions
 training.json      the number of training steps, the step or steps of these weights, the metric that selected them, and
                    the lengths of the training text
 subwords.model     the SentencePiece model
-format.json        the version of this layout, and the SHA-256 checksums of the files that must not change
+format.json        the version of this layout, and the seals of the other files (`model_seals.py`)
 """
 
 from __future__ import annotations
 
 import json
 import math
-import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,37 +21,30 @@ from typing import Any
 
 import torch
 import yaml
-from safetensors.torch import save_file
 from torch import Tensor
 
-import manyglot
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
-from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.yaml_files import format_yaml, parse_yaml
 from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.files import read_small_file
+from manyglot.files import MAX_ERROR_CHARS, StrPath, read_text, write_file, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.guidance import GuidanceList
+from manyglot.model.model_seals import CONFIG_NAME, FORMAT_NAME, SEALED_FILES, SEALED_SECTIONS, ModelSeals, write_seals
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header
+from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header, save_tensors
 from manyglot.vocabulary.subword_model import MAX_MODEL_BYTES, SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-MODEL_FORMAT_VERSION = 1
-SETTINGS_BEGIN, SETTINGS_END = "# settings:begin\n", "# settings:end\n"
-"""The first and last line of config.yaml, which reveal a truncated file; files of earlier releases have neither."""
-CHECKSUMMED_FILES = ("model.safetensors", "subwords.model", "languages.json")
-"""Files that are rejected if they changed after saving. Settings may change: decoding uses those in the folder."""
-MODEL_FILES = (*CHECKSUMMED_FILES, "config.yaml", "training.json", "format.json")
+SETTINGS_END = "# settings:end\n"
+"""The last line of config.yaml, which reveals a truncated file."""
+MODEL_FILES = (*SEALED_FILES, CONFIG_NAME, FORMAT_NAME)
 """All files of a model. A checkpoint has them too, besides its own."""
 
 MAX_CONFIG_BYTES, MAX_LANGUAGES_BYTES = 2**20, 2**26
 """Size limits of a settings file and of languages.json, which can hold all directions between 1,000 languages."""
-MAX_ERROR_CHARS = 300
-"""Maximum length of another library's message that is quoted in an error."""
 
 
 @dataclass(frozen=True)
@@ -114,24 +106,25 @@ def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = 
 
 def write_model_files(
     folder: Path, weights: Mapping[str, Tensor], description: ModelDescription, training_info: Mapping[str, Any]
-) -> dict[str, str]:
-    """Write the files of a model into an existing folder; return the checksums of `CHECKSUMMED_FILES`."""
+) -> None:
+    """Write the files of a model into an existing folder."""
     codes = description.vocabulary.languages.codes
     languages = {
         "languages": [{"id": i, "code": code, "name": english_language_name(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in description.trained_directions],
     }
-    settings = format_yaml(description.config)
-    save_file({name: tensor.detach().contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")
-    (folder / "config.yaml").write_text(f"{SETTINGS_BEGIN}{settings}{SETTINGS_END}", encoding="utf-8")
+    save_tensors(folder / "model.safetensors", weights)
+    write_file(folder / CONFIG_NAME, format_yaml(description.config) + SETTINGS_END)
     description.vocabulary.subword_model.save(folder / "subwords.model")
-    _write_json(folder / "languages.json", languages)
+    write_json(folder / "languages.json", languages)
     training = dict(training_info) | {"source_lengths": description.source_lengths.model_dump()}
-    _write_json(folder / "training.json", training)
-    checksums = {name: file_sha256(folder / name) for name in CHECKSUMMED_FILES}
-    metadata = {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, "sha256": checksums}
-    _write_json(folder / "format.json", metadata)
-    return checksums
+    write_json(folder / "training.json", training)
+    write_seals(folder, description.config)
+
+
+def seal_model(folder: StrPath) -> None:
+    """Seal a model folder again after a change that you made on purpose. Without it, the change is refused."""
+    write_seals(Path(folder), _read_config(Path(folder)))
 
 
 def load_model(folder: Path) -> TrainedModel:
@@ -140,52 +133,73 @@ def load_model(folder: Path) -> TrainedModel:
     The folder may come from an untrusted source: nothing in it is executed, and nothing large is allocated before the
     header of the weights has been checked. Every defect raises a FolderError.
     """
-    metadata = _read_format(folder)
-    header = read_weights_header(folder / "model.safetensors")
+    seals = ModelSeals.read(folder)
     config = _read_config(folder)
+    seals.check_settings(config)
+    header = read_weights_header(folder / "model.safetensors")
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
-    languages, directions = _read_languages(folder, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
-    training = read_training_info(folder)
-    source_lengths = _read_source_lengths(folder, training.pop("source_lengths", None))
-    subword_model = SubwordModel.load(folder / "subwords.model", max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
+    languages, directions = _read_languages(seals, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
+    training, source_lengths = _read_training(seals)
+    subword_model = _read_subword_model(seals, max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
     model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
     check_header_matches_model(header, model, folder / "model.safetensors")
-    _check_unaltered(folder, metadata.get("sha256"))
+    seals.check_file("model.safetensors")
     load_weights(folder / "model.safetensors", model)
     vocabulary = Vocabulary(subword_model, languages)
     return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths, folder)
 
 
+def verify_model_files(folder: Path) -> None:
+    """Raise a FolderError if a file of a model folder is not as it was saved, without loading the model."""
+    seals = ModelSeals.read(folder)
+    seals.check_settings(_read_config(folder))
+    for name in seals.files:
+        seals.check_file(name)
+
+
 def read_training_info(folder: Path) -> dict[str, Any]:
-    """Read training.json; empty for model folders of earlier releases, which do not have it."""
-    path = folder / "training.json"
-    with _report_damage(path):
-        return dict(json.loads(read_small_file(path, MAX_CONFIG_BYTES))) if path.exists() else {}
+    """Read training.json."""
+    return _read_training(ModelSeals.read(folder))[0]
 
 
-def _read_source_lengths(folder: Path, values: Any) -> SourceLengths:
-    """Return the lengths in training.json. Model folders of earlier releases have none and get the defaults."""
-    with _report_damage(folder / "training.json"):
-        return DEFAULT_SOURCE_LENGTHS if values is None else parse_settings(SourceLengths, values, "source_lengths")
+def read_model_settings(folder: Path) -> dict[str, Any]:
+    """Read config.yaml, whose sealed sections must be as they were saved."""
+    config = _read_config(folder)
+    ModelSeals.read(folder).check_settings(config)
+    return config
+
+
+def _read_training(seals: ModelSeals) -> tuple[dict[str, Any], SourceLengths]:
+    """Return the training information and the lengths of the training text."""
+    content = seals.read_file("training.json", MAX_CONFIG_BYTES)
+    with _report_damage(seals.folder / "training.json"):
+        training = dict(json.loads(content))
+        return training, parse_settings(SourceLengths, training.pop("source_lengths"), "source_lengths")
+
+
+def _read_subword_model(seals: ModelSeals, max_bytes: int) -> SubwordModel:
+    seals.read_file("subwords.model", max_bytes)
+    return SubwordModel.load(seals.folder / "subwords.model", max_bytes)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     """Read the resolved settings."""
-    path = folder / "config.yaml"
+    path = folder / CONFIG_NAME
+    text = read_text(path, MAX_CONFIG_BYTES)
     with _report_damage(path):
-        text = read_small_file(path, MAX_CONFIG_BYTES).decode("utf-8")
         config = parse_yaml(text)
-        cut_off = text.startswith(SETTINGS_BEGIN) and f"\n{SETTINGS_END}" not in text
-        if cut_off or not isinstance(config, dict) or not {"model", "guidance", "training"} <= config.keys():
+        if not isinstance(config, dict) or not {*SEALED_SECTIONS, "training"} <= config.keys():
             raise ValueError("incomplete")
+        if not text.endswith(f"\n{SETTINGS_END}"):
+            raise ValueError(f"incomplete: its last line should be {SETTINGS_END.strip()!r}")
         return config
 
 
-def _read_languages(folder: Path, max_bytes: int) -> tuple[Languages, tuple[Direction, ...]]:
+def _read_languages(seals: ModelSeals, max_bytes: int) -> tuple[Languages, tuple[Direction, ...]]:
     """Read the languages and the trained directions."""
-    path = folder / "languages.json"
-    with _report_damage(path):
-        metadata = json.loads(read_small_file(path, max_bytes))
+    content = seals.read_file("languages.json", max_bytes)
+    with _report_damage(seals.folder / "languages.json"):
+        metadata = json.loads(content)
         codes = [entry["code"] for entry in metadata["languages"]]
         languages = Languages(codes)
         if codes != list(languages) or not codes:
@@ -228,42 +242,3 @@ class _ModelConfig(Settings):
 
     model: ModelSettings
     guidance: GuidanceList
-
-
-def _check_unaltered(folder: Path, checksums: Any) -> None:
-    """Raise a FolderError if a file changed after saving; folders of earlier releases have no checksums."""
-    if checksums is None:
-        return
-    with _report_damage(folder / "format.json"):
-        expected = {name: checksums[name] for name in CHECKSUMMED_FILES}
-    for name, digest in expected.items():
-        if file_sha256(folder / name) != digest:
-            raise FolderError(
-                f"{folder / name} was altered or damaged since it was saved. Copy the model folder again, or remove "
-                f"sha256 from format.json if you changed the file yourself."
-            )
-
-
-def _read_format(folder: Path) -> dict[str, Any]:
-    """Read format.json and check the format version."""
-    try:
-        metadata = dict(json.loads(read_small_file(folder / "format.json", MAX_CONFIG_BYTES)))
-        version = metadata["format"]
-    except (FolderError, LookupError, RecursionError, TypeError, ValueError):
-        nearby = folder / "model", folder.parent / "model"
-        models = [path for path in nearby if (path / "format.json").exists()]
-        hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
-        if not models and (folder.parent / "checkpoints").is_dir():
-            hint = f" The run is not finished. Give {folder.parent} to use its best checkpoint."
-        missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
-        raise FolderError(f"{folder} {missing}.{hint}") from None
-    if not isinstance(version, int) or not 1 <= version <= MODEL_FORMAT_VERSION:
-        raise FolderError(
-            f"{folder} has model format {reprlib.repr(version)}, but this manyglot reads up to {MODEL_FORMAT_VERSION}. "
-            f"Upgrade manyglot to use it."
-        )
-    return metadata
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manyglot.checksums import file_sha256
+from manyglot.checksums import find_altered_file, parse_seals
 from manyglot.errors import FolderError
-from manyglot.files import read_small_file
-from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.files import read_json, read_json_object
+from manyglot.model.model_folder import TrainedModel, load_model, verify_model_files
 from manyglot.model.run_paths import is_run_folder
 from manyglot.progress import print_status
 
+CHECKPOINT_FILES = ("format.json", "optimizer.safetensors", "progress.json")
+"""The files that checksums.json seals. format.json seals the files of the model."""
 MAX_PROGRESS_BYTES = 2**24
 """Size limit of progress.json and checksums.json."""
 
@@ -132,12 +133,25 @@ def read_run_progress(run: Path) -> RunProgress:
     return RunProgress(0, ())
 
 
+def verify_checkpoint(folder: Path) -> None:
+    """Raise a FolderError if a file of a checkpoint is missing or not as it was saved."""
+    _check_checkpoint_files(folder, CHECKPOINT_FILES)
+    verify_model_files(folder)
+
+
+def _check_checkpoint_files(folder: Path, names: Iterable[str]) -> None:
+    path = folder / "checksums.json"
+    try:
+        seals = parse_seals(read_json(path, MAX_PROGRESS_BYTES), CHECKPOINT_FILES)
+    except ValueError as error:
+        raise FolderError(f"{path} is damaged ({error})") from None
+    if (name := find_altered_file(folder, {name: seals[name] for name in names})) is not None:
+        raise FolderError(f"{name} is missing, modified or truncated")
+
+
 def _read_progress(checkpoint: Path) -> RunProgress:
-    path = checkpoint / "progress.json"
-    checksums = json.loads(read_small_file(checkpoint / "checksums.json", MAX_PROGRESS_BYTES))
-    values = json.loads(read_small_file(path, MAX_PROGRESS_BYTES))
-    if file_sha256(path) != checksums[path.name]:
-        raise ValueError(f"{path} is modified or truncated")
+    _check_checkpoint_files(checkpoint, ["progress.json"])
+    values = read_json_object(checkpoint / "progress.json", MAX_PROGRESS_BYTES)
     criterion, best = values["best_steps"]["criterion"], []
     for step, metric, value in values["best_steps"]["scores"]:
         sample = criterion["sample_id" if metric == criterion["metric"] else "loss_sample_id"]

@@ -1,14 +1,17 @@
-"""The weights file. It may come from an untrusted source, so its header is checked before anything is loaded."""
+"""Files of tensors. Weights may come from an untrusted source, so their header is checked before they are loaded."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from manyglot.errors import FolderError
@@ -20,6 +23,16 @@ MAX_HEADER_BYTES = 2**24
 
 WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
 """The data type and shape of each tensor, by name."""
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors to a file. Errors are OSErrors, as those of `Path.write_bytes`."""
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # it quotes the error of the system, such as a full disk
+        number = re.search(r"\bcode: (\d+)", str(error))
+        code, reason = (int(number[1]), os.strerror(int(number[1]))) if number else (errno.EIO, str(error))
+        raise OSError(code, reason, str(path)) from None
 
 
 def read_weights_header(path: Path) -> WeightsHeader:

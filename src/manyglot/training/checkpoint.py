@@ -2,35 +2,35 @@
 
 progress.json            the run state
 optimizer.safetensors    the optimizer's moments
-checksums.json           the SHA-256 checksums of all files that resuming needs
+checksums.json           the seals of these files and of format.json, which has those of the model's files
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from manyglot.batches.loader import DataPosition
-from manyglot.checksums import file_sha256
-from manyglot.errors import FolderError
+from manyglot.checksums import seal_files
+from manyglot.errors import FolderError, ManyglotError
+from manyglot.files import read_json_object, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import ModelDescription, write_model_files
-from manyglot.model.run_models import checkpoint_folder, list_checkpoints
+from manyglot.model.run_models import CHECKPOINT_FILES, checkpoint_folder, list_checkpoints, verify_checkpoint
+from manyglot.model.weights_file import save_tensors
 from manyglot.progress import print_status
 from manyglot.training.best_steps import BestSteps, StepScore
 from manyglot.training.fsdp import shard_like
 from manyglot.training.loss import LossTotals
 
-DAMAGED_CHECKPOINT_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
+DAMAGED_CHECKPOINT_ERRORS = (ManyglotError, OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Exceptions that reading a damaged checkpoint may raise."""
 
 
@@ -59,15 +59,11 @@ def save_checkpoint(
     training_info = {"steps": state.step, "step": state.step, "best_metric": None, "checkpoint": path.name}
     if path.exists():  # it is damaged, otherwise the run would have resumed from it
         shutil.rmtree(path)
-    try:
-        with atomic_folder(path) as unfinished:
-            checksums = write_model_files(unfinished, weights, description, training_info)
-            save_file(_contiguous(moments), unfinished / "optimizer.safetensors")
-            (unfinished / "progress.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
-            checksums |= {name: file_sha256(unfinished / name) for name in ("optimizer.safetensors", "progress.json")}
-            (unfinished / "checksums.json").write_text(json.dumps(checksums) + "\n", encoding="utf-8")
-    except SafetensorError as error:  # safetensors wraps the OSError
-        raise FolderError(f"Cannot write the checkpoint {path}: {error}. Earlier checkpoints are unchanged.") from None
+    with atomic_folder(path) as unfinished:
+        write_model_files(unfinished, weights, description, training_info)
+        save_tensors(unfinished / "optimizer.safetensors", moments)
+        write_json(unfinished / "progress.json", asdict(state), indent=None)
+        write_json(unfinished / "checksums.json", seal_files(unfinished, CHECKPOINT_FILES))
     _prune_checkpoints(folder, state, keep_last)
 
 
@@ -107,7 +103,7 @@ def load_best_weights(folder: Path, model: nn.Module, best_steps: BestSteps) -> 
     for score in best_steps.scores:
         path = checkpoint_folder(folder, score.step)
         try:
-            _verify_checksums(path)
+            verify_checkpoint(path)
             model.load_state_dict(load_file(path / "model.safetensors"))
         except DAMAGED_CHECKPOINT_ERRORS as error:
             _warn_damaged(path, error)
@@ -122,20 +118,14 @@ def _warn_damaged(path: Path, error: Exception) -> None:
 
 def _load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> RunState:
     """Restore a checkpoint after verifying its checksums."""
-    _verify_checksums(path)
-    values = json.loads((path / "progress.json").read_text(encoding="utf-8"))
+    verify_checkpoint(path)
+    values = read_json_object(path / "progress.json")
     current = model.state_dict()
     weights = load_file(path / "model.safetensors")
     model.load_state_dict({name: shard_like(weight, current[name]) for name, weight in weights.items()})
     _restore_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
     data_position, unlogged_losses = DataPosition(**values["data_position"]), LossTotals(**values["unlogged_losses"])
     return RunState(values["step"], data_position, unlogged_losses, BestSteps.from_dict(values["best_steps"]))
-
-
-def _verify_checksums(path: Path) -> None:
-    for name, expected in json.loads((path / "checksums.json").read_text(encoding="utf-8")).items():
-        if file_sha256(path / name) != expected:
-            raise ValueError(f"{name} is modified or truncated")
 
 
 def flatten_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -153,7 +143,3 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
         key, _, name = path.partition("/")
         # This also moves Adam's step to the device, where the fused optimizer needs it.
         optimizer.state[parameters[name]][key] = shard_like(value, parameters[name])
-
-
-def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
-    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
