@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
-from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows, uncompressed_name
+from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
 from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
 

@@ -19,8 +19,10 @@ from pydantic import field_validator
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
+from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import looks_like_language_code
-from manyglot.corpus.textfiles import fingerprint_files, read_lines, to_single_line, uncompressed_name
+from manyglot.corpus.parquet import NESTED_COLUMN, first_repeated, read_parquet
+from manyglot.corpus.textfiles import MAX_LINE_BYTES, fingerprint_files, read_lines, to_single_line
 from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
 TABLE_SUFFIXES = (".tsv", ".jsonl", ".parquet")
@@ -63,6 +65,7 @@ class TableCorpus:
                 f"({', '.join(TABLE_SUFFIXES)})."
             )
         self._missing_markers, self._columns = set(settings.missing_markers), settings.columns
+        self._listed_languages = settings.languages
         self._files = {split: _table_files(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
             raise CorpusError(f"{folder} contains no training table. Name it train.tsv, train.jsonl or train.parquet.")
@@ -95,7 +98,10 @@ class TableCorpus:
             case ".jsonl":
                 return _read_jsonl(path)
             case _:
-                return _read_parquet(path)
+                return read_parquet(path, self._may_be_language)
+
+    def _may_be_language(self, name: str) -> bool:
+        return name in self._listed_languages or looks_like_language_code(name)
 
     def _cell_sentence(self, value: Any, path: Path, number: int) -> str:
         """The sentence in a cell, or an empty string. `number` is the record number, for error messages."""
@@ -105,9 +111,15 @@ class TableCorpus:
             text = value.decode("utf-8") if isinstance(value, bytes) else value
             if not isinstance(text, str):
                 raise CorpusError(f"{path}, record {number}: a sentence should be text, got {reprlib.repr(value)}.")
-            text.encode("utf-8")
+            num_bytes = len(text.encode("utf-8"))
         except UnicodeError:
-            raise CorpusError(f"{path}, record {number} is not UTF-8 text.") from None
+            raise CorpusError(f"{path}, record {number} is not UTF-8 text. Convert it to UTF-8.") from None
+        if num_bytes > MAX_LINE_BYTES:
+            raise CorpusError(
+                f"{path}, record {number}: a sentence has more than {MAX_LINE_BYTES:,} bytes. Shorten it."
+            )
+        if "\0" in text:
+            raise CorpusError(f"{path}, record {number}: a sentence has a NUL character. Remove it.")
         sentence = _LANGUAGE_TAG.sub("", to_single_line(text), count=1)
         return "" if sentence in self._missing_markers else sentence
 
@@ -181,26 +193,24 @@ def _check_header(path: Path, names: tuple[str, ...]) -> None:
 def _read_jsonl(path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=_object_with_unique_keys)
+        except _RepeatedKey as error:
+            raise CorpusError(f"{path}, line {number} has two values of {error}. Remove one of them.") from None
         except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
-            record = record.get("translation", record)  # Hugging Face datasets nest the sentences like this
+            record = record.get(NESTED_COLUMN, record)
         if not isinstance(record, dict):
             raise CorpusError(f'{path}, line {number} is not a JSON object such as {{"de": "…", "en": "…"}}.')
         yield record
 
 
-def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise CorpusError(f"To read {path}, install pyarrow: pip install 'manyglot[parquet]'.") from None
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                for record in batch.to_pylist():
-                    yield record.get("translation", record) or {}
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise CorpusError(f"{path} cannot be read as Parquet: {error}") from None
+class _RepeatedKey(Exception):
+    """A JSON object has a key twice."""
+
+
+def _object_with_unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(items)
+    if len(record) < len(items):
+        raise _RepeatedKey(repr(first_repeated([key for key, _ in items]))[:100])
+    return record

@@ -2,121 +2,71 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import chain, zip_longest
+from contextlib import ExitStack
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import IO, cast
 
 from manyglot.corpus.base import Row
+from manyglot.corpus.decompression import read_file_blocks
 from manyglot.errors import CorpusError
 
-COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
-"""Suffixes of compressed files, which are decompressed while reading."""
-
-
-def uncompressed_name(path: Path) -> str:
-    """The file name without the suffix of its compression format."""
-    return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+MAX_LINE_BYTES = 2**22
+"""Maximum size of a line of a corpus, and of a sentence. It bounds the memory of every command that reads text."""
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without line endings. Compressed files are recognized by their suffix."""
-    with _as_corpus_errors(path):
-        lines = _zst_lines(path) if path.suffix == ".zst" else _binary_lines(path)
-        yield from decode_lines(_check_newlines(lines, path), str(path))
+    return decode_lines(_check_newlines(split_lines(read_file_blocks(path), MAX_LINE_BYTES), path), str(path))
 
 
-def read_byte_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a file block by block, regardless of line boundaries."""
-    with _as_corpus_errors(path):
-        if path.suffix == ".zst":
-            yield from _zst_blocks(path)
-        else:
-            with _open(path) as file:
-                while block := file.read(2**16):
-                    yield block
+def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
+    """Yield the lines without their newlines, and None for a line of more than `max_bytes`.
+
+    Memory is bounded even if a line never ends. None is yielded as soon as the line is too long.
+    """
+    unfinished, is_skipping = b"", False
+    for block in blocks:
+        *complete, last = block.split(b"\n")
+        for part in complete:
+            if is_skipping:
+                is_skipping = False
+                continue
+            line, unfinished = unfinished + part, b""
+            yield line if len(line) <= max_bytes else None
+        if not is_skipping:
+            unfinished += last
+            if len(unfinished) > max_bytes:
+                yield None
+                unfinished, is_skipping = b"", True
+    if unfinished:
+        yield unfinished
 
 
-@contextmanager
-def _as_corpus_errors(path: Path) -> Iterator[None]:
-    """Turn read errors into `CorpusError` with the name of the file."""
-    try:
-        yield
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
-        raise CorpusError(
-            f"{path} is truncated, or its content does not match its suffix. Download or copy it again."
-        ) from None
-    except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
-
-
-def _open(path: Path) -> IO[bytes]:
-    """Open a file that is plain or compressed with gzip or xz."""
-    match path.suffix:
-        case ".gz":
-            return cast("IO[bytes]", gzip.GzipFile(path))
-        case ".xz":
-            return cast("IO[bytes]", lzma.LZMAFile(path))
-    return path.open("rb")
-
-
-def _binary_lines(path: Path) -> Iterator[bytes]:
-    with _open(path) as file:
-        yield from file
-
-
-def _zst_lines(path: Path) -> Iterator[bytes]:
-    rest = b""
-    for block in _zst_blocks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-    if rest:
-        yield rest
-
-
-def _zst_blocks(path: Path) -> Iterator[bytes]:
-    """Decompress a zstd file block by block. The library's own reader would accept a truncated file as complete."""
-    try:
-        import zstandard
-    except ImportError:
-        raise CorpusError(f"To read {path}, install zstandard: pip install 'manyglot[zst]'.") from None
-    frame = zstandard.ZstdDecompressor().decompressobj()
-    with path.open("rb") as file:
-        while data := file.read(2**12):  # small blocks, because a few bytes can expand to 128 KiB
-            while data:
-                if frame.eof:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
-                try:
-                    yield frame.decompress(data)
-                except zstandard.ZstdError:
-                    raise EOFError from None
-                data = frame.unused_data if frame.eof else b""
-    if not frame.eof:
-        raise EOFError
-
-
-def _check_newlines(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
+def _check_newlines(lines: Iterator[bytes | None], path: Path) -> Iterator[bytes | None]:
     """Pass lines through, but refuse files with bare carriage returns, which would be read as one sentence."""
-    first = next(lines, b"")
-    if not first.endswith(b"\n") and b"\r" in first.strip():
+    first_lines = list(islice(lines, 2))
+    if len(first_lines) == 1 and first_lines[0] and b"\r" in first_lines[0].strip():
         raise CorpusError(f"{path} separates lines with carriage returns. Convert them to newlines.")
-    yield from chain([first] if first else [], lines)
+    yield from chain(first_lines, lines)
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode lines of UTF-8. Invalid bytes raise an error with the line number.
+def decode_lines(lines: Iterable[bytes | None], name: str) -> Iterator[str]:
+    """Decode lines of UTF-8. A line that is too long (None), is not UTF-8 or has a NUL raises an error with its number.
 
     Only a newline ends a line. Python also splits at other Unicode separators, but those occur inside real sentences. A
     byte order mark at the beginning is removed.
     """
     for number, line in enumerate(lines, start=1):
+        if line is None:
+            raise CorpusError(
+                f"{name}, line {number} is longer than {MAX_LINE_BYTES:,} bytes. Put every sentence on its own line."
+            )
+        if b"\0" in line:
+            raise CorpusError(f"{name}, line {number} has a NUL byte. Convert UTF-16 to UTF-8, or remove the byte.")
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
         except UnicodeDecodeError:
             raise CorpusError(f"{name}, line {number} is not UTF-8. Convert the file to UTF-8.") from None
 

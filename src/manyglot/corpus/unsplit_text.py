@@ -10,9 +10,10 @@ from pathlib import Path
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.bilingual import BilingualCorpus
+from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.table import TABLE_SUFFIXES, TableCorpus, TableSettings, is_table_file
-from manyglot.corpus.textfiles import read_aligned_rows, uncompressed_name
+from manyglot.corpus.textfiles import read_aligned_rows
 from manyglot.errors import CorpusError
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from manyglot.corpus.textfiles import split_lines
+
 MAX_LINE_BYTES = 2**20
 """Maximum size of a line. Longer lines are skipped."""
 
@@ -36,7 +38,7 @@ def iter_stream_chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 def split_at_newlines(chunks: Iterable[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[InputLine]:
     """Yield the lines in chunks of bytes. Only newlines end a line; Unicode separators are part of the text."""
-    for number, line in enumerate(_split_at_newlines(chunks, max_bytes), start=1):
+    for number, line in enumerate(split_lines(chunks, max_bytes), start=1):
         location = f"line {number} of {name}"
         if line is None:
             problem = f"{location} is longer than {max_bytes:,} bytes and was skipped. Split it into shorter lines."
@@ -48,21 +50,6 @@ def split_at_newlines(chunks: Iterable[bytes], name: str, max_bytes: int = MAX_L
             yield InputLine("", location, len(line), f"{location} is not valid UTF-8. Convert the input to UTF-8.")
         else:
             yield InputLine(text, location, len(line))
-
-
-def _split_at_newlines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
-    """Yield the lines without their newlines, and None for a line of more than `max_bytes`."""
-    unfinished, too_long = b"", False
-    for chunk in chunks:
-        *complete, last = chunk.split(b"\n")
-        for part in complete:
-            too_long = too_long or len(unfinished) + len(part) > max_bytes
-            yield None if too_long else unfinished + part
-            unfinished, too_long = b"", False
-        too_long = too_long or len(unfinished) + len(last) > max_bytes
-        unfinished = b"" if too_long else unfinished + last
-    if unfinished or too_long:
-        yield None if too_long else unfinished
 
 
 def remove_control_characters(text: str) -> tuple[str, int]:

@@ -19,8 +19,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from manyglot.corpus.decompression import read_input_blocks
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.textfiles import read_byte_blocks
 from manyglot.decoding.input_lines import InputLine, iter_stream_chunks, remove_control_characters, split_at_newlines
 from manyglot.decoding.text_splitter import cut_index
 from manyglot.errors import LanguageError, ManyglotError
@@ -160,7 +160,7 @@ def read_requests(
     """
     sources = source if isinstance(source, Sequence) else [source]
     files = [
-        (str(s), read_byte_blocks(s)) if isinstance(s, Path) else ("stdin", iter_stream_chunks(s)) for s in sources
+        (str(s), read_input_blocks(s)) if isinstance(s, Path) else ("stdin", iter_stream_chunks(s)) for s in sources
     ]
     requests = chain.from_iterable(
         _read_file(split_at_newlines(chunks, name), name, text_format, columns) for name, chunks in files
@@ -190,7 +190,7 @@ def count_lines(paths: Sequence[Path]) -> int:
     total = 0
     for path in paths:
         last_byte = b"\n"
-        for chunk in filter(None, read_byte_blocks(path)):
+        for chunk in filter(None, read_input_blocks(path)):
             total, last_byte = total + chunk.count(b"\n"), chunk[-1:]
         total += last_byte != b"\n"
     return total

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES, to_single_line
+from manyglot.corpus.decompression import COMPRESSED_SUFFIXES
+from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.scored_translation import Translation
 from manyglot.decoding.translation_requests import TextFormat, TranslationRequest
 from manyglot.errors import ManyglotError

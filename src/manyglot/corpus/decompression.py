@@ -1,0 +1,113 @@
+"""Read plain and compressed files block by block, in bounded memory. Errors name the file."""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from manyglot.errors import CorpusError
+from manyglot.files import open_regular_file
+
+COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
+"""Suffixes of compressed files, which are decompressed while reading."""
+BLOCK_BYTES = 2**16
+"""Maximum size of the blocks that are returned."""
+COMPRESSED_BLOCK_BYTES = 2**10
+"""Size of the blocks that are decompressed at once. Four bytes can expand to 128 KiB, so one block to 32 MiB."""
+MAX_XZ_MEMORY_BYTES = 2**28
+"""Maximum memory of the xz decompressor. `xz -9` needs 65 MiB."""
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+
+
+def uncompressed_name(path: Path) -> str:
+    """The file name without the suffix of its compression format."""
+    return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+
+
+def read_file_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a regular file block by block, regardless of line boundaries."""
+    with _as_corpus_errors(path), open_regular_file(path) as file:
+        yield from _read_blocks(file, path)
+
+
+def read_input_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file as `read_file_blocks` does. The file may also be a pipe or a device."""
+    with _as_corpus_errors(path), path.open("rb") as file:
+        yield from _read_blocks(file, path)
+
+
+@contextmanager
+def _as_corpus_errors(path: Path) -> Iterator[None]:
+    """Turn read errors into a `CorpusError` with the name of the file."""
+    try:
+        yield
+    except (EOFError, lzma.LZMAError, zlib.error) as error:
+        reason = f" ({error})" if str(error) else ""
+        raise CorpusError(
+            f"{path} is truncated, or its content does not match its suffix{reason}. Download or copy it again."
+        ) from None
+    except OSError as error:
+        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
+
+
+def _read_blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    match path.suffix:
+        case ".gz":
+            return _decompress(file, partial(zlib.decompressobj, _GZIP_FORMAT))
+        case ".xz":
+            return _decompress(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, MAX_XZ_MEMORY_BYTES))
+        case ".zst":
+            return _decompress(file, _zst_decompressor(path))
+    return iter(partial(file.read, BLOCK_BYTES), b"")
+
+
+def _decompress(file: BinaryIO, make_decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Decompress a file of one or more streams. A truncated file raises an EOFError."""
+    stream = make_decompressor()
+    while data := file.read(COMPRESSED_BLOCK_BYTES):
+        while data:
+            if stream.eof:
+                data = data.lstrip(b"\0")  # streams may be padded
+                if not data:
+                    break
+                stream = make_decompressor()
+            content = stream.decompress(data)
+            for start in range(0, len(content), BLOCK_BYTES):
+                yield content[start : start + BLOCK_BYTES]
+            data = stream.unused_data if stream.eof else b""
+    if not stream.eof:
+        raise EOFError
+
+
+def _zst_decompressor(path: Path) -> Callable[[], Any]:
+    try:
+        import zstandard
+    except ImportError:
+        raise CorpusError(f"To read {path}, install zstandard: pip install 'manyglot[zst]'.") from None
+
+    class ZstDecompressor:
+        """Decompresses a zstd frame as the decompressors of the standard library do."""
+
+        def __init__(self) -> None:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+
+        @property
+        def eof(self) -> bool:
+            return self._frame.eof
+
+        @property
+        def unused_data(self) -> bytes:
+            return self._frame.unused_data
+
+        def decompress(self, data: bytes) -> bytes:
+            try:
+                return self._frame.decompress(data)
+            except zstandard.ZstdError as error:
+                raise EOFError(error) from None
+
+    return ZstDecompressor
