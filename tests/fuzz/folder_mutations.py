@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
-import re
 import shutil
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fuzz.byte_mutations import ByteMutation, mutate_bytes
+from tests.fuzz.forging import forge_seals
 from tests.fuzz.value_mutations import (
     mutate_json,
     mutate_json_line,
@@ -37,12 +36,12 @@ def list_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def mutate_folder(folder: Path, rng: random.Random, *, reseal: bool = False) -> str:
+def mutate_folder(folder: Path, rng: random.Random, *, forge: bool = False) -> str:
     """Change one file, rarely two, and return a description.
 
-    With `reseal`, checksums and sizes in JSON files are renewed, as a stranger who forges a folder would do.
+    With `forge`, the seals are renewed after the damage.
     """
-    originals = {path: path.read_bytes() for path in list_files(folder)} if reseal else {}
+    originals = {path: path.read_bytes() for path in list_files(folder)} if forge else {}
     descriptions = []
     for _ in range(rng.choice((1, 1, 1, 1, 1, 2))):
         files = list_files(folder)
@@ -52,9 +51,9 @@ def mutate_folder(folder: Path, rng: random.Random, *, reseal: bool = False) -> 
         is_special = rng.random() < 0.12
         change = _replace_file(path, rng, files) if is_special else mutate_file(path, rng)
         descriptions.append(f"{path.relative_to(folder)}: {change}")
-    if reseal:
-        renew_checksums(folder, originals)
-        descriptions.append("renew checksums")
+    if forge:
+        forge_seals(folder, originals)
+        descriptions.append("forge the seals")
     return "; ".join(descriptions)
 
 
@@ -107,19 +106,6 @@ def _replace_file(path: Path, rng: random.Random, files: list[Path]) -> str:
         return f"replace by a copy of {other.name}"
     other.write_bytes(content)
     return f"exchange with {other.name}"
-
-
-def renew_checksums(folder: Path, originals: Mapping[Path, bytes]) -> None:
-    """Replace the SHA-256 checksums of changed files, and sizes beside them, in all JSON files."""
-    for path, original in originals.items():
-        if not path.is_file() or path.is_symlink() or (changed := path.read_bytes()) == original:
-            continue
-        old, new = (hashlib.sha256(content).hexdigest().encode() for content in (original, changed))
-        sealed_size = rb'("size": )%d(,\s*"sha256": "%s")' % (len(original), old)
-        for json_path in folder.rglob("*.json"):
-            if json_path.is_file() and not json_path.is_symlink():
-                text = re.sub(sealed_size, rb"\g<1>%d\g<2>" % len(changed), json_path.read_bytes())
-                json_path.write_bytes(text.replace(old, new))
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -24,7 +24,8 @@ from manyglot.decoding.translator import Translator, saved_decoding_settings
 from manyglot.model.run_models import load_any_model
 from manyglot.vocabulary.vocabulary import LanguageTags
 from tests.fuzz.cases import Outcome, differing_parts
-from tests.fuzz.folder_mutations import mutate_folder, renew_checksums
+from tests.fuzz.folder_mutations import mutate_folder
+from tests.fuzz.forging import forge_seals
 
 MAX_BATCHES = 40
 TEXTS = ["ba ce di", "fo gu", "", "a b c d e f g"]
@@ -53,34 +54,42 @@ class DatasetTarget:
 
     def mutate(self, folder: Path, rng: random.Random) -> str:
         """Damage one or two files."""
-        return mutate_folder(folder, rng, reseal=self.forged)
+        return mutate_folder(folder, rng, forge=self.forged)
 
     def use(self, folder: Path) -> Outcome:
         """Load batches of train and dev, read the text, then verify the checksums as training does."""
         dataset = PreparedDataset(folder)
         dataset.check_provenance(dataset.metadata["provenance"])
-        tags = [LanguageTags((dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
-        directions = dataset.train_directions
-        outcome = {
-            "languages": (list(dataset.languages), dataset.central_language, directions),
-            "subwords": dataset.vocabulary.decode(dataset.vocabulary.encode(TEXTS)),
-            "source lengths": measure_source_lengths(dataset, {d.source for d in directions}).model_dump(),
-            "rows": digest(dataset.rows(Split.TEST)),
-            "text": digest([list(dataset.sentences(Split.TRAIN, code)) for code in dataset.languages]),
-        }
-        for split in (Split.TRAIN, Split.DEV):
-            loader = BatchLoader(dataset.token_store(split), directions, BatchSettings(max_tokens=300), tags, seed=1)
-            outcome[f"{split} batches"] = digest(*_batch_tensors(loader))
-        outcome["digest"] = dataset.digest()
-        verify = getattr(dataset, "verify", None)
-        if verify is not None:
-            verify()
+        try:
+            outcome = _read_dataset(dataset)
+        except Exception:
+            dataset.verify()  # training reports the damaged file, whatever the damage has led to
+            raise
+        dataset.verify()
         return outcome
 
     def explain(self, folder: Path, description: str, undamaged: Outcome, outcome: Outcome) -> str:
         """Any difference is wrong; the digest, which resuming compares, may differ."""
         changed = [name for name in differing_parts(undamaged, outcome) if name != "digest"]
         return f"other {', '.join(changed)}" if changed and not self.forged else ""
+
+
+def _read_dataset(dataset: PreparedDataset) -> Outcome:
+    """Read everything that training and evaluation read."""
+    tags = [LanguageTags((dataset.vocabulary.tag_id(i),)) for i in range(len(dataset.languages))]
+    directions = dataset.train_directions
+    outcome: dict[str, Any] = {
+        "languages": (list(dataset.languages), dataset.central_language, directions),
+        "subwords": dataset.vocabulary.decode(dataset.vocabulary.encode(TEXTS)),
+        "source lengths": measure_source_lengths(dataset, {d.source for d in directions}).model_dump(),
+        "rows": digest(dataset.rows(Split.TEST)),
+        "text": digest([list(dataset.sentences(Split.TRAIN, code)) for code in dataset.languages]),
+        "digest": dataset.digest(),
+    }
+    for split in (Split.TRAIN, Split.DEV):
+        loader = BatchLoader(dataset.token_store(split), directions, BatchSettings(max_tokens=300), tags, seed=1)
+        outcome[f"{split} batches"] = digest(*_batch_tensors(loader))
+    return outcome
 
 
 def _batch_tensors(loader: BatchLoader) -> Iterator[Any]:
@@ -100,7 +109,7 @@ class ModelTarget:
 
     def mutate(self, folder: Path, rng: random.Random) -> str:
         """Damage one or two files."""
-        return mutate_folder(folder, rng, reseal=self.forged)
+        return mutate_folder(folder, rng, forge=self.forged)
 
     def use(self, folder: Path) -> Outcome:
         """Load the model and translate."""
@@ -146,9 +155,9 @@ class ExportTarget:
             struct.pack_into("<f", content, rng.randrange(start, stop, 4), value)
             original = weights.read_bytes()
             weights.write_bytes(content)
-            renew_checksums(folder, {weights: original})
-            return f"set a weight of {name} to {value}; renew checksums"
-        return mutate_folder(folder, rng, reseal=self.forged)
+            forge_seals(folder, {weights: original})
+            return f"set a weight of {name} to {value}; forge the seals"
+        return mutate_folder(folder, rng, forge=self.forged)
 
     def use(self, folder: Path) -> Outcome:
         """Load the export and translate."""

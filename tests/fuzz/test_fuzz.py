@@ -95,7 +95,7 @@ def test_mutations_depend_on_the_seed_only(originals: Path, tmp_path: Path) -> N
         results = []
         for attempt in ("a", "b"):
             copy_folder(originals / "dataset", tmp_path / attempt)
-            description = mutate_folder(tmp_path / attempt, random.Random(number), reseal=number % 2 == 0)
+            description = mutate_folder(tmp_path / attempt, random.Random(number), forge=number % 2 == 0)
             files = {path.relative_to(tmp_path / attempt): path.read_bytes() for path in list_files(tmp_path / attempt)}
             results.append((description, files))
         assert results[0] == results[1]

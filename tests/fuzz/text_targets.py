@@ -21,7 +21,6 @@ from manyglot.corpus.languages import Languages
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.readers import open_corpus, resolve_train_directions
 from manyglot.corpus.table import TableSettings
-from manyglot.corpus.textfiles import COMPRESSED_SUFFIXES
 from manyglot.decoding.translation_job import TranslationJob
 from manyglot.errors import ManyglotError
 from tests.decoding.stub import stub
@@ -259,7 +258,7 @@ class RequestsTarget:
             if isinstance(result, ManyglotError) or result == undamaged[name]:
                 continue
             content = path.read_bytes()
-            if path.suffix in COMPRESSED_SUFFIXES:
+            if path.suffix == ".gz":
                 content = gzip.decompress(content)
             num_lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
             outputs = result.split("\n")[:-1]
