@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 import manyglot
 from manyglot.config.experiment import Experiment
+from tests.fuzz.resumed_targets import resumed_targets
 
 CORPUS_ROWS = [
     {"de": f"Haus {i}, grün", "en": f"House {i}, green", "fr": f"Maison {i}, « verte »", "ja": f"家{i}は緑です。"}
@@ -35,6 +36,8 @@ def write_originals(folder: Path, experiment: Experiment) -> None:
     manyglot.evaluate(experiment.run / "model", experiment.data, output=folder / "results")
     for name in ("report.html", "matrix.svg", "results.parquet"):  # no command reads them
         (folder / "results" / name).unlink(missing_ok=True)
+    for target in resumed_targets(experiment):
+        target.write_unfinished(folder / target.name)
     _write_settings(folder / "settings", experiment)
     _write_corpora(folder)
     _write_requests(folder / "requests")

@@ -6,21 +6,24 @@ from pathlib import Path
 
 from manyglot.config.experiment import Experiment
 from tests.fuzz.cases import Target
+from tests.fuzz.resumed_targets import resumed_targets
 from tests.fuzz.run_targets import ResultsTarget, RunTarget
 from tests.fuzz.sealed_targets import DatasetTarget, ExportTarget, ModelTarget
 from tests.fuzz.text_targets import CorpusTarget, RequestsTarget, SettingsTarget
 
 SHARES = {
-    "dataset": 16,
+    "dataset": 14,
     "forged-dataset": 8,
     "model": 10,
     "forged-model": 8,
     "bfloat16": 3,
     "export": 6,
-    "forged-export": 8,
+    "forged-export": 7,
     "run": 4,
     "results": 5,
-    "settings": 14,
+    "resumed-prepare": 3,
+    "resumed-evaluate": 1,
+    "settings": 13,
     "corpus-text": 2,
     "corpus-compressed": 3,
     "corpus-tsv": 2,
@@ -47,6 +50,7 @@ def make_targets(experiment: Experiment) -> dict[str, Target]:
         SettingsTarget(),
         *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet")),
         RequestsTarget(),
+        *resumed_targets(experiment),
     ]
     return {target.name: target for target in targets}
 

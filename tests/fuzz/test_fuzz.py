@@ -21,7 +21,7 @@ from tests.fuzz.folder_mutations import copy_folder, list_files, mutate_folder
 from tests.fuzz.originals import write_originals
 from tests.fuzz.targets import SHARES, make_targets, original_folder
 
-SLOW_TARGETS = {"run": 2, "results": 2}
+SLOW_TARGETS = {"run": 2, "results": 2, "resumed-prepare": 1, "resumed-evaluate": 1}
 """Number of cases of the targets whose cases take half a second."""
 SEED = 20_000
 

@@ -213,11 +213,16 @@ def _plain_rows(folder: Path, kind: str, split: str, languages: Sequence[str]) -
             else:
                 values = [json.loads(row, object_pairs_hook=_without_duplicates) for row in rows]
                 records += [value.get("translation", value) for value in values]
-    sentences = [{code: str(record.get(code) or "") for code in languages} for record in records]
+    sentences = [{code: _plain_cell(record.get(code)) for code in languages} for record in records]
     return [
         {code: clean for code, text in row.items() if (clean := text.replace("\r", " ").replace("\n", " ").strip())}
         for row in sentences
     ]
+
+
+def _plain_cell(value: Any) -> str:
+    """Return the text of a cell; null and NaN mean that there is none."""
+    return "" if value is None or value != value else str(value)
 
 
 def _plain_lines(path: Path) -> list[str]:
