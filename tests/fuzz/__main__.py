@@ -42,7 +42,8 @@ def main() -> None:
                 file.write(format_failure(failure, with_detail=True) + "\n")
 
     tally, started = Tally(on_failure), monotonic()
-    with tempfile.TemporaryDirectory(prefix="manyglot-fuzz-") as folder:
+    memory = Path("/dev/shm")  # cases write small files, and flush them to disk
+    with tempfile.TemporaryDirectory(prefix="manyglot-fuzz-", dir=memory if memory.is_dir() else None) as folder:
         experiment = tiny_experiment(Path(folder))
         manyglot.prepare(experiment)
         manyglot.train(experiment)

@@ -245,8 +245,11 @@ class RequestsTarget:
     name: str = "requests"
 
     def mutate(self, folder: Path, rng: random.Random) -> str:
-        """Damage one or two files."""
-        return mutate_folder(folder, rng)
+        """Damage one or two files. Pipes are deleted, because they are valid input, as in `<(zcat FILE)`."""
+        description = mutate_folder(folder, rng)
+        for path in filter(Path.is_fifo, list(folder.iterdir())):
+            path.unlink()
+        return description
 
     def use(self, folder: Path) -> Outcome:
         """Translate each file, with an engine that translates by a rule."""
