@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from manyglot.errors import FolderError
+from manyglot.errors import FolderError, shorten
 
 StrPath = str | os.PathLike[str]
 """A path in any form that the Python API accepts."""
@@ -24,6 +26,10 @@ MAX_TEXT_BYTES = 2**26
 """Default size limit of a small file. No small file that manyglot writes comes near it."""
 MAX_ERROR_CHARS = 300
 """Maximum length of another library's message that is quoted in an error."""
+MAX_JSON_DEPTH, MAX_JSON_NUMBER_CHARS = 100, 100
+"""How deeply JSON may be nested, and the maximum length of a number in it."""
+_HUGGING_FACE_BLOB = re.compile(r"/(models|datasets)--[^/]+/blobs/[^/]+\Z")
+_JSON_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def optional_path(path: StrPath | None) -> Path | None:
@@ -79,9 +85,27 @@ def read_text(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
 def read_json(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Any:
     """Read a JSON file; raise a FolderError if it cannot be read, is not JSON, is nested too deeply or is too large."""
     try:
-        return json.loads(read_text(path, max_bytes))
-    except (ValueError, RecursionError) as error:
+        return parse_json(read_text(path, max_bytes))
+    except ValueError as error:
         raise_damaged(path, error)
+
+
+def parse_json(text: str, strict: bool = True) -> Any:
+    """Parse JSON; raise a ValueError with a short message if it is not valid.
+
+    NaN, infinite and very long numbers, keys given twice and deep nesting are not valid. `strict` refuses control
+    characters in strings.
+    """
+    if text.count("[") + text.count("{") > MAX_JSON_DEPTH:
+        _check_json_depth(text)
+    return json.loads(
+        text,
+        strict=strict,
+        parse_constant=_parse_finite,
+        parse_float=_parse_finite,
+        parse_int=_parse_integer,
+        object_pairs_hook=_make_object,
+    )
 
 
 def read_json_object(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
@@ -92,10 +116,60 @@ def read_json_object(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, A
     return value
 
 
+def _check_json_depth(text: str) -> None:
+    depth = 0
+    for match in _JSON_STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_JSON_DEPTH:
+            raise ValueError(f"nested more than {MAX_JSON_DEPTH} levels deep")
+
+
+def _parse_finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(f"{number[:20]} is not a finite number")
+    return value
+
+
+def _parse_integer(number: str) -> int:
+    if len(number) > MAX_JSON_NUMBER_CHARS:
+        raise ValueError(f"a number has more than {MAX_JSON_NUMBER_CHARS} digits")
+    return int(number)
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"{shorten(key)!r} is given twice")
+        values[key] = value
+    return values
+
+
 def raise_damaged(path: Path, error: Exception) -> NoReturn:
     """Raise the FolderError of a file whose content is wrong, with a short reason."""
     reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:MAX_ERROR_CHARS]
     raise FolderError(f"{path} is damaged ({reason or type(error).__name__}).") from None
+
+
+def check_links(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Raise a FolderError if a file of a folder is a link to a file outside the folder.
+
+    Somebody else may have made the folder: a link in it could lead manyglot to read, copy or overwrite any file of the
+    user. `names` limits the check to some files. Files with a checksum may be links, because their content is checked.
+    Links into `models--OWNER--NAME/blobs` are allowed, because the Hugging Face cache consists of them.
+    """
+    try:
+        root = folder.resolve()
+        paths = [folder / name for name in names] if names is not None else list(folder.iterdir())
+        for path in paths:
+            target = Path(os.path.realpath(path))
+            is_inside = root in target.parents or _HUGGING_FACE_BLOB.search(target.as_posix())
+            if path.is_symlink() and not path.is_dir() and not is_inside:
+                raise FolderError(
+                    f"{path} is a link to {target}, outside its folder. Replace it by a copy of the file."
+                )
+    except OSError as error:
+        raise FolderError(f"Cannot read {folder}: {os_error_reason(error)}.") from None
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -108,8 +182,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
-    """Write a value as JSON, atomically."""
-    write_file(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    """Write a value as JSON, atomically. All its numbers must be finite."""
+    write_file(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 @contextmanager

@@ -162,7 +162,10 @@ def test_other_fields_of_a_json_request_are_preserved(text: str, to: list[str] |
         ('{"text": "a", "x": NaN}', "NaN is not a finite number"),
         ('{"text": "a", "x": 1e999}', "1e999 is not a finite number"),
         ('{"text": "a", "x": ' + "[" * 100_000, "nested more than 100 levels deep"),
-        ('{"text": "a", "x": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ('{"text": "a", "x": ' + "9" * 5000 + "}", "a number has more than 100 digits"),
+        ('{"text": "a", "x": 0x10}', "is not valid JSON"),
+        ('{"text": "a", "text": "b"}', "'text' is given twice"),
+        ('{"text": "a", "x": {"' + "y" * 5000 + '": 1, "' + "y" * 5000 + '": 1}}', "'y{80}…' is given twice"),
         ("[" * 101 + '"' + '\\"' * 2**18 + "\\", "nested more than 100 levels deep"),
         ("[]" * 101 + '"' + '\\"' * 2**18 + "\\", "is not valid JSON"),
     ],
@@ -170,6 +173,7 @@ def test_other_fields_of_a_json_request_are_preserved(text: str, to: list[str] |
 def test_invalid_json_requests_are_marked(line: str, problem: str) -> None:
     bad, good = read(f'{line}\n{{"text": "b", "to": "de"}}'.encode(), "jsonl")
     assert re.search(f"^line 1 of stdin.*{problem}", bad.problem)
+    assert len(bad.problem) < 300
     assert (good.text, good.targets, good.problem) == ("b", ("de",), "")
 
 
@@ -241,3 +245,28 @@ def test_blocks_hold_every_request_once_within_their_limits(sizes: list[int], mo
     assert [request for block in blocks for request in block] == requests
     assert all(0 < len(block) <= most for block in blocks)
     assert all(sum(request.num_bytes for request in block[:-1]) < most_bytes for block in blocks)
+
+
+@pytest.mark.parametrize("text_format", ["tsv", "jsonl"])
+def test_a_request_cannot_name_very_many_unknown_languages(text_format: TextFormat) -> None:
+    names = ["de", *(f"x{number}" for number in range(50_000))]
+    line = json.dumps({"text": "a", "to": names}) if text_format == "jsonl" else "a\t" + ",".join(names)
+    (request,) = read(line.encode(), text_format)
+    languages = Languages(["de", "en"])
+    resolved = request.resolve_languages(languages, languages)
+    assert resolved.problem == "line 1 of stdin names more than 100 unknown target languages."
+    assert (resolved.known_targets, resolved.unknown_languages) == ([], {})
+
+
+def test_a_language_named_often_counts_once() -> None:
+    languages = Languages(["de", "en"])
+    (request,) = read(json.dumps({"text": "a", "to": ["all", "de"] * 50_000}).encode(), "jsonl")
+    assert request.resolve_languages(languages, languages).known_targets == ["de", "en"]
+    assert expand_all(["all"] * 50_000, languages) == ["de", "en"]
+
+
+def test_a_long_language_name_makes_a_short_problem() -> None:
+    languages = Languages(["de", "en"])
+    for languages_given in ({"to": "x" * 100_000}, {"to": "de", "from": "x" * 100_000}):
+        (request,) = read(json.dumps({"text": "a", **languages_given}).encode(), "jsonl")
+        assert len(request.resolve_languages(languages, languages).problem) < 300

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import random
 import sys
 from pathlib import Path
 
@@ -111,6 +113,42 @@ def test_a_damaged_file_raises_a_one_line_error(tmp_path: Path, name: str) -> No
     (folder / name).write_bytes(b"nothing of the kind")
     with pytest.raises(FolderError, match=name):
         _read_all_files(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(FolderError, match=f"{name} is not a file"):
+        _read_all_files(folder)
+
+
+def test_any_damaged_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
+    folder = write_uriel(tmp_path / "data", ["deu", "fra"], np.zeros((2, 3), np.float32))
+    path, rng = folder / "family_features.npz", random.Random(1)
+    original = path.read_bytes()
+    messages = []
+    for _ in range(200):
+        position = rng.randrange(len(original))
+        path.write_bytes(original[:position] + rng.randbytes(1) + original[position + 1 :])
+        try:
+            _read_all_files(folder)
+        except FolderError as error:
+            messages.append(str(error))
+    assert len(messages) > 100
+    assert max(map(len, messages)) < 400 + len(str(path))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "text"])
+def test_values_that_are_no_finite_numbers_are_refused(tmp_path: Path, value: object) -> None:
+    folder = write_uriel(tmp_path / "data", ["deu"], np.zeros((1, 3), np.float32))
+    arrays = dict(np.load(folder / "features.npz")) | {"data": np.full((1, 3, 4), value)}
+    np.savez(folder / "features.npz", **arrays)
+    with pytest.raises(FolderError, match="not finite numbers"):
+        UrielDatabase(folder)
+
+
+def test_arrays_that_are_too_large_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_uriel(tmp_path / "data", ["deu"], np.zeros((1, 3), np.float32))
+    monkeypatch.setattr("manyglot.probing.uriel.MAX_ARRAY_BYTES", 100)
+    with pytest.raises(FolderError, match="too large"):
+        UrielDatabase(folder)
 
 
 def _read_all_files(folder: Path) -> None:

@@ -76,3 +76,16 @@ def test_a_run_resumes_only_with_allowed_changes(tmp_path: Path) -> None:
     falling = training.model_copy(update={"lr_schedule": "linear", "max_steps": 10**6})
     with pytest.raises(FolderError, match=r"different settings \(training\.lr_schedule, training\.max_steps\)"):
         check_resumable(experiment.run, experiment.model_copy(update={"training": falling}), "digest")
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "config.yaml", "data.sha256"])
+def test_a_run_does_not_write_through_a_link(name: str, tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    with lock_run(experiment.run, experiment, "digest"):
+        pass
+    (tmp_path / "private").write_text("mine")
+    (experiment.run / name).unlink(missing_ok=True)
+    (experiment.run / name).symlink_to(tmp_path / "private")
+    with pytest.raises(FolderError, match=rf"{name} is a link to .*private, outside its folder"):
+        check_resumable(experiment.run, experiment, "digest")
+    assert (tmp_path / "private").read_text() == "mine"

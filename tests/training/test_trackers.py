@@ -169,3 +169,11 @@ def test_only_the_main_process_has_trackers(
         monkeypatch.setattr("manyglot.distributed.DistributedContext.is_main", is_main)
         manyglot.train(experiment.model_copy(update={"run": tmp_path / str(is_main)}))
     assert seen == [("wandb",), ()]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"id": 7}', "[1]", '{"id": "\\u0000'])
+def test_a_damaged_id_of_wandb_is_one_line(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", FakeWandB())
+    (tmp_path / "wandb.json").write_text(content)
+    with pytest.raises(ManyglotError, match=r"wandb\.json is damaged"), open_trackers(["wandb"], tmp_path, step=3):
+        pass

@@ -88,6 +88,12 @@ class _EventReader(yaml.SafeLoader):
     def fetch_tag(self) -> NoReturn:
         self._refuse("tags are not allowed; put text that begins with ! in quotes")
 
+    def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:
+        """Refuse deep nesting at once; the scanner reads on for 1,024 brackets before the first event."""
+        if self.flow_level > plain_values.MAX_DEPTH:
+            self._refuse(f"the nesting is deeper than {plain_values.MAX_DEPTH} levels")
+        super().fetch_flow_collection_start(TokenClass)
+
     def _refuse(self, problem: str) -> NoReturn:
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=self.get_mark())
 

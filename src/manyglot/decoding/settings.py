@@ -28,7 +28,7 @@ class DecodingSettings(Settings):
     precision: Precision = "auto"
     """auto uses bfloat16 on a GPU, and on a CPU with bfloat16 instructions if the model is at least 512 wide; otherwise
     float32. The scores of the best tokens are recomputed in float32."""
-    temperature: float | None = Field(None, ge=0.001, le=100)
+    temperature: float | None = Field(None, ge=1e-6, le=100)
     """Sample `beam_size` outputs instead of searching for the best. Values above 1 flatten the distribution, values
     below 1 sharpen it. null disables sampling."""
     top_k: int | None = Field(None, ge=1, le=2**22)

@@ -9,8 +9,6 @@ carries the reason in `problem` and gets an empty result. `notes` lists the chan
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +22,15 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.input_lines import InputLine, iter_stream_chunks, remove_control_characters, split_at_newlines
 from manyglot.decoding.text_splitter import cut_index
 from manyglot.errors import LanguageError, ManyglotError
+from manyglot.files import parse_json
 
 TextFormat = Literal["text", "tsv", "jsonl"]
 
 ALL_LANGUAGES = "all"
 """The name that stands for all target languages."""
 
-_MAX_JSON_DEPTH = 100
-"""Maximum nesting of a JSON request."""
+MAX_UNKNOWN_LANGUAGES = 100
+"""Maximum number of unknown target languages of a request. Each of them gets an explanation."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,9 @@ class TranslationRequest:
                 codes[target_languages.find_code(name)] = None
             except LanguageError as error:
                 codes[name], unknown[name] = None, f"{self.location}: {error}"
+            if len(unknown) > MAX_UNKNOWN_LANGUAGES:
+                problem = f"{self.location} names more than {MAX_UNKNOWN_LANGUAGES} unknown target languages."
+                return replace(self, targets=None, problem=self.problem or problem)
         problem = "" if codes or not self.text.strip() else f"{self.location} names no target language."
         if unknown and len(unknown) == len(codes):
             problem = next(iter(unknown.values()))
@@ -102,7 +104,9 @@ class TranslationRequest:
 def expand_all(names: Iterable[str], languages: Languages) -> list[str]:
     """Replace `all` by all languages, unless it is the code of one of them."""
     return [
-        code for name in names for code in (languages if name == ALL_LANGUAGES and name not in languages else (name,))
+        code
+        for name in dict.fromkeys(names)
+        for code in (languages if name == ALL_LANGUAGES and name not in languages else (name,))
     ]
 
 
@@ -237,8 +241,8 @@ def _from_tsv(
 
 def _from_json(line: InputLine) -> TranslationRequest:
     try:
-        value = _read_json(line.text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(line.text, strict=False)
+    except ValueError as error:
         reason = re.sub(r": line 1 column (\d+) \(char \d+\)", r" at character \1", str(error))
         return _failed_request(f"{line.location} is not valid JSON ({reason}).")
     no_text = f'{line.location} is not an object with a "text", such as {{"text": "…", "to": "de"}}.'
@@ -259,24 +263,6 @@ def _from_json(line: InputLine) -> TranslationRequest:
         problem = f'{line.location}: "from" must be a language.'
         return replace(_failed_request(problem), targets=targets, extra_fields=extra_fields)
     return TranslationRequest(value["text"], targets, 0, source=source or None, extra_fields=extra_fields)
-
-
-def _read_json(text: str) -> Any:
-    """Parse JSON that can be written again: only finite numbers and limited nesting."""
-
-    def finite(number: str) -> float:
-        if not math.isfinite(value := float(number)):
-            raise ValueError(f"{number[:20]} is not a finite number")
-        return value
-
-    if text.count("[") + text.count("{") > _MAX_JSON_DEPTH:
-        depth = max_depth = 0
-        for mark in re.findall(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', text):
-            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark, 0)
-            max_depth = max(max_depth, depth)
-        if max_depth > _MAX_JSON_DEPTH:
-            raise ValueError(f"nested more than {_MAX_JSON_DEPTH} levels deep")
-    return json.loads(text, strict=False, parse_constant=finite, parse_float=finite)
 
 
 def _failed_request(problem: str) -> TranslationRequest:

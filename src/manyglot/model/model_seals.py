@@ -23,7 +23,7 @@ from manyglot.checksums import (
     seal_files,
 )
 from manyglot.errors import FolderError
-from manyglot.files import read_json_object, read_small_file, write_json
+from manyglot.files import check_links, read_json_object, read_small_file, write_json
 from manyglot.progress import print_status
 
 MODEL_FORMAT_VERSION = 1
@@ -46,6 +46,7 @@ class ModelSeals:
     @classmethod
     def read(cls, folder: Path) -> ModelSeals:
         """Read format.json, check the version, and check the size of every file."""
+        check_links(folder, (FORMAT_NAME, CONFIG_NAME))  # the others have checksums
         values = _read_format(folder)
         try:
             seals_by_name = parse_seals(values.get("files"), SEALED_FILES)

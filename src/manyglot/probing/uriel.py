@@ -8,10 +8,10 @@ Shape letters: L languages, F features.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from manyglot.corpus.language_lookup import parse_language_code
 from manyglot.corpus.languages import primary_subtag
 from manyglot.errors import FolderError, LanguageError, ManyglotError
+from manyglot.files import open_regular_file, raise_damaged, read_json_object
 
 URIEL_FOLDER_VARIABLE = "MANYGLOT_URIEL"
 """Environment variable with the path of the URIEL data folder."""
@@ -35,6 +36,8 @@ FEATURE_GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "inventory": ("INV_", PHOIBLE_SOURCES),
 }
 """Name prefix and sources of each feature group; each source gives one feature set."""
+MAX_ARRAY_BYTES = 2**30
+"""Size limit of the arrays of a file."""
 UNKNOWN_VALUE = -1
 """Marks a feature for which a source has no value."""
 
@@ -116,17 +119,12 @@ class UrielDatabase:
         self.source_names = [str(name) for name in arrays["sources"]]
         self._row = {str(code): i for i, code in enumerate(arrays["langs"])}
         self._values = arrays["data"].astype(np.int8)
-        if self._values.shape != (len(self._row), len(self.feature_names), len(self.source_names)):
-            raise FolderError(f"{folder / 'features.npz'} is damaged: the shapes of its arrays do not agree.")
 
     @cached_property
     def _iso_by_two_letters(self) -> dict[str, str]:
         """ISO 639-1 codes with their ISO 639-3 codes: de is deu, ar is ara."""
-        path = self.folder / "letter_codes.json"
-        try:
-            return {str(two): str(three) for two, three in json.loads(path.read_text("utf-8")).items()}
-        except (OSError, ValueError, AttributeError) as error:
-            raise FolderError(f"Cannot read {path}: {error}.") from None
+        letter_codes = read_json_object(self.folder / "letter_codes.json")
+        return {two: str(three) for two, three in letter_codes.items()}
 
     def find_iso(self, code: str) -> str | None:
         """Return the ISO 639-3 code of a language's URIEL entry, or None.
@@ -278,7 +276,17 @@ def require_two_languages(matched: UrielLanguages) -> UrielLanguages:
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Load the arrays of a file; pickled objects are refused, so no code can run."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in ("data", "feats", "langs", "sources")}
-    except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
-        raise FolderError(f"Cannot read {path}: {error}.") from None
+        with open_regular_file(path) as file:
+            if sum(entry.file_size for entry in zipfile.ZipFile(file).infolist()) > MAX_ARRAY_BYTES:
+                raise ValueError("its arrays are too large")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in ("data", "feats", "langs", "sources")}
+        data, shapes = arrays["data"], [arrays[name].shape for name in ("langs", "feats", "sources")]
+        if data.ndim != 3 or not data.size or [(size,) for size in data.shape] != shapes:
+            raise ValueError("the shapes of its arrays do not agree")
+        if not (np.issubdtype(data.dtype, np.floating) and np.isfinite(data).all()):
+            raise ValueError("its values are not finite numbers")
+    except (LookupError, ValueError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
+        raise_damaged(path, error)
+    return arrays

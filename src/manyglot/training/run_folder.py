@@ -12,7 +12,7 @@ from typing import Any
 from manyglot.config.base_settings import Settings, is_changeable_on_resume
 from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
 from manyglot.errors import FolderError
-from manyglot.files import is_empty_folder, nearest_existing_folder, write_file
+from manyglot.files import check_links, is_empty_folder, nearest_existing_folder, write_file
 from manyglot.folders import locked_folder
 
 
@@ -22,6 +22,8 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     Once the run has a checkpoint, only settings marked as changeable on resume may differ. A setting missing from the
     saved settings counts as unchanged.
     """
+    if run.is_dir():
+        check_links(run)  # the run overwrites and extends its files
     config_path, digest_path = run / "config.yaml", run / "data.sha256"
     is_started = (run / "model").exists() or any((run / "checkpoints").glob("step-*"))
     if config_path.exists() and is_started:

@@ -6,6 +6,7 @@ It holds a checksum of each file in the folder, so a damaged or incomplete expor
 from __future__ import annotations
 
 import json
+import reprlib
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, SettingsError
+from manyglot.files import check_links, read_json_object
 from manyglot.model.run_paths import is_run_folder
 
 MANIFEST_NAME, EXPORT_FORMAT_VERSION = "manyglot.json", 1
@@ -82,18 +84,19 @@ def is_export_folder(folder: Path) -> bool:
 
 def read_and_verify_manifest(folder: Path) -> Manifest:
     """Read the manifest of an exported model and verify the checksums of its files."""
+    check_links(folder, [MANIFEST_NAME])  # the others have checksums
     try:
-        values = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
+        values = read_json_object(folder / MANIFEST_NAME)
         version = values["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (FolderError, KeyError):
         missing = f"is not an exported model (no readable {MANIFEST_NAME})" if folder.exists() else "does not exist"
         is_model = (folder / "format.json").exists() or is_run_folder(folder)
         hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if not isinstance(version, int) or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
-            f"{folder} has export format {version}, but this manyglot reads up to {EXPORT_FORMAT_VERSION}. "
-            "Upgrade manyglot to use it."
+            f"{folder} has export format {reprlib.repr(version)}, but this manyglot reads up to "
+            f"{EXPORT_FORMAT_VERSION}. Upgrade manyglot to use it."
         )
     try:
         manifest = parse_settings(Manifest, values)
