@@ -83,3 +83,17 @@ def test_other_processes_do_not_read(damaged: PreparedDataset) -> None:
     with verified_in_background(damaged, DistributedContext(find_device("cpu"), rank=1)) as verification:
         assert not verification._thread.is_alive()
         verification.raise_if_damaged()
+
+
+class _OneProcessFoundDamage(DistributedContext):
+    def any_process(self, flag: bool) -> bool:
+        return True
+
+
+def test_all_processes_stop_if_the_main_process_finds_damage(dataset: PreparedDataset) -> None:
+    secondary = _OneProcessFoundDamage(find_device("cpu"), rank=1, world_size=2)
+    with (
+        pytest.raises(FolderError, match=r"data is damaged\. The main process names the file"),
+        verified_in_background(dataset, secondary) as verification,
+    ):
+        verification.raise_if_damaged()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -197,3 +199,68 @@ def test_a_sample_is_spread_evenly() -> None:
     assert len(lines_sampled) == 7
     assert {int(b) - int(a) for a, b in pairwise(lines_sampled)} <= {14, 15}
     assert list(sample_evenly(lines, 100, 100)) == lines[1:-1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+ZEROED, CUT, EDITED, EXCHANGED = range(4)
+
+
+def damage(files: Sequence[Path], kind: int) -> None:
+    """Damage files that an interrupted preparation has left."""
+    intact = [path.read_bytes() for path in files]
+    for path, content, other in zip(files, intact, [*intact[1:], intact[0]], strict=True):
+        edited = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:] if len(content) > 9 else b"x"
+        path.write_bytes({ZEROED: bytes(len(content)), CUT: content[:-9], EDITED: edited, EXCHANGED: other}[kind])
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose preparation was interrupted just before its end."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("manyglot.batches.prepare_dataset.write_metadata", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            manyglot.prepare(tiny_experiment(folder))
+    return folder
+
+
+def interrupt(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [
+        ("**/*", EDITED),
+        ("**/*", CUT),
+        ("text/*", ZEROED),
+        ("subwords.model", CUT),
+        ("steps/*/*.npz", EDITED),
+        ("steps/*/*", EXCHANGED),
+        ("steps/*.json", EDITED),
+        ("store/*/*", EXCHANGED),
+    ],
+)
+def test_damaged_unfinished_work_is_repeated(
+    pattern: str, kind: int, interrupted: Path, dataset: PreparedDataset, tmp_path: Path
+) -> None:
+    unfinished = tmp_path / "data.unfinished"
+    shutil.copytree(interrupted / "data.unfinished", unfinished)
+    files = sorted(path for path in unfinished.glob(pattern) if path.is_file())
+    assert files
+    damage(files, kind)
+    prepared = manyglot.prepare(tiny_experiment(tmp_path))
+    assert contents(prepared.folder) == contents(dataset.folder)
+
+
+def test_intact_unfinished_work_is_reused(
+    interrupted: Path, dataset: PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(interrupted / "data.unfinished", tmp_path / "data.unfinished")
+    for name in ("write_aligned_rows", "_load_or_train_subword_model"):
+        monkeypatch.setattr(f"manyglot.batches.prepare_dataset.{name}", interrupt)
+    monkeypatch.setattr("manyglot.batches.tokenization.tokenize_chunk", interrupt)
+    assert contents(manyglot.prepare(tiny_experiment(tmp_path)).folder) == contents(dataset.folder)

@@ -22,7 +22,7 @@ from manyglot.distributed import DistributedContext
 from manyglot.errors import FolderError
 from manyglot.vocabulary.vocabulary import LanguageTags
 
-NUM_MUTATIONS = 300
+NUM_MUTATIONS = 150
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -188,3 +189,14 @@ def test_the_report_has_a_model_card(uninterrupted: Path) -> None:
     page = (uninterrupted / "report.html").read_text("utf-8")
     for text in ("Model card", "Learning", "6 steps", "qaa", "LangAcc"):
         assert text in page
+
+
+def test_damaged_test_text_is_never_translated(
+    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained.data, tmp_path / "data")
+    path = tmp_path / "data" / "text" / "test.qab"
+    path.write_bytes(path.read_bytes().replace(b"e", b"a", 1))
+    monkeypatch.setattr("manyglot.workflows.evaluate.translate_evaluation_set", None)
+    with pytest.raises(ManyglotError, match=rf"{path} is damaged \(its checksum is wrong\)"):
+        manyglot.evaluate(trained.run / "model", tmp_path / "data")

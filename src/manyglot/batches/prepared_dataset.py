@@ -30,6 +30,8 @@ from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 DATASET_FORMAT_VERSION = 3
+MAX_METADATA_BYTES = 2**28
+"""Maximum size of dataset.json; that of a million directions has about 40 MB."""
 INDEXED_SPLITS = (Split.DEV, Split.TRAIN)
 """The splits with a pair index. The test split is translated and scored as text."""
 LARGE_FILES = ("tokens.npy", "offsets.npy", "rows.npy", "pairs.npy")
@@ -49,6 +51,8 @@ class PreparedDataset:
             """The directions to train on."""
             names = dataset_files(self.languages)
             seals = parse_seals(self.metadata["files"], names)
+            if not all(isinstance(self.metadata[key], dict) for key in ("provenance", "rows", "subwords")):
+                raise ValueError("its settings or counts are missing")
         except (LanguageError, KeyError, TypeError, ValueError) as error:
             raise damaged_data(folder / "dataset.json", str(error).rstrip(".")) from None
         self.seals = {name: seals[name] for name in names}
@@ -150,7 +154,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise FolderError(f"{folder} is not a prepared dataset. Run `manyglot prepare` first.")
     try:
-        metadata = read_json_object(path)
+        metadata = read_json_object(path, MAX_METADATA_BYTES)
     except FolderError as error:
         raise FolderError(f"{error} {REPAIR_HINT}") from None
     if (version := metadata.get("format")) != DATASET_FORMAT_VERSION:
