@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from manyglot.errors import ManyglotError
-from tests.fuzz.folder_mutations import copy_folder
+from tests.fuzz.folder_mutations import copy_folder, outside_file
 
 MAX_SECONDS = 10
 MAX_GROWTH_BYTES, ALLOCATION_LIMIT_BYTES = 2**30, 3 * 2**29
 MAX_MESSAGE_CHARS = 500
+OUTSIDE_CONTENT = b"A file outside the folder\n"
 Outcome = Mapping[str, Any]
 """What a user observes, by name, such as the weights and the translations of a model."""
 
@@ -93,12 +94,16 @@ def run_case(
     """Run one case in a copy of the undamaged input; call `announce` with the mutation before the input is used."""
     rng = random.Random(f"{seed}/{target.name}/{number}")
     copy_folder(original, work)
+    outside = outside_file(work)
+    outside.write_bytes(OUTSIDE_CONTENT)
     mutation = target.mutate(work, rng)
     announce(mutation)
     reset_peak_memory()
     before = current_memory()
     refused, problem = _use_and_judge(target, work, mutation, undamaged)
     growth = peak_memory() - before
+    if problem is None and outside.read_bytes() != OUTSIDE_CONTENT:
+        problem = _Problem("silent change", "a file outside the folder")
     if problem is None and growth > MAX_GROWTH_BYTES:
         problem = _Problem("memory", f"the memory grows by {growth / 2**20:,.0f} MiB")
     if growth > 2**28:

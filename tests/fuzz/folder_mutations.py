@@ -32,8 +32,8 @@ FORMAT_MUTATIONS: Mapping[str, ByteMutation] = {
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the files of a folder in a fixed order."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """Return the regular files of a folder in a fixed order. Links are left out, so that no other file is changed."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def mutate_folder(folder: Path, rng: random.Random, *, forge: bool = False) -> str:
@@ -49,7 +49,7 @@ def mutate_folder(folder: Path, rng: random.Random, *, forge: bool = False) -> s
             break
         path = rng.choice(files)
         is_special = rng.random() < 0.12
-        change = _replace_file(path, rng, files) if is_special else mutate_file(path, rng)
+        change = _replace_file(path, rng, files, outside_file(folder)) if is_special else mutate_file(path, rng)
         descriptions.append(f"{path.relative_to(folder)}: {change}")
     if forge:
         forge_seals(folder, originals)
@@ -73,7 +73,12 @@ def mutate_file(path: Path, rng: random.Random) -> str:
     return description
 
 
-def _replace_file(path: Path, rng: random.Random, files: list[Path]) -> str:
+def outside_file(folder: Path) -> Path:
+    """Return the file beside the folder that links in it lead to. Nothing may change it."""
+    return folder.with_name(folder.name + "-outside")
+
+
+def _replace_file(path: Path, rng: random.Random, files: list[Path], outside: Path) -> str:
     """Delete a file, put something that is no regular file in its place, or exchange it with another."""
     other, content = rng.choice(files), path.read_bytes()
     path.unlink()
@@ -90,8 +95,9 @@ def _replace_file(path: Path, rng: random.Random, files: list[Path]) -> str:
             path.symlink_to("/dev/zero")
             return "replace by a link to /dev/zero"
         case 5:
-            path.symlink_to(rng.choice((path, path.with_name("nowhere"), Path("/etc/passwd"))))
-            return f"replace by a link to {path.readlink()}"
+            target = rng.choice((path, path.with_name("nowhere"), outside))
+            path.symlink_to(target)
+            return f"replace by a link to {target.name}"
         case 6:
             path.with_name(path.name + ".bak").write_bytes(content)
             return "rename to .bak"

@@ -14,20 +14,26 @@ from manyglot.checksums import seal_files
 from manyglot.errors import FolderError
 from tests.sealing import forge_model_seals
 
+SEALS = ("dataset.json", "manyglot.json", "format.json")
+"""The files that hold seals."""
+
 
 def forge_seals(folder: Path, originals: Mapping[Path, bytes]) -> None:
     """Renew the seals of a folder, given the undamaged content of its files."""
+    if any(path.is_symlink() or path.is_fifo() for path in (folder / name for name in SEALS)):
+        return
     if (folder / "dataset.json").is_file():
         _forge_dataset_seals(folder)
     elif (folder / "manyglot.json").is_file():
         _forge_export_seals(folder, originals)
     else:
-        forge_model_seals(folder)
+        with suppress(OSError):
+            forge_model_seals(folder)
 
 
 def _forge_dataset_seals(folder: Path) -> None:
     """Renew the seals of all files that can be read, and the checksum of dataset.json."""
-    with suppress(ValueError, RecursionError, AttributeError, TypeError, UnicodeError):
+    with suppress(ValueError, RecursionError, AttributeError, TypeError, OSError):
         values = json.loads((folder / "dataset.json").read_bytes())
         for name in values["files"] if isinstance(values.get("files"), dict) else ():
             with suppress(FolderError, ValueError):

@@ -17,7 +17,7 @@ from tests.fuzz.byte_mutations import HOSTILE_TEXT, Mutated, mutate_bytes
 
 HOSTILE_VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3.7, -0.0, 1e-320, 1e308, 10**30, 2**31, 2**63, 2**64),
-    *(float("nan"), float("inf"), "", "x", "no", "null", "1", "true", "../../etc/passwd", "/dev/zero"),
+    *(float("nan"), float("inf"), "", "x", "no", "null", "1", "true", "../../x", "/dev/zero"),
     *("a\0b", "\ud800", "\u202e", "x" * 100_000, [], {}, [[]], [None], {"": None}, {"a": {"b": {}}}, [1, "x", None]),
 )
 HOSTILE_JSON = {
