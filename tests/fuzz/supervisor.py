@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from typing import Any
 from tests.fuzz.cases import MAX_SECONDS, Failure
 
 STARTUP_SECONDS = 120
+PROGRESS_EVERY = 1000
 REPOSITORY = Path(__file__).parents[2]
 Case = tuple[str, int]
 """The name of a target and the number of a case."""
@@ -32,7 +33,7 @@ class Tally:
     on_failure: Callable[[Failure], None]
     num_cases: Counter[str] = field(default_factory=Counter)
     num_refused: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     failures: list[Failure] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -41,7 +42,9 @@ class Tally:
         with self.lock:
             self.num_cases[target] += 1
             self.num_refused[target] += refused
-            self.seconds[target] += seconds  # type: ignore[assignment]
+            self.seconds[target] += seconds
+            if self.num_cases.total() % PROGRESS_EVERY == 0:
+                print(f"{self.num_cases.total():,} cases, {len(self.failures)} failures", flush=True)
             if failure is not None:
                 self.failures.append(failure)
                 self.on_failure(failure)
