@@ -22,6 +22,14 @@ CORPUS_ROWS = [
 SPLIT_ROWS = {"train": CORPUS_ROWS[:16], "dev": CORPUS_ROWS[16:20], "test": CORPUS_ROWS[20:]}
 REQUESTS = [("Guten Tag", "en"), ("", "de"), ("x" * 50, "fr"), ("a\u2028b 家", "de"), ("Fin.", "fr"), ("1 2 3", "en")]
 
+REQUEST_LINES = {
+    "requests.txt": [text for text, _ in REQUESTS],
+    "packed.txt.gz": [text for text, _ in REQUESTS],
+    "requests.tsv": [f"{text}\t{to}" for text, to in REQUESTS],
+    "requests.jsonl": [json.dumps({"text": text, "to": [to], "id": i}) for i, (text, to) in enumerate(REQUESTS)],
+}
+"""The lines of the request files."""
+
 
 def write_originals(folder: Path, experiment: Experiment) -> None:
     """Write the input of every target into subfolders; the experiment must be prepared and trained."""
@@ -89,8 +97,6 @@ def _write_tsv(path: Path, lines: list[list[str]]) -> None:
 
 def _write_requests(folder: Path) -> None:
     folder.mkdir()
-    (folder / "requests.txt").write_text("".join(f"{text}\n" for text, _ in REQUESTS), "utf-8")
-    (folder / "requests.tsv").write_text("".join(f"{text}\t{to}\n" for text, to in REQUESTS), "utf-8")
-    objects = [{"text": text, "to": [to], "id": i} for i, (text, to) in enumerate(REQUESTS)]
-    (folder / "requests.jsonl").write_text("".join(json.dumps(value) + "\n" for value in objects), "utf-8")
-    (folder / "packed.txt.gz").write_bytes(gzip.compress((folder / "requests.txt").read_bytes(), mtime=0))
+    for name, lines in REQUEST_LINES.items():
+        content = "".join(f"{line}\n" for line in lines).encode()
+        (folder / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)

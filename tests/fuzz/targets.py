@@ -9,7 +9,8 @@ from tests.fuzz.cases import Target
 from tests.fuzz.resumed_targets import resumed_targets
 from tests.fuzz.run_targets import ResultsTarget, RunTarget
 from tests.fuzz.sealed_targets import DatasetTarget, ExportTarget, ModelTarget
-from tests.fuzz.text_targets import CorpusTarget, RequestsTarget, SettingsTarget
+from tests.fuzz.settings_target import SettingsTarget
+from tests.fuzz.text_targets import CorpusTarget, RequestsTarget
 
 SHARES = {
     "dataset": 14,

@@ -1,4 +1,4 @@
-"""Targets whose content users write: settings, corpora and requests. Accepted input must mean what its text says."""
+"""Targets whose content users write: corpora and requests. Accepted text must be that of a plain reader."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import gzip
 import json
 import lzma
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment, load_experiment, read_experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.multiway import MultiwaySettings
@@ -24,125 +20,10 @@ from manyglot.corpus.table import TableSettings
 from manyglot.decoding.translation_job import TranslationJob
 from manyglot.errors import ManyglotError
 from tests.decoding.stub import stub
-from tests.fuzz.byte_mutations import HOSTILE_TEXT
 from tests.fuzz.cases import Outcome
 from tests.fuzz.folder_mutations import mutate_folder
-from tests.fuzz.originals import REQUESTS
+from tests.fuzz.originals import REQUEST_LINES
 from tests.fuzz.run_targets import attempt
-from tests.fuzz.value_mutations import HOSTILE_VALUES, HOSTILE_YAML, iter_paths, mutate_values, value_at
-
-LARGEST_SENSIBLE_NUMBER = 1e30
-"""No setting means anything above this."""
-
-
-@dataclass(frozen=True)
-class SettingsTarget:
-    """An experiment in YAML files, with an override (`--set`), or as a dictionary."""
-
-    name: str = "settings"
-
-    def mutate(self, folder: Path, rng: random.Random) -> str:
-        """Damage a file, write an override, or write a dictionary."""
-        match rng.randrange(3):
-            case 0:
-                values = read_experiment(folder / "experiment.yaml").to_dict()
-                changed, description = mutate_values(values, rng)
-                (folder / "dictionary.json").write_text(json.dumps(changed), "utf-8")
-                return f"dictionary: {description}"
-            case 1:
-                paths = [path for path in iter_paths(read_experiment(folder / "experiment.yaml").to_dict()) if path]
-                key = ".".join(map(str, rng.choice(paths)))
-                scalars = [value for value in HOSTILE_VALUES if isinstance(value, int | float | str)]
-                hostile = [text.decode("utf-8", "surrogateescape") for text in HOSTILE_TEXT.values()]
-                value = rng.choice((*HOSTILE_YAML.values(), *map(str, scalars), *hostile))
-                text = f"{rng.choice((key, key, key, key + '.x', key[:-1], ''))}={value}"
-                (folder / "override.txt").write_bytes(text.encode("utf-8", "surrogatepass"))
-                return f"--set {text[:80]!r}"
-        return mutate_folder(folder, rng)
-
-    def use(self, folder: Path) -> Outcome:
-        """Read the settings in the form that was damaged."""
-        if (folder / "dictionary.json").exists():
-            values = json.loads((folder / "dictionary.json").read_text("utf-8"))
-            return {"settings": load_experiment(values).to_dict()}
-        overrides = []
-        if (folder / "override.txt").exists():
-            overrides = [(folder / "override.txt").read_bytes().decode("utf-8", "surrogatepass")]
-        return {"settings": read_experiment(folder / "experiment.yaml", overrides).to_dict()}
-
-    def explain(self, folder: Path, description: str, undamaged: Outcome, outcome: Outcome) -> str:
-        """Each value must be the one that the user wrote, and no surprising feature of YAML may be used."""
-        settings = outcome["settings"]
-        if parse_settings(Experiment, settings).to_dict() != settings:
-            return "settings that do not survive a round trip"
-        if wrong := next(_absurd_values(settings), ""):
-            return f"an absurd number for {wrong}"
-        if description.startswith("dictionary"):
-            return _unfaithful(json.loads((folder / "dictionary.json").read_text("utf-8")), settings)
-        if description.startswith("--set"):
-            name, _, text = (folder / "override.txt").read_bytes().decode("utf-8", "surrogatepass").partition("=")
-            written: Any = yaml.load(text, yaml.BaseLoader)
-            for key in reversed(name.split(".")):
-                written = {key: written}
-            return _yaml_features(text) or _unfaithful(written, settings)
-        texts = [
-            path.read_text("utf-8") for path in (folder / "base.yaml", folder / "experiment.yaml") if path.exists()
-        ]
-        written = yaml.load(texts[-1], yaml.BaseLoader)
-        written.pop("extends", None)
-        return next(filter(None, map(_yaml_features, texts)), "") or _unfaithful(written, settings)
-
-
-def _absurd_values(settings: Any) -> Iterator[str]:
-    for path in iter_paths(settings):
-        value = value_at(settings, path)
-        if isinstance(value, int | float) and abs(value) > LARGEST_SENSIBLE_NUMBER:
-            yield ".".join(map(str, path))
-
-
-def _yaml_features(text: str) -> str:
-    """Return the first feature of YAML in a text that manyglot should refuse."""
-    for event in yaml.parse(text):
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            return "YAML with anchors or aliases"
-        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-            return "YAML with a merge key"
-        if getattr(event, "tag", None):
-            return "YAML with a tag"
-    return ""
-
-
-def _unfaithful(written: Any, settings: Any) -> str:
-    """Return why a value of the settings is not the one that the user wrote."""
-    for path in iter_paths(written):
-        value = value_at(written, path)
-        if isinstance(value, dict | list):
-            continue
-        try:
-            parsed = value_at(settings, path)
-        except (LookupError, TypeError):
-            return "a setting that is ignored"
-        if not _means(value, parsed):
-            kinds = f"{type(value).__name__} read as {type(parsed).__name__}"
-            return f"a value of another meaning ({kinds})"
-    return ""
-
-
-def _means(written: Any, parsed: Any) -> bool:
-    """Whether a value is what its text, or the value in a dictionary, says."""
-    if isinstance(parsed, bool) or parsed is None or isinstance(written, bool) or written is None:
-        text = "null" if written is None else str(written)
-        return text.lower() in ({"null", "~", ""} if parsed is None else {str(parsed).lower()})
-    if isinstance(parsed, int | float) and isinstance(written, str):
-        for convert in (lambda text: int(text, 0), int, float):
-            try:
-                return bool(convert(written) == parsed)
-            except ValueError:
-                continue
-        return False
-    if isinstance(parsed, str) and isinstance(written, str):
-        return parsed in (written, str(Path(written))) or parsed == str(Path(written.strip()))
-    return bool(parsed == written)
 
 
 @dataclass(frozen=True)
@@ -262,37 +143,34 @@ class RequestsTarget:
     def explain(self, folder: Path, description: str, undamaged: Outcome, outcome: Outcome) -> str:
         """Each line of text gives one line; undamaged requests give their undamaged results in the same order."""
         for name, result in outcome.items():
-            path = folder / name
             if isinstance(result, ManyglotError) or result == undamaged[name]:
                 continue
-            content = path.read_bytes()
-            if path.suffix == ".gz":
-                content = gzip.decompress(content)
-            num_lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
-            outputs = result.split("\n")[:-1]
-            if ".txt" in name and len(outputs) != num_lines:
+            content = (folder / name).read_bytes()
+            lines = (gzip.decompress(content) if name.endswith(".gz") else content).split(b"\n")
+            lines = lines if lines[-1] else lines[:-1]
+            results = _parse_results(name, result)
+            if ".txt" in name and len(results) != len(lines):
                 return "text with another number of lines"
-            if name.endswith(".jsonl") and not all(isinstance(json.loads(line), dict) for line in outputs):
-                return "a result that is no JSON object"
-            if name.endswith(".tsv") and len({line.count("\t") for line in outputs}) != 1:
-                return "a result with another number of columns"
-            if missing := _missing_results(name, content, undamaged[name], outputs):
-                return missing
-            if max(map(len, outputs), default=0) > 4 * len(content) + 5000:
-                return "a result that is much longer than the input"
+            expected = {
+                line.encode(): each
+                for line, each in zip(REQUEST_LINES[name], _parse_results(name, undamaged[name]), strict=True)
+            }
+            if len(results) == len(lines):  # a damaged line may have several targets, or none
+                for line, each in zip(lines, results, strict=True):
+                    if expected.get(line, each) != each:
+                        return "another result of an undamaged request"
         return ""
 
 
-def _missing_results(name: str, content: bytes, undamaged: str, outputs: list[str]) -> str:
-    """Return a text if an undamaged request no longer has its result."""
-    originals = [text for text, _ in REQUESTS if text and "\t" not in text]
-    expected = {text: line for text in originals for line in undamaged.split("\n") if text in line}
-    separators = {".txt": b"\n%b\n", ".tsv": b"\n%b\t", ".gz": b"\n%b\n"}
-    pattern = separators.get(Path(name).suffix)
-    for text, line in expected.items() if pattern else ():
-        if pattern and pattern % text.encode() in b"\n" + content and name != "requests.tsv" and line not in outputs:
-            return f"no result of the undamaged request {text[:20]!r}"
-    return ""
+def _parse_results(name: str, output: str) -> list[Any]:
+    """Return the results of a job, without the numbers of the requests; raise an error if the output is malformed."""
+    lines = output.split("\n")[:-1]
+    if name.endswith(".tsv"):
+        header, *rows = (line.split("\t") for line in lines)
+        return [dict(zip(header, row, strict=True)) for row in rows]
+    if name.endswith(".jsonl"):
+        return [{key: value for key, value in json.loads(line).items() if key != "number"} for line in lines]
+    return lines
 
 
 def _translate(path: Path, text_format: Any) -> str:
