@@ -72,12 +72,11 @@ class SettingsTarget:
             for key in reversed(name.split(".")):
                 written = {key: written}
             return _yaml_features(text) or _unfaithful(written, settings)
-        texts = [
-            path.read_text("utf-8") for path in (folder / "base.yaml", folder / "experiment.yaml") if path.exists()
-        ]
-        written = yaml.load(texts[-1], yaml.BaseLoader)
-        written.pop("extends", None)
-        return next(filter(None, map(_yaml_features, texts)), "") or _unfaithful(written, settings)
+        text = (folder / "experiment.yaml").read_text("utf-8")
+        written = yaml.load(text, yaml.BaseLoader)
+        base = written.pop("extends", None)
+        inherited = (folder / base).read_text("utf-8") if base else ""
+        return _yaml_features(text) or _yaml_features(inherited) or _unfaithful(written, settings)
 
 
 def _absurd_values(settings: Any) -> Iterator[str]:
