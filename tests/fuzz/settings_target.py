@@ -20,6 +20,10 @@ from tests.fuzz.value_mutations import HOSTILE_VALUES, HOSTILE_YAML, iter_paths,
 
 LARGEST_SENSIBLE_NUMBER = 1e30
 """No setting means anything above this."""
+TRUE_WORDS, FALSE_WORDS = (
+    ("true", "yes", "on", "y", "t", "1", "1.0"),
+    ("false", "no", "off", "n", "f", "0", "0.0", "-0.0"),
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,12 @@ def _unfaithful(written: Any, settings: Any) -> str:
 
 def _means(written: Any, parsed: Any) -> bool:
     """Whether a value is what its text, or the value in a dictionary, says."""
-    if isinstance(parsed, bool) or parsed is None or isinstance(written, bool) or written is None:
-        text = "null" if written is None else str(written)
-        return text.lower() in ({"null", "~", ""} if parsed is None else {str(parsed).lower()})
+    if parsed is None:
+        return written is None or str(written).lower() in ("null", "~", "")
+    if isinstance(parsed, bool):
+        return str(written).lower() in (TRUE_WORDS if parsed else FALSE_WORDS)
+    if isinstance(written, bool) or written is None:
+        return False
     if isinstance(parsed, int | float) and isinstance(written, str):
         for convert in (lambda text: int(text, 0), int, float):
             try:
