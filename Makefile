@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 # Side by side, with a thread each: more would wait for one another.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-slow faults check static format clean help
+.PHONY: demo test test-slow faults fuzz check static format clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too
 
 faults: $(VENV)/.installed-dev  ## make each file operation of each command fail (half an hour on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
+
+fuzz: $(VENV)/.installed-dev  ## damage files of every kind in 20,000 ways (fifteen minutes on two cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --mutations 20000
 
 check: static test  ## what CI runs: format, lint, types, tests
 

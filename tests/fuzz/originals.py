@@ -1,0 +1,102 @@
+"""The undamaged input of every target, made from one tiny experiment."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import shutil
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+import manyglot
+from manyglot.config.experiment import Experiment
+from tests.fuzz.resumed_targets import resumed_targets
+
+CORPUS_ROWS = [
+    {"de": f"Haus {i}, grün", "en": f"House {i}, green", "fr": f"Maison {i}, « verte »", "ja": f"家{i}は緑です。"}
+    for i in range(24)
+]
+SPLIT_ROWS = {"train": CORPUS_ROWS[:16], "dev": CORPUS_ROWS[16:20], "test": CORPUS_ROWS[20:]}
+REQUESTS = [("Guten Tag", "en"), ("", "de"), ("x" * 50, "fr"), ("a\u2028b 家", "de"), ("Fin.", "fr"), ("1 2 3", "en")]
+
+REQUEST_LINES = {
+    "requests.txt": [text for text, _ in REQUESTS],
+    "packed.txt.gz": [text for text, _ in REQUESTS],
+    "requests.tsv": [f"{text}\t{to}" for text, to in REQUESTS],
+    "requests.jsonl": [json.dumps({"text": text, "to": [to], "id": i}) for i, (text, to) in enumerate(REQUESTS)],
+}
+"""The lines of the request files."""
+
+
+def write_originals(folder: Path, experiment: Experiment) -> None:
+    """Write the input of every target into subfolders; the experiment must be prepared and trained."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(experiment.run / "config.yaml", folder / "experiment.yaml")
+    shutil.copytree(experiment.data, folder / "dataset")
+    shutil.copytree(experiment.run / "model", folder / "model")
+    shutil.copytree(experiment.run, folder / "run")
+    shutil.rmtree(folder / "run" / "model")  # an unfinished run, so that its checkpoints count
+    manyglot.export(experiment.run / "model", folder / "bfloat16", export_format="manyglot")
+    manyglot.export(experiment.run / "model", folder / "export", quantization="int8")
+    manyglot.evaluate(experiment.run / "model", experiment.data, output=folder / "results")
+    for name in ("report.html", "matrix.svg", "results.parquet"):  # no command reads them
+        (folder / "results" / name).unlink(missing_ok=True)
+    for target in resumed_targets(experiment):
+        target.write_unfinished(folder / target.name)
+    _write_settings(folder / "settings", experiment)
+    _write_corpora(folder)
+    _write_requests(folder / "requests")
+
+
+def _write_settings(folder: Path, experiment: Experiment) -> None:
+    folder.mkdir()
+    text = (experiment.run / "config.yaml").read_text("utf-8")
+    (folder / "base.yaml").write_text(text, "utf-8")
+    (folder / "experiment.yaml").write_text(
+        "# An experiment that extends another\n"
+        "extends: base.yaml\n"
+        "seed: 7\n"
+        "run: runs/küche\n"
+        "training:\n  max_steps: 12\n  learning_rate: 1e-3\n"
+        "batches:\n  target_weights: {qaa: 0.5, qab: 2}\n"
+        "guidance:\n- method: laa\n- {method: lee}\n",
+        "utf-8",
+    )
+
+
+def _write_corpora(folder: Path) -> None:
+    for name in ("text", "compressed", "tsv", "jsonl", "parquet", "ted"):
+        (folder / f"corpus-{name}").mkdir()
+    for split, rows in SPLIT_ROWS.items():
+        for code in ("de", "en", "fr"):
+            content = "".join(f"{row[code]}\n" for row in rows).encode()
+            (folder / "corpus-text" / f"{split}.{code}").write_bytes(content)
+            suffix, packed = (
+                (".xz", lzma.compress(content)) if code == "fr" else (".gz", gzip.compress(content, mtime=0))
+            )
+            (folder / "corpus-compressed" / f"{split}.{code}{suffix}").write_bytes(packed)
+        lines = [["de", "en", "ja"], *([row[code] for code in ("de", "en", "ja")] for row in rows)]
+        _write_tsv(folder / "corpus-tsv" / f"{split}.tsv", lines)
+        header = ["talk_name", "de", "en", "calv"]
+        cells = [["t", f"__en__ {row['de']}", row["en"], "__NULL__"] for row in rows]
+        _write_tsv(folder / "corpus-ted" / f"all_talks_{split}.tsv", [header, *cells])
+        records = [json.dumps({"translation": row} if split == "dev" else row) for row in rows]
+        (folder / "corpus-jsonl" / f"{split}.jsonl").write_text("\n".join(records) + "\n", "utf-8")
+        nested = [{"id": i, "translation": row} for i, row in enumerate(rows)] if split == "dev" else rows
+        options = {"compression": "none" if split == "train" else "zstd", "data_page_version": "1.0"}
+        path = folder / "corpus-parquet" / f"{split}.parquet"
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), path, **options)
+
+
+def _write_tsv(path: Path, lines: list[list[str]]) -> None:
+    path.write_text("".join("\t".join(cells) + "\n" for cells in lines), "utf-8")
+
+
+def _write_requests(folder: Path) -> None:
+    folder.mkdir()
+    for name, lines in REQUEST_LINES.items():
+        content = "".join(f"{line}\n" for line in lines).encode()
+        (folder / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
