@@ -148,6 +148,7 @@ def test_a_closed_pipe_is_no_error(trained: Experiment, tmp_path: Path) -> None:
 def test_an_interrupted_translation_writes_complete_lines_and_reports_their_number(
     trained: Experiment, tmp_path: Path
 ) -> None:
+    unfinished = tmp_path / "out.txt.unfinished"
     command = [sys.executable, "-m", "manyglot", "translate", f"{trained.run}/model", "--to", "qab", "-o"]
     with subprocess.Popen(
         [*command, str(tmp_path / "out.txt")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -156,10 +157,10 @@ def test_an_interrupted_translation_writes_complete_lines_and_reports_their_numb
         assert process.stderr is not None
         process.stdin.write("faku duka\n" * 1024)
         process.stdin.flush()
-        while not (tmp_path / "out.txt").exists() or not (tmp_path / "out.txt").stat().st_size:
+        while not unfinished.exists() or not unfinished.stat().st_size:
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         code, stderr = process.wait(timeout=60), process.stderr.read()
-    assert (code, stderr) == (130, "manyglot: stopped after 1,024 lines.\n")
-    assert (tmp_path / "out.txt").read_text().count("\n") == 1024
+    assert (code, stderr) == (130, f"manyglot: stopped after 1,024 lines. Their results are in {unfinished}.\n")
+    assert unfinished.read_text().count("\n") == 1024
