@@ -165,7 +165,7 @@ def check_links(folder: Path, names: Iterable[str] | None = None) -> None:
     Links into `models--OWNER--NAME/blobs` are allowed, because the Hugging Face cache consists of them.
     """
     try:
-        root = folder.resolve()
+        root = Path(os.path.realpath(folder))
         paths = [folder / name for name in names] if names is not None else list(folder.iterdir())
         for path in paths:
             target = Path(os.path.realpath(path))

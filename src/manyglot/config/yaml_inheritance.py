@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         return values
     if not isinstance(base, str):
         raise SettingsError(f"{path}: extends should be the path of a file, such as base.yaml.")
-    base_path = (path.parent / base).resolve()
+    base_path = Path(os.path.realpath(path.parent / base))
     if base_path in seen:
         raise SettingsError(f"{path} extends itself through {base}.")
     if len(seen) == MAX_EXTENDED_FILES:

@@ -33,7 +33,10 @@ def name_systems(run_specs: Sequence[str]) -> dict[str, str]:
     are called by their specification.
     """
     given_names = {spec: spec.partition("=")[0] for spec in run_specs if "=" in spec}
-    names = {spec: given_names.get(spec) or parse_run_folders(spec)[0].resolve().name for spec in run_specs}
+    names = {
+        spec: given_names.get(spec) or os.path.basename(os.path.realpath(parse_run_folders(spec)[0]))
+        for spec in run_specs
+    }
     if len(set(names.values())) < len(run_specs):
         names = {spec: given_names.get(spec) or spec for spec in run_specs}
     if len(set(names.values())) < len(run_specs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from manyglot.training.training_log import read_log
 def plot(runs: StrPath | Sequence[StrPath], output: StrPath = "curves.png", by_tokens: bool = False) -> OutputFile:
     """Plot the learning curves of runs against training steps or target tokens, and return the image file."""
     folders = list(dict.fromkeys(map(Path, to_run_specs(runs))))
-    names = [folder.resolve().name for folder in folders]
+    names = [os.path.basename(os.path.realpath(folder)) for folder in folders]
     names = names if len(set(names)) == len(folders) else [str(folder) for folder in folders]
     histories = {name: _read_history(run, by_tokens) for name, run in zip(names, folders, strict=True)}
     plot_learning_curves(histories, Path(output))
