@@ -13,7 +13,18 @@ import manyglot
 from manyglot.cli import app
 
 SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
-ROOT_FILES = {"__init__", "__main__", "errors", "progress", "devices", "distributed", "files", "folders", "checksums"}
+ROOT_FILES = {
+    "__init__",
+    "__main__",
+    "errors",
+    "progress",
+    "devices",
+    "distributed",
+    "files",
+    "folders",
+    "checksums",
+    "sealed_json",
+}
 HELPERS = {
     *ROOT_FILES - {"__main__"},
     "config.base_settings",

@@ -123,8 +123,7 @@ def test_opening_notices_wrong_sizes_and_missing_files(copy: Path) -> None:
         {"directions": [["qaa", "qac"]]},
         {"central_language": "qab"},
         {"files": {}},
-        {"sha256": "0" * 64},
-        {"more": 1},
+        {"seal": {"kind": "dataset", "keys": [], "sha256": "0" * 64}},
     ],
 )
 def test_edited_metadata_is_refused(edit: dict[str, object], copy: Path) -> None:
@@ -136,7 +135,7 @@ def test_edited_metadata_is_refused(edit: dict[str, object], copy: Path) -> None
 
 def test_metadata_without_a_seal_is_refused(copy: Path) -> None:
     metadata = json.loads((copy / "dataset.json").read_text("utf-8"))
-    for key in ("sha256", "files"):
+    for key in ("seal", "files"):
         (copy / "dataset.json").write_text(json.dumps({k: metadata[k] for k in metadata if k != key}), "utf-8")
         with pytest.raises(FolderError, match=r"dataset\.json is damaged"):
             PreparedDataset(copy)

@@ -147,11 +147,13 @@ def test_an_experiment_has_three_forms(tmp_path: Path) -> None:
 
 def test_what_a_file_extends_is_a_settings_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     for base, message in {
         "7": "extends should be the path of a file",
         "pipe": "pipe is not a file",
         "/dev/zero": "/dev/zero is not a file",
         "missing.yaml": "There is no file",
+        "loop.yaml": "There is no file",
         "&x base.yaml": "anchors are not allowed",
     }.items():
         with pytest.raises(SettingsError, match=message):

@@ -14,7 +14,7 @@ import zstandard
 
 from manyglot.corpus import textfiles
 from manyglot.corpus.decompression import read_file_blocks, read_input_blocks
-from manyglot.errors import ManyglotError
+from manyglot.errors import CorpusError, ManyglotError
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -85,3 +85,9 @@ def test_only_regular_files_are_corpora_but_translation_may_read_a_pipe(tmp_path
     os.close(writer)
     assert list(read_input_blocks(Path(f"/dev/fd/{reader}"))) == [b"text\n"]
     os.close(reader)
+
+
+def test_a_device_that_never_ends_is_refused() -> None:
+    with pytest.raises(CorpusError, match="/dev/zero is a device"):
+        list(read_input_blocks(Path("/dev/zero")))
+    assert list(read_input_blocks(Path("/dev/null"))) == []

@@ -275,6 +275,6 @@ def test_numeric_columns_are_not_languages_and_later_columns_are_found(tmp_path:
 
 
 def test_markers_and_tags_are_removed(tmp_path: Path) -> None:
-    cells = "de\ten \n__de__\t__en__ __NULL__\n__de__ eins\t__init__ one\n"
+    cells = "de\ten \n__de__\t__en__ __NULL__\n__de__ eins\t__init__ one __de__ two\n"
     corpus = table(write(tmp_path, {"train.tsv": cells}), languages=("de", "en"))
-    assert list(corpus.rows(Split.TRAIN)) == [{}, {"de": "eins", "en": "__init__ one"}]
+    assert list(corpus.rows(Split.TRAIN)) == [{}, {"de": "eins", "en": "__init__ one __de__ two"}]

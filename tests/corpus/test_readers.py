@@ -10,8 +10,8 @@ from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.readers import open_corpus, read_test_rows
-from manyglot.corpus.textfiles import read_lines, write_aligned_rows
-from manyglot.errors import ManyglotError
+from manyglot.corpus.textfiles import fingerprint_files, read_lines, write_aligned_rows
+from manyglot.errors import CorpusError, ManyglotError
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -60,6 +60,12 @@ def test_the_fingerprint_changes_with_the_text(tmp_path: Path) -> None:
     assert corpus.fingerprint() == before
     write(tmp_path, train_de="longer\n")
     assert corpus.fingerprint() != before
+
+
+def test_a_link_to_nowhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.de").symlink_to("nowhere")
+    with pytest.raises(CorpusError, match=r"Cannot read .*train\.de: No such file"):
+        fingerprint_files([tmp_path / "train.de"])
 
 
 def test_other_unicode_separators_do_not_end_a_line(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_results_may_be_rewritten_and_files_deleted_but_not_exchanged(tmp_path: 
     assert isinstance(load_or_error(tmp_path), Evaluation), "the same numbers in another layout, and a new key"
     values["directions"][0]["bleu"] += 1e-9
     path.write_text(json.dumps(values))
-    with pytest.raises(ManyglotError, match=r"results\.json is damaged: its content does not match its checksum"):
+    with pytest.raises(ManyglotError, match=r"results\.json is damaged \(its content does not match its checksum"):
         Evaluation.load(tmp_path)
     path.write_text(text)
     run([*ROWS, ROWS[0]]).save(tmp_path / "other" / "results.json")

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from manyglot.batches.sealed_json import write_sealed_json
+from manyglot.batches.prepared_dataset import DATASET_KIND
 from manyglot.checksums import seal_files
 from manyglot.errors import FolderError
+from manyglot.sealed_json import SEAL_KEY, write_sealed_json
 from tests.sealing import forge_model_seals
 
 SEALS = ("dataset.json", "manyglot.json", "format.json")
@@ -38,8 +39,8 @@ def _forge_dataset_seals(folder: Path) -> None:
         for name in values["files"] if isinstance(values.get("files"), dict) else ():
             with suppress(FolderError, ValueError):
                 values["files"] |= seal_files(folder, [name])
-        values.pop("sha256", None)
-        write_sealed_json(folder / "dataset.json", values)
+        values.pop(SEAL_KEY, None)
+        write_sealed_json(folder / "dataset.json", DATASET_KIND, values)
 
 
 def _forge_export_seals(folder: Path, originals: Mapping[Path, bytes]) -> None:

@@ -14,7 +14,6 @@ from manyglot.corpus.zero_shot_sets import LeakDetector, ZeroShotSets, read_leak
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.comparability import restrict_to_common_sentences
 from manyglot.evaluation.results import Evaluation, TranslationExample, read_examples
-from manyglot.evaluation.sealed_json import write_sealed_json
 from manyglot.reports import html_report_data
 from manyglot.reports.html_report import (
     ReportRun,
@@ -24,6 +23,8 @@ from manyglot.reports.html_report import (
     restrict_report_run,
     write_html_report,
 )
+from manyglot.reports.report_run import MODEL_CARD_KIND
+from manyglot.sealed_json import write_sealed_json
 from tests.corpus.test_zero_shot_sets import TEST, TRAIN
 from tests.evaluation.test_evaluator import ROWS
 from tests.evaluation.test_evaluator import run as evaluate_rows
@@ -122,7 +123,7 @@ def test_examples_of_selected_directions_are_read(tmp_path: Path) -> None:
 
 def test_a_damaged_model_card_is_refused_but_may_be_missing(tmp_path: Path) -> None:
     EVALUATION.save(tmp_path / "results.json")
-    write_sealed_json(tmp_path / "about.json", make_model_card(SIX) | {"loss": float("nan")})
+    write_sealed_json(tmp_path / "about.json", MODEL_CARD_KIND, make_model_card(SIX) | {"loss": float("nan")})
     assert load_report_run("a", tmp_path).model_card["loss"] is None, "JSON has no such numbers"
     whole = (tmp_path / "about.json").read_text("utf-8")
     for text in ("[]", '{"training": 3}', whole.replace("32000", "32001"), whole[:-3], "[" * 5000, "NaN"):
@@ -139,7 +140,7 @@ def test_a_damaged_model_card_is_refused_but_may_be_missing(tmp_path: Path) -> N
 
 def test_a_results_file_is_loaded_with_the_files_beside_it(tmp_path: Path) -> None:
     EVALUATION.save(tmp_path / "results.json")
-    write_sealed_json(tmp_path / "about.json", make_model_card(SIX))
+    write_sealed_json(tmp_path / "about.json", MODEL_CARD_KIND, make_model_card(SIX))
     loaded = load_report_run("a", tmp_path / "results.json")
     assert loaded.model_card["num_subwords"] == 32000
     first = EVALUATION.directions[0].direction

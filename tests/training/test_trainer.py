@@ -11,13 +11,13 @@ from safetensors.torch import load_file
 
 import manyglot
 from manyglot.batches.loader import BatchLoader, DataPosition
-from manyglot.batches.prepared_dataset import PreparedDataset
-from manyglot.batches.sealed_json import read_sealed_json, write_sealed_json
+from manyglot.batches.prepared_dataset import DATASET_KIND, PreparedDataset
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
 from manyglot.model.packing import pack_batch
+from manyglot.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.training import trainer
 from manyglot.training.schedule import learning_rate_at_step
 from manyglot.training.step import EagerStep
@@ -168,9 +168,8 @@ def test_non_finite_weights_are_not_saved(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_run_does_not_resume_with_different_data(tmp_path: Path) -> None:
     experiment = prepared(tmp_path)
     shutil.rmtree(manyglot.train(experiment).model_folder)
-    metadata = read_sealed_json(experiment.data / "dataset.json")
-    del metadata["sha256"]
-    write_sealed_json(experiment.data / "dataset.json", metadata | {"dropped": {"other": "data"}})
+    metadata = read_sealed_json(experiment.data / "dataset.json", DATASET_KIND)
+    write_sealed_json(experiment.data / "dataset.json", DATASET_KIND, metadata | {"dropped": {"other": "data"}})
     with pytest.raises(ManyglotError, match="trained on different data"):
         manyglot.train(experiment)
 

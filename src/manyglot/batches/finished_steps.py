@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyglot.batches.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.checksums import find_altered_file, parse_seals, seal_files
 from manyglot.errors import FolderError
+from manyglot.sealed_json import read_sealed_json, write_sealed_json
+
+RECORD_KIND = "finished step"
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ class StepRecord:
         """Record that the step is finished; the result is a JSON value."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         seals = seal_files(self.folder, self.files)
-        write_sealed_json(self.path, {"inputs": self.inputs, "files": seals, "result": result})
+        write_sealed_json(self.path, RECORD_KIND, {"inputs": self.inputs, "files": seals, "result": result})
 
     def is_finished(self) -> bool:
         """Whether the step is finished and its files are intact."""
         try:
-            values = read_sealed_json(self.path)
+            values = read_sealed_json(self.path, RECORD_KIND)
             return values["inputs"] == self.inputs and not find_altered_file(
                 self.folder, parse_seals(values["files"], self.files)
             )
@@ -52,7 +54,7 @@ class StepRecord:
 
     def read_result(self) -> Any:
         """Return the result of the finished step."""
-        return read_sealed_json(self.path)["result"]
+        return read_sealed_json(self.path, RECORD_KIND)["result"]
 
 
 def delete(path: Path) -> None:

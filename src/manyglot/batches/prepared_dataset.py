@@ -18,7 +18,6 @@ from typing import Any
 
 from manyglot.batches.array_files import REPAIR_HINT, damaged_data
 from manyglot.batches.pair_index import PAIR_INDEX_FILES
-from manyglot.batches.sealed_json import is_sealed, write_sealed_json
 from manyglot.batches.token_store import TOKEN_STORE_FILES, TokenStore
 from manyglot.checksums import FileSeal, find_wrong_size, parse_seals, seal_files
 from manyglot.corpus.base import Split
@@ -26,10 +25,11 @@ from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.corpus.textfiles import read_aligned_rows, read_lines
 from manyglot.errors import FolderError, LanguageError
 from manyglot.files import read_json_object
+from manyglot.sealed_json import content_sha256, unseal, write_sealed_json
 from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-DATASET_FORMAT_VERSION = 3
+DATASET_KIND, DATASET_FORMAT_VERSION = "dataset", 3
 MAX_METADATA_BYTES = 2**28
 """Maximum size of dataset.json; that of a million directions has about 40 MB."""
 INDEXED_SPLITS = (Split.DEV, Split.TRAIN)
@@ -84,7 +84,7 @@ class PreparedDataset:
 
     def digest(self) -> str:
         """Return the checksum of the metadata, which has the checksums of all other files."""
-        return str(self.metadata["sha256"])
+        return content_sha256(self.metadata)
 
     def verify(
         self, names: Iterable[str] | None = None, on_bytes: Callable[[int], None] = lambda num_bytes: None
@@ -141,7 +141,9 @@ def dataset_files(languages: Languages) -> list[str]:
 def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
     """Seal all files of a dataset and write its metadata."""
     seals = seal_files(folder, dataset_files(Languages(metadata["languages"])))
-    write_sealed_json(folder / "dataset.json", {"format": DATASET_FORMAT_VERSION, **metadata, "files": seals})
+    write_sealed_json(
+        folder / "dataset.json", DATASET_KIND, {"format": DATASET_FORMAT_VERSION, **metadata, "files": seals}
+    )
 
 
 def _store_files(split: Split) -> list[str]:
@@ -162,6 +164,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
             f"{folder} has dataset format {version!r:.20}, but this manyglot reads {DATASET_FORMAT_VERSION}. "
             f"Prepare it again."
         )
-    if not is_sealed(metadata):
-        raise damaged_data(path, "its content does not match its checksum")
-    return metadata
+    try:
+        return unseal(metadata, DATASET_KIND, path)
+    except FolderError as error:
+        raise FolderError(f"{error} {REPAIR_HINT}") from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,8 +38,11 @@ def read_file_blocks(path: Path) -> Iterator[bytes]:
 
 
 def read_input_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a file as `read_file_blocks` does. The file may also be a pipe or a device."""
+    """Yield the decompressed bytes of a file as `read_file_blocks` does. It may also be a pipe, or a terminal."""
     with _as_corpus_errors(path), path.open("rb") as file:
+        mode, is_empty_device = os.fstat(file.fileno()).st_mode, os.path.realpath(path) == os.devnull
+        if (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not file.isatty() and not is_empty_device:
+            raise CorpusError(f"{path} is a device. Give a file or a pipe.")
         yield from _read_blocks(file, path)
 
 

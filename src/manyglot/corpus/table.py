@@ -27,7 +27,7 @@ from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
 TABLE_SUFFIXES = (".tsv", ".jsonl", ".parquet")
 _EXAMPLE_CODES = ("de", "en", "fr", "es")
-_LANGUAGE_TAG = re.compile(r"__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
+_LANGUAGE_TAG = re.compile(r"^__[a-z]{2,3}([_-][A-Za-z]+)*__(\s+|$)")
 
 
 class TableSettings(BaseCorpusSettings):

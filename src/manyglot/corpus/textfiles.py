@@ -109,6 +109,9 @@ def fingerprint_files(paths: Iterable[Path]) -> str:
     """A digest of names, sizes and modification times: cheap to compute, and different after an edit."""
     digest = hashlib.sha256()
     for path in sorted(paths):
-        stat = path.stat()
+        try:
+            stat = path.stat()
+        except OSError as error:  # such as a link to nowhere
+            raise CorpusError(f"Cannot read {path}: {error.strerror}.") from None
         digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()

@@ -29,11 +29,12 @@ from pydantic import Field, TypeAdapter
 from manyglot.checksums import FileSeal, parse_seals, seal_files
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
-from manyglot.evaluation.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
 from manyglot.files import open_regular_file, replacing_file
 from manyglot.progress import print_status
+from manyglot.sealed_json import read_sealed_json, write_sealed_json
 
+RESULTS_KIND = "results"
 TRANSLATIONS_FILE = "translations.jsonl"
 STATISTICS_FILE = "statistics.npz"
 MAX_LISTED_DIRECTIONS = 5
@@ -176,13 +177,16 @@ class Evaluation:
         else:
             path.with_name(STATISTICS_FILE).unlink(missing_ok=True)
         _write_parquet(path.with_suffix(".parquet"), self)
-        write_sealed_json(path, {**self.to_dict(), "files": seal_files(path.parent, names)})
+        write_sealed_json(path, RESULTS_KIND, {**self.to_dict(), "files": seal_files(path.parent, names)})
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:
         """Load a results.json, or the one in a folder, with its statistics but without the sentences."""
         path = path / "results.json" if path.is_dir() else path
-        values = read_sealed_json(path, "`manyglot evaluate --output` writes it; evaluate again.")
+        try:
+            values = read_sealed_json(path, RESULTS_KIND)
+        except FolderError as error:
+            raise FolderError(f"{error} `manyglot evaluate --output` writes it; evaluate again.") from None
         try:
             stored = _STORED_RESULTS.validate_python(values)
             seals = parse_seals(values["files"], [])

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from manyglot.corpus.languages import Direction
+from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
 from manyglot.evaluation.results import SentenceIndices, read_examples, select_examples_by_direction
-from manyglot.evaluation.sealed_json import read_sealed_json
+from manyglot.sealed_json import read_sealed_json
 
-MODEL_CARD_FILE = "about.json"
+MODEL_CARD_FILE, MODEL_CARD_KIND = "about.json", "model card"
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,10 @@ def load_report_run(name: str, folder: Path) -> ReportRun:
     evaluation = Evaluation.load(folder)
     folder = folder if folder.is_dir() else folder.parent
     path = folder / MODEL_CARD_FILE
-    advice = "Evaluate again, or delete the file to get a report without a model card."
-    model_card = read_sealed_json(path, advice) if path.exists() else {}
+    try:
+        model_card = read_sealed_json(path, MODEL_CARD_KIND) if path.exists() else {}
+    except FolderError as error:
+        raise FolderError(f"{error} Evaluate again, or delete the file to get a report without a model card.") from None
     return ReportRun(name, evaluation, lambda indices: read_examples(folder, indices, evaluation.seals), model_card)
 
 

@@ -31,7 +31,6 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
-from manyglot.evaluation.sealed_json import write_sealed_json
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path, write_file
@@ -44,9 +43,10 @@ from manyglot.reports.direction_heatmap import direction_heatmap_svg
 from manyglot.reports.displayable import Displayable, DisplayPart, Svg
 from manyglot.reports.html_language_map import lower_triangle_similarities
 from manyglot.reports.html_report import make_report_run, write_html_report
-from manyglot.reports.report_run import MODEL_CARD_FILE
+from manyglot.reports.report_run import MODEL_CARD_FILE, MODEL_CARD_KIND
 from manyglot.reports.result_parts import evaluation_averages_parts
 from manyglot.reports.training_history import TrainingHistory
+from manyglot.sealed_json import write_sealed_json
 from manyglot.training.training_log import read_log
 
 REPORTED_CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
@@ -195,7 +195,7 @@ class _EvaluationTask:
 def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
     """Write all scores, the translations and the report; return the path of the report."""
     evaluation.save(folder / "results.json")
-    write_sealed_json(folder / MODEL_CARD_FILE, model_card)
+    write_sealed_json(folder / MODEL_CARD_FILE, MODEL_CARD_KIND, model_card)
     write_file(folder / "matrix.svg", direction_heatmap_svg(evaluation))
     write_html_report(folder / "report.html", [make_report_run(name, evaluation, model_card)])
     return folder / "report.html"
