@@ -31,7 +31,7 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
-from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path, write_file
 from manyglot.folders import resumable_folder
@@ -114,7 +114,7 @@ def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
             translate_evaluation_set(task.translator, task.evaluation_set, cache, distributed)
             distributed.barrier()
             if distributed.is_main:
-                evaluation = task.score(cache.read())
+                evaluation = task.score(complete_directions(cache.read(), task.evaluation_set.source_texts()))
                 write_results_and_report(
                     unfinished_path(output), str(request.model_folder), evaluation, task.model_card()
                 )
