@@ -94,8 +94,8 @@ class SubwordModel:
         return ids if self._same_numbering else [[self._our_ids[i] for i in sequence] for sequence in ids]
 
     def unknown_characters(self, text: str) -> list[str]:
-        """Return the distinct characters of a text that the model does not know, in order."""
-        characters = [character for character in dict.fromkeys(text) if not character.isspace()]
+        """Return the distinct characters of a text that the model does not know, in order. It reads lines as spaces."""
+        characters = [character for character in dict.fromkeys(text) if character not in " \r\n"]
         return [
             character for character, ids in zip(characters, self.encode(characters), strict=True) if ids and UNK in ids
         ]
