@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
 from manyglot.errors import CorpusError, LanguageError, did_you_mean
 
@@ -39,6 +40,12 @@ class MultiwayCorpus:
             if code not in available:
                 raise LanguageError(
                     f"corpus.languages: {folder} has no train.{code}. {did_you_mean(code, sorted(available))}"
+                )
+        for code in () if settings.languages else available:
+            if not looks_like_language_code(code) or not is_known_language_code(code):
+                raise LanguageError(
+                    f"{self._paths[f'{Split.TRAIN}.{code}']}: '{code}' is not a language code such as de or pt-br. "
+                    f"Rename or remove the file, or list the languages to use in corpus.languages."
                 )
         self.languages = tuple(settings.languages or sorted(available))
 

@@ -95,8 +95,8 @@ def probe(
     output, language_map = optional_path(output), optional_path(language_map)
     for picture in filter(None, (output, language_map)):
         check_can_plot(picture)
-    database = load_uriel(optional_path(uriel_folder))
     representations = load_representations_of_models(to_run_specs(models), method)
+    database = load_uriel(optional_path(uriel_folder))
     if language_map is not None:
         plot_language_similarity(database, _require_one_model(representations, "--map"), color_by, language_map)
     results, exclusions = probe_representations(database, representations, settings)
@@ -124,10 +124,13 @@ def probe_all_checkpoints(
     output = optional_path(output)
     if output is not None:
         check_can_plot(output)
+    run_by_name = parse_model_specs(to_run_specs(runs))
+    for run in run_by_name.values():
+        require_checkpoints(run)
     database = load_uriel(optional_path(uriel_folder))
     representations_by_step = (
         (step, require_representations(model, name, method))
-        for name, run in parse_model_specs(to_run_specs(runs)).items()
+        for name, run in run_by_name.items()
         for step, model in iter_checkpoint_models(run)
     )
     results, exclusions = probe_checkpoints(database, representations_by_step, settings or ProbeSettings())
@@ -145,10 +148,10 @@ def predict_features_of_language(
     uriel_folder: StrPath | None = None,
 ) -> MissingFeaturePredictions:
     """Predict the features that URIEL lacks for a language, from one representation of one model."""
-    database = load_uriel(optional_path(uriel_folder))
     representation = _require_one_model(
         load_representations_of_models(to_run_specs(models), method), "--predict-missing"
     )
+    database = load_uriel(optional_path(uriel_folder))
     k_values = (settings or ProbeSettings()).k_values or DEFAULT_K_VALUES
     code, predicted = predict_missing_features(database, representation, language, k_values)
     return MissingFeaturePredictions(code, representation, predicted)
