@@ -232,6 +232,18 @@ def test_an_interruption_prints_no_traceback(
     assert err.startswith("manyglot: interrupted")
 
 
+def test_an_interrupted_dry_run_has_nothing_to_resume(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import train as workflow
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "dry_run", interrupted)
+    assert run(capsys, "train", config, "--dry-run", code=130)[1] == "manyglot: interrupted.\n"
+
+
 def test_a_stopped_training_has_its_own_exit_code(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

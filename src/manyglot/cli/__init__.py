@@ -107,9 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code: object = _run_command(arguments)
         except SystemExit as stop:
             code = stop.code
-    hint = RESUME_HINTS.get(arguments[0] if arguments else "", "")
-    if code == exit_codes.INTERRUPTED and hint:
-        print_error(f"manyglot: interrupted. {hint}")
+    hint = "" if "--dry-run" in arguments else RESUME_HINTS.get(arguments[0] if arguments else "", "")
+    if code == exit_codes.INTERRUPTED and (hint or "--dry-run" in arguments):
+        print_error(f"manyglot: interrupted. {hint}".rstrip())
     if code == exit_codes.TERMINATED:
         print_error(f"manyglot: terminated. {hint}".rstrip())
     if code:
