@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
@@ -79,6 +80,7 @@ class EvaluationResult(Displayable, Evaluation):
         yield Svg(direction_heatmap_svg(self))
 
 
+@checks_argument_types
 def evaluate(
     model_folder: StrPath,
     data: StrPath,

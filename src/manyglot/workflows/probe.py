@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.errors import FolderError, SettingsError
 from manyglot.evaluation.run_specs import Folders, to_run_specs
 from manyglot.files import StrPath, optional_path
@@ -76,6 +77,7 @@ class MissingFeaturePredictions:
         return {"language": self.language, "method": self.representation.method, "predicted": predicted}
 
 
+@checks_argument_types
 def probe(
     models: Folders,
     method: str | None = None,

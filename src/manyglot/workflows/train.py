@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.background_verification import verified_in_background
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
@@ -73,6 +74,7 @@ class TrainingResult(Displayable):
             yield from str(self.summary).splitlines()
 
 
+@checks_argument_types
 def train(
     experiment: ExperimentSource,
     *,
