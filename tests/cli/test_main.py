@@ -293,3 +293,7 @@ def test_output_is_utf8_whatever_the_locale(trained: Experiment, tmp_path: Path)
     result = subprocess.run(command, capture_output=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert "xx→qaa" in result.stdout.decode("utf-8")
+
+
+def test_a_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "?. " not in mistake(capsys, "tarin")

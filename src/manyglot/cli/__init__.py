@@ -146,5 +146,6 @@ def _run_command(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         message, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
-        print_error(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
+        end = "" if message.endswith("?") else "."
+        print_error(f"manyglot: {message}{end} Try '{context.command_path if context else 'manyglot'} --help'.")
     return exit_codes.USER_ERROR

@@ -94,7 +94,12 @@ def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> 
 @checks_argument_types
 def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
     """Read a YAML file, apply `key=value` overrides, and validate the settings."""
-    values = read_yaml(Path(path))
+    values, overrides = read_yaml(Path(path)), tuple(overrides)
     for override in overrides:
         apply_override(values, override)
-    return parse_settings(Experiment, values)
+    try:
+        return parse_settings(Experiment, values)
+    except SettingsError as error:
+        if overrides:  # the mistake may be in them
+            raise
+        raise SettingsError(f"{path}: {error}") from None

@@ -177,7 +177,8 @@ class TranslationJob:
             log.warnings.print_totals()
             of_total = "" if num_lines is None else f" of {num_lines:,}"
             place = f" Their results are in {', '.join(map(str, map(unfinished_result_path, paths)))}." if paths else ""
-            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.{place}")
+            lines = "line" if (log.outcome.num_lines, num_lines) == (1, None) or num_lines == 1 else "lines"
+            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} {lines}.{place}")
             raise
         log.warnings.print_totals()
         return log.outcome

@@ -108,6 +108,10 @@ class SubwordModel:
         return texts
 
 
+SUGGESTED_SIZE_DIVISOR = 7
+"""An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
+
+
 def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> SubwordModel:
     """Train a BPE model on text without normalizing it."""
     model = io.BytesIO()
@@ -135,7 +139,9 @@ def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> S
 
 def _explain_training_error(message: str, settings: VocabularySettings) -> str:
     if limit := re.search(r"<= (\d+)", message):
-        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords."
+        suggestion = int(limit[1]) // SUGGESTED_SIZE_DIVISOR // 1000 * 1000
+        advice = f"Lower it; about {suggestion} may suit so little text." if suggestion else "Lower it."
+        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
     if "required_chars" in message or "too small" in message.lower():
         return (
             f"vocabulary.size: {settings.size} is smaller than the number of distinct characters in the text. "
