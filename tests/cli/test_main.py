@@ -45,7 +45,7 @@ def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest
     out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
     assert out.strip() == str(tmp_path / "run" / "model")
     summary = err.splitlines()[-5:]
-    assert summary[0].startswith("4 steps to epoch 1, ")
+    assert summary[0].startswith("4 steps, the last in epoch 1 (counted from 1), ")
     assert summary[1].startswith("last loss ")
     assert ", dev loss " in summary[1]
     assert summary[2].startswith("highest loss into qa")

@@ -31,7 +31,7 @@ from manyglot.progress import ProgressReporter
 CONTINUOUS_BLOCK_SIZE = 16_384
 """Number of sentences of a stream to translate together with continuous batching. With this many, the GPU is busy most
 of the time, although slots fall idle while the last sentences finish."""
-SHORT_BLOCK_PARAMETERS, MIN_SHORT_BLOCK_SIZE = 2**29, 64
+SHORT_BLOCK_PARAMETERS, MIN_SHORT_BLOCK_SIZE = 400_000_000, 64
 """On a CPU, the product of a short block's size and the number of parameters, and the minimum size. Small models need
 large blocks for full speed, large models do not. A short block takes about ten seconds on two cores."""
 MIN_SENTENCES_TO_FOLD = 500
