@@ -8,7 +8,7 @@ from manyglot.config.yaml_files import read_yaml_mapping
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
-FLORES_200 = """
+_FLORES_200 = """
     ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab arb_Latn ars_Arab
     ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn ban_Latn bel_Cyrl bem_Latn
     ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt bos_Latn bug_Latn bul_Cyrl cat_Latn ceb_Latn ces_Latn cjk_Latn ckb_Arab
@@ -25,28 +25,25 @@ FLORES_200 = """
     szl_Latn tam_Taml tat_Cyrl tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi taq_Latn taq_Tfng tpi_Latn tsn_Latn tso_Latn
     tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab uzn_Latn vec_Latn vie_Latn war_Latn
     wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zsm_Latn zul_Latn
-""".split()
-
-_NOT_IN_FLORES_PLUS = set(
-    "ajp_Arab aka_Latn apc_Arab est_Latn grn_Latn kon_Latn tgl_Latn twi_Latn tzm_Tfng zho_Hans zho_Hant".split()
+"""
+_ONLY_IN_FLORES_200 = (
+    "ajp_Arab aka_Latn apc_Arab est_Latn grn_Latn kon_Latn tgl_Latn twi_Latn tzm_Tfng zho_Hans zho_Hant"
 )
-FLORES_PLUS = [
-    *(code for code in FLORES_200 if code not in _NOT_IN_FLORES_PLUS),
-    *"""
+_ONLY_IN_FLORES_PLUS = """
     apc_Arab_nort3139 apc_Arab_sout3123 arg_Latn brx_Deva cat_Latn_vale1252 chv_Cyrl cmn_Hans cmn_Hant dar_Cyrl dgo_Deva
     ekk_Latn fil_Latn gom_Deva gug_Latn kaa_Latn khk_Mong ktu_Latn lld_Latn lld_Latn_gard1241 mhr_Cyrl mni_Mtei myv_Cyrl
     nob_Latn_radical nqo_Nkoo oci_Latn_aran1260 snd_Deva twi_Latn_akua1239 twi_Latn_asan1239 tyv_Cyrl udm_Cyrl uzs_Arab
     vmw_Latn wuu_Hans zgh_Tfng
-    """.split(),
-]
-
-NTREX_128 = """
+"""
+_NTREX_128 = """
     afr amh arb aze-Latn bak bel bem ben bod bos bul cat ces ckb-Arab cym dan deu div dzo ell eng eng-GB eng-IN eng-US
     est eus ewe fao fas fij fil fin fra fra-CA fuc gle glg guj hau heb hin hmn hrv hun hye ibo ind isl ita jpn kan kat
     kaz khm kin kir kmr kor lao lav lit ltz mal mar mey mkd mlg mlt mon mri msa mya nde nep nld nno nob nso nya orm pan
     pol por por-BR prs pus ron rus shi sin slk slv smo sna-Latn snd-Arab som spa spa-MX sqi srp-Cyrl srp-Latn ssw swa
     swe tah tam tat tel tgk-Cyrl tha tir ton tsn tuk tur uig ukr urd uzb ven vie wol xho yor yue zho-CN zho-TW zul
-""".split()
+"""
+FLORES_200, NTREX_128 = _FLORES_200.split(), _NTREX_128.split()
+FLORES_PLUS = sorted({*FLORES_200, *_ONLY_IN_FLORES_PLUS.split()} - set(_ONLY_IN_FLORES_200.split()))
 
 
 def _recipe_languages(name: str) -> list[str]:

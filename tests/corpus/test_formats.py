@@ -180,8 +180,8 @@ def test_a_dev_table_needs_a_header_too(tmp_path: Path) -> None:
         (["de", "en"], "the first line already names the columns. Remove corpus.columns"),
         (["de", "de"], "corpus.columns: two columns have the same name"),
         (
-            ["German", "English"],
-            "corpus.columns: no column is named by a language code such as de; got German, English",
+            ["Klingonish", "text"],
+            "corpus.columns: no column is named by a language code such as de; got Klingonish, text",
         ),
         ("de", r"corpus.columns should be a list, such as \[a, b\], got 'de'"),
         ([False, "en"], "corpus.columns.0"),

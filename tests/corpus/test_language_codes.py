@@ -131,9 +131,8 @@ def test_scripts_and_related_languages_are_kept_apart(name: str, codes: str) -> 
 
 def test_looking_up_all_of_ntrex_among_flores_is_exact() -> None:
     matches = match_languages(NTREX_128, FLORES_200)
-    assert set(NTREX_128) - set(matches) == set(
-        "div eng-GB eng-IN eng-US fra-CA fuc hmn mey nde por-BR shi spa-MX srp-Latn tah ton ven".split()
-    )
+    missing = "div eng-GB eng-IN eng-US fra-CA fuc hmn mey nde por-BR shi spa-MX srp-Latn tah ton ven"
+    assert " ".join(sorted(set(NTREX_128) - set(matches))) == missing
     changed = {code: match for code, match in matches.items() if match[:3] != code[:3]}
     assert changed == {
         "aze-Latn": "azj_Latn", "fas": "pes_Arab", "fil": "tgl_Latn", "lav": "lvs_Latn", "mlg": "plt_Latn",
@@ -144,6 +143,8 @@ def test_looking_up_all_of_ntrex_among_flores_is_exact() -> None:
 
 
 def test_importing_manyglot_does_not_load_cldr() -> None:
-    script = "import sys, manyglot.cli; print('babel.core' in sys.modules and bool(__import__('babel').core._global_data))"
+    script = (
+        "import sys, manyglot.cli; print('babel.core' in sys.modules and bool(__import__('babel').core._global_data))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

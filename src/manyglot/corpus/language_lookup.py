@@ -93,6 +93,11 @@ def _normalize_spelling(code: str) -> str:
     return code.strip().replace("_", "-").casefold()
 
 
+def usual_member(language: str) -> str:
+    """The member that the code of a macrolanguage usually means: nb for no; other languages are returned unchanged."""
+    return _RELATED_LANGUAGES.get(language, (language,))[0]
+
+
 def _related_languages(language: str) -> set[str]:
     """The members of a macrolanguage, or the macrolanguages whose code usually means this language."""
     return {
@@ -116,21 +121,24 @@ def _match_rank(code: ParsedLanguageCode, wanted: ParsedLanguageCode) -> tuple[i
 
 
 def _languages_by_name(name: str) -> set[ParsedLanguageCode]:
-    """Look up a name such as German, Deutsch, Brazilian Portuguese, Chinese (Simplified) or Portuguese (br)."""
-    if known := _languages_by_exact_name(name):
-        return known
+    """Look up a name such as German, Deutsch, Brazilian Portuguese, Chinese (Simplified) or Portuguese (br).
+
+    English names come first: they are fast to load.
+    """
     language, bracket, qualifier = name.rstrip(" )").partition("(")
     if not bracket:
         language, _, qualifier = name.partition(",")
-    return {
-        code._replace(**part) for code in _languages_by_exact_name(language) for part in _script_or_region(qualifier)
-    }
-
-
-def _languages_by_exact_name(name: str) -> set[ParsedLanguageCode]:
-    """Look up a whole name, first in English and then in all languages."""
-    key = normalize_language_name(name)
-    return _english_names().get(key) or _native_names().get(key) or set()
+    for load_names in (_english_names, _native_names):
+        names = load_names()
+        if known := names.get(normalize_language_name(name)):
+            return known
+        if qualified := {
+            code._replace(**part)
+            for code in names.get(normalize_language_name(language), ())
+            for part in _script_or_region(qualifier)
+        }:
+            return qualified
+    return set()
 
 
 def _script_or_region(qualifier: str) -> Iterator[dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from manyglot.corpus.language_codes import CodeStyle, ParsedLanguageCode, format_language_code, parse_language_code
-from manyglot.corpus.language_lookup import best_matching_codes, possible_languages
+from manyglot.corpus.language_lookup import best_matching_codes, possible_languages, usual_member
 from manyglot.corpus.languages import english_language_name, find_language, looks_like_language_code
 from manyglot.errors import LanguageError
 
@@ -40,11 +40,11 @@ def match_languages(codes: Iterable[str], available: Iterable[str]) -> dict[str,
 
     Each available code is used once. Equal languages take precedence over those that differ in script or region: pt is
     por_Latn even if por_Latn_braz1360 is available. A code without an equal one gets the only one that remains, such as
-    zh-cn for zho_Hans; if several remain, an error names them.
+    zho_Hans for zh-cn; if several remain, an error names them.
     """
     wanted, remaining = list(dict.fromkeys(codes)), dict.fromkeys(available)
     matches: dict[str, str] = {}
-    for is_equal in (str.__eq__, _are_minimally_equal, _are_equal_with_likely_subtags):
+    for is_equal in (str.__eq__, _are_minimally_equal, _are_equal_with_likely_subtags, _is_usual_member):
         for code in wanted:
             if code not in matches and (equal := [other for other in remaining if is_equal(code, other)]):
                 matches[code] = equal[0]
@@ -72,13 +72,18 @@ def find_central_language(setting: str | None, codes: Sequence[str]) -> str | No
 
 def _find_listed(sources: Mapping[str, str], listed: Sequence[str], corpus_name: str) -> list[str]:
     """Return the names of the listed languages; two that mean the same one are refused."""
-    names_by_code = {_code_of_name(name, "as_given"): name for name in sources}
+    names_by_code = {name: name for name in sources if looks_like_language_code(name)}
     listed_by_name: dict[str, str] = {}
     for language in listed:
         try:
-            name = names_by_code[find_language(language, tuple(names_by_code), corpus_name)]
-        except LanguageError as error:
-            raise LanguageError(f"corpus.languages: {error}") from None
+            code = find_language(language, tuple(names_by_code), corpus_name)
+        except LanguageError:  # it may be named by another name, such as German; looking names up takes longer
+            names_by_code = {_code_of_name(name, "as_given"): name for name in sources} | names_by_code
+            try:
+                code = find_language(language, tuple(names_by_code), corpus_name)
+            except LanguageError as error:
+                raise LanguageError(f"corpus.languages: {error}") from None
+        name = names_by_code[code]
         other = listed_by_name.setdefault(name, language)
         if other != language:
             raise LanguageError(f"corpus.languages: {other} and {language} are one language, {name}. List it once.")
@@ -102,3 +107,9 @@ def _are_minimally_equal(code: str, other: str) -> bool:
 
 def _are_equal_with_likely_subtags(code: str, other: str) -> bool:
     return parse_language_code(code).with_likely_subtags() == parse_language_code(other).with_likely_subtags()
+
+
+def _is_usual_member(code: str, other: str) -> bool:
+    parsed = parse_language_code(code)
+    member = ParsedLanguageCode(usual_member(parsed.language))
+    return parsed.is_language_only and parse_language_code(other).minimal == member
