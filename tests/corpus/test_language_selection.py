@@ -112,8 +112,9 @@ def test_the_default_central_language_is_found(kind: str, tmp_path: Path) -> Non
 )
 def test_two_spellings_of_a_language_are_refused(kind: str, files: str, message: str, tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(files.split(), "text\n"))
-    with pytest.raises(LanguageError, match=message):
-        open_kind(kind, tmp_path)
+    for languages in ([], ["German", "Chinese", "en", "pt-BR"]):
+        with pytest.raises(LanguageError, match=message):
+            open_kind(kind, tmp_path, languages=languages)
 
 
 @pytest.mark.parametrize(
