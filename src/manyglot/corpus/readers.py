@@ -131,7 +131,7 @@ def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
     file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
     names = {name: str(path) for files in file_sets for name, path in files.items()}
     check_spelled_once(names)
-    code_by_name = {name: code for code, name in match_languages(codes, names).items()}
+    code_by_name = {name: code for code, name in match_languages(codes, names, f"the languages of {folder}").items()}
     if unknown := sorted(names.keys() - code_by_name.keys()):
         print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
     file_sets = [
