@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,15 +26,20 @@ class FaultCase:
         return f"{self.name}: {', then '.join(map(str, self.points))}"
 
 
+TOLERATED = re.compile(r"evaluate: io-error at \S+\(run/log\.jsonl, reading\)")
+"""An unreadable log does not prevent the evaluation of a sound model: the results lack its curves, and say so."""
+
+
 def all_cases(references: Mapping[str, Reference]) -> list[FaultCase]:
-    """Return a case for every fault at every file operation of every command."""
-    return [FaultCase(name, (point,)) for name, reference in references.items() for point in reference.fault_points()]
+    """Return a case for every fault at every file operation of every command, except those that are tolerated."""
+    cases = [FaultCase(name, (point,)) for name, reference in references.items() for point in reference.fault_points()]
+    return [case for case in cases if not TOLERATED.match(str(case))]
 
 
 def repeated_cases(references: Mapping[str, Reference], number: int, seed: int) -> list[FaultCase]:
     """Return random cases whose second attempt, which resumes the first, meets a fault too."""
     rng, first_faults = random.Random(seed), all_cases(references)
-    points = {name: list(reference.fault_points()) for name, reference in references.items()}
+    points = {name: [case.points[0] for case in first_faults if case.name == name] for name in references}
     return [
         FaultCase(case.name, (*case.points, rng.choice(points[case.name])))
         for case in (rng.choice(first_faults) for _ in range(number))

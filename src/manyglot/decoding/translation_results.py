@@ -228,6 +228,7 @@ def _result_stream(path: Path) -> Iterator[BinaryIO]:
         if unfinished != target:
             fsync_path(unfinished)
             unfinished.replace(target)
+            fsync_path(target.parent)
 
 
 def _create_file(path: Path, is_compressed: bool) -> BinaryIO:
