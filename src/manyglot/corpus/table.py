@@ -207,9 +207,9 @@ def _check_header(path: Path, names: tuple[str, ...]) -> None:
     """Raise an error if the first line does not name columns, as in a table that begins with text."""
     if names != ("",) and not any(map(_names_language, names)):
         raise CorpusError(
-            f"{path}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns in "
-            f"the settings, such as corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}]; otherwise name them "
-            f"by language codes such as de."
+            f"{path}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns: "
+            f"corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}] in the settings, or the option --columns of "
+            f"`manyglot corpus split`. Otherwise, name them by language codes such as de."
         )
     if len(set(names)) < len(names):
         raise CorpusError(f"{path}: the first line contains the same column name twice.")
