@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from manyglot.corpus.base import Row
@@ -22,6 +23,8 @@ class EvaluationSet:
 
     rows_by_direction: Mapping[Direction, Sequence[Row]]
     zero_shot_directions: frozenset[Direction]
+    model_codes: Mapping[str, str] = field(default_factory=dict)
+    """The model's codes of languages that the test text names in another style."""
 
     def source_texts(self) -> dict[Direction, list[str]]:
         """Return the source sentences of each direction."""
@@ -65,7 +68,12 @@ def translate_evaluation_set(
     num_total = sum(map(len, sources.values()))
     if outputs:
         print_status(f"{sum(map(len, outputs.values())):,} of {num_total:,} sentences are already translated.")
-    pivoted = frozenset(d for d in evaluation_set.zero_shot_directions if translator.pivot_code not in (None, d.source))
+    model_codes = evaluation_set.model_codes
+    pivoted = frozenset(
+        d
+        for d in evaluation_set.zero_shot_directions
+        if translator.pivot_code not in (None, model_codes.get(d.source, d.source))
+    )
     blocks = list(_iter_blocks(sources, pivoted, translator.engine.short_block_size))
     missing = [block for block in blocks if not _is_cached(block, outputs)]
     own_blocks = [block for _, block in distributed.strided_share(missing)] if distributed else missing
@@ -82,7 +90,7 @@ def translate_evaluation_set(
         for block in own_blocks:
             texts = {span.direction: sources[span.direction][span.start : span.stop] for span in block.spans}
             translated = translate_directions(
-                translator if block.uses_pivot else direct, texts, block.sentence_offset, progress
+                translator if block.uses_pivot else direct, texts, block.sentence_offset, progress, model_codes
             )
             by_span = {span: translated[span.direction] for span in block.spans}
             for span, span_outputs in by_span.items():
@@ -140,9 +148,15 @@ def translate_directions(
     sources: Mapping[Direction, Sequence[str]],
     sentence_offset: int = 0,
     progress: ProgressReporter | None = None,
+    model_codes: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[Direction, list[str]]:
-    """Translate all directions in one call, so that batches mix target languages and stay full."""
+    """Translate all directions in one call, so that batches mix target languages and stay full.
+
+    `model_codes` has the model's codes of languages that the directions name in another style.
+    """
     texts = [text for texts in sources.values() for text in texts]
-    targets = [direction.target for direction, texts in sources.items() for _ in texts]
+    targets = [
+        model_codes.get(direction.target, direction.target) for direction, texts in sources.items() for _ in texts
+    ]
     outputs = iter(translator.translate(texts, targets, sentence_offset=sentence_offset, progress=progress))
     return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}
