@@ -8,8 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
+from manyglot.config.base_settings import parse_settings
+from manyglot.config.yaml_files import read_yaml_mapping
 from manyglot.corpus.base import Corpus, Row, Split
-from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings, find_bilingual_files
+from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings
+from manyglot.corpus.files_corpus import (
+    FilesCorpus,
+    FilesSettings,
+    describe_layout,
+    find_split_text,
+    map_languages,
+    read_parts,
+)
 from manyglot.corpus.languages import (
     Direction,
     Languages,
@@ -17,11 +27,10 @@ from manyglot.corpus.languages import (
     is_known_language_code,
     parse_direction,
 )
-from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings, find_aligned_files
+from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
-from manyglot.corpus.textfiles import read_aligned_rows
 from manyglot.corpus.translation_counts import TranslationCounts, count_distinct_translations
 from manyglot.corpus.zero_shot_sets import (
     LeakDetector,
@@ -30,11 +39,11 @@ from manyglot.corpus.zero_shot_sets import (
     require_central_language,
     write_zero_shot_sets,
 )
-from manyglot.errors import CorpusError, LanguageError
+from manyglot.errors import MAX_LISTED_NAMES, CorpusError, LanguageError
 from manyglot.progress import print_status
 
 CorpusSettings = Annotated[
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings,
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings,
     Field(discriminator="kind"),
 ]
 
@@ -42,7 +51,7 @@ CorpusSettings = Annotated[
 def corpus_languages(settings: CorpusSettings) -> Languages:
     """The languages of a corpus; if the text does not exist yet, the languages listed in the settings."""
     if (
-        isinstance(settings, MultiwaySettings | BilingualSettings | TableSettings)
+        isinstance(settings, MultiwaySettings | BilingualSettings | TableSettings | FilesSettings)
         and settings.languages
         and not settings.path.exists()
     ):
@@ -77,6 +86,8 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = BilingualCorpus(settings)
         case TableSettings():
             corpus = TableCorpus(settings)
+        case FilesSettings():
+            corpus = FilesCorpus(settings)
     languages = _check_languages(Languages(corpus.languages), settings)
     unknown = [code for code in languages if not is_known_language_code(code)]
     if unknown and not getattr(settings, "languages", ()):
@@ -84,6 +95,8 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
             f"List the languages to use in corpus.languages."
         )
+    if isinstance(corpus, FilesCorpus):
+        print_status(corpus.describe())
     return corpus
 
 
@@ -107,29 +120,35 @@ def make_zero_shot_sets(
     )
 
 
-def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
-    """Read test text in the given languages, from line-aligned files `test.de`, `test.en`, … or from file pairs."""
-    if not folder.is_dir():
-        raise CorpusError(
-            f"--test-folder: {folder} is not a folder. It should contain files such as test.en or test.de-en.de."
-        )
-    files = {name: path for name, path in find_aligned_files(folder).items() if name.startswith(f"{Split.TEST}.")}
-    file_sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
-    file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
-    known = set(codes)
-    if unknown := sorted({code for files in file_sets for code in files} - known):
-        print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
-    file_sets = [{code: path for code, path in files.items() if code in known} for files in file_sets]
+def read_test_rows(path: Path, codes: Iterable[str]) -> list[Row]:
+    """Read test text in the given languages, in any layout of a corpus of kind `files`.
+
+    A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated.
+    """
+    settings, languages = _read_test_settings(path), list(codes)
+    text = find_split_text(settings, settings.test or settings.path, Split.TEST)
+    codes_by_name = map_languages(text.parts, settings.language_codes, languages)
     texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
         {code: texts.setdefault(text, text) for code, text in row.items()}
-        for files in file_sets
-        if len(files) > 1
-        for row in read_aligned_rows(files)
+        for row in read_parts(
+            [part for part in text.parts if len(part.names & codes_by_name.keys()) > 1], codes_by_name
+        )
     ]
+    names = {name for part in text.parts for name in part.names}
     if not rows:
-        raise CorpusError(f"{folder} needs test text in at least two languages of the data: test.en, test.de, …")
+        found = ", ".join(sorted(names)[:MAX_LISTED_NAMES]) or "none"
+        raise CorpusError(f"{path} needs test text in at least two languages of the data. It has text in {found}.")
+    unknown = ", ".join(sorted(names - codes_by_name.keys()))
+    skipped = f" Skipping test text in languages that the data lacks: {unknown}." if unknown else ""
+    print_status(f"{describe_layout(text.path, text.found)}.{skipped}")
     return rows
+
+
+def _read_test_settings(path: Path) -> FilesSettings:
+    if path.suffix not in (".yaml", ".yml"):
+        return FilesSettings(path=path)
+    return parse_settings(FilesSettings, read_yaml_mapping(path), str(path))
 
 
 def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
