@@ -87,7 +87,7 @@ def _open_archive(path: Path, source: TextSource | None = None) -> Iterator[zipf
         with open_regular_file(path) as file, zipfile.ZipFile(_DirectoryLimit(file, path)) as archive:
             yield archive
     except (
-        zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError, ValueError, OverflowError, struct.error
+        zipfile.BadZipFile, NotImplementedError, RuntimeError, LookupError, ValueError, OverflowError, struct.error
     ) as error:  # fmt: skip
         reason = shorten(str(error).strip("'\"").rstrip(".")) or type(error).__name__
         raise CorpusError(f"{source or path} cannot be read as zip ({reason}). Download or copy it again.") from None
