@@ -113,6 +113,7 @@ def test_files_are_grouped_by_name(tmp_path: Path) -> None:
         (["news.de"], r"news.de has no translation"),
         (["news.de", "news.txt"], "news.txt: the file name should end with a language code, such as news.en"),
         (["news"], "the file name should end with a language code"),
+        (["news.de", "news.en", "talks.deu", "talks.en"], r"news\.de and .*talks\.deu are in one language, German"),
         (["news.de", "a.tsv"], "a.tsv is a table .*Split it without other files"),
     ],
 )

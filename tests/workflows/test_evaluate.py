@@ -225,3 +225,21 @@ def test_damaged_test_text_is_never_translated(
     monkeypatch.setattr("manyglot.workflows.evaluate.translate_evaluation_set", None)
     with pytest.raises(ManyglotError, match=rf"{path} is damaged \(its checksum is wrong\)"):
         manyglot.evaluate(trained.run / "model", tmp_path / "data")
+
+
+def test_data_and_test_text_may_name_languages_in_another_style_than_the_model(
+    trained: Experiment, uninterrupted: Path, tmp_path: Path
+) -> None:
+    for path in (trained.data / "text").iterdir():
+        (tmp_path / f"{path.name}-Latn").write_bytes(path.read_bytes())
+    corpus = {"kind": "multiway", "path": str(tmp_path), "central_language": "qaa"}
+    values = trained.to_dict() | {"corpus": corpus, "data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
+    manyglot.prepare(values)
+    expected = {
+        (f"{d.direction.source}-Latn", f"{d.direction.target}-Latn", d.zero_shot): d.bleu
+        for d in load_report_run("x", uninterrupted).evaluation.directions
+    }
+    for test_folder in (None, trained.data / "text"):
+        evaluation = manyglot.evaluate(trained.run / "model", tmp_path / "data", True, test=test_folder)
+        assert {(*d.direction, d.zero_shot): d.bleu for d in evaluation.directions} == expected
+        assert evaluation.central_language == "qaa-Latn"

@@ -26,6 +26,7 @@ from manyglot.checksums import seal_files
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
+from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned_rows
@@ -73,7 +74,7 @@ def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedData
     directions = resolve_train_directions(languages, settings.corpus)
     metadata = {
         "languages": list(languages),
-        "central_language": settings.corpus.central_language,
+        "central_language": find_central_language(settings.corpus.central_language, languages.codes),
         "directions": directions,
         "provenance": provenance,
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,12 +12,12 @@ from pydantic import Field, field_validator
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import BaseCorpusSettings, Row, Split
-from manyglot.corpus.language_matching import HOW_TO_STATE, check_distinct, match_languages
+from manyglot.corpus.language_selection import check_spelled_once, match_languages, select_languages
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.layouts import FoundText, Layout, find_text
 from manyglot.corpus.text_parts import TextPart, file_with
 from manyglot.corpus.textfiles import fingerprint_files
-from manyglot.errors import CorpusError, LanguageError, did_you_mean, shorten
+from manyglot.errors import CorpusError, LanguageError, shorten
 
 
 class FilesSettings(BaseCorpusSettings):
@@ -55,12 +56,48 @@ class FilesSettings(BaseCorpusSettings):
 
 @dataclass(frozen=True)
 class SplitText:
-    """Where the text of a split comes from."""
+    """The text of one split, and where it comes from."""
 
     path: Path
     found: FoundText
     parts: list[TextPart]
     """The parts of the split."""
+    language_codes: Mapping[str, str]
+    """The languages that the settings state."""
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """A file for each language of the split, for error messages. Languages are as stated, or as files name them."""
+        files: dict[str, str] = {}
+        for part in self.parts:
+            names: dict[str, str] = {}
+            for name in sorted(part.names):
+                language = self.language_codes.get(name, name)
+                other = names.setdefault(language, name)
+                if other != name:
+                    raise LanguageError(
+                        f"{file_with(part, other)} and {file_with(part, name)} are both text in {language}: "
+                        f"'{shorten(other)}' and '{shorten(name)}'. Correct corpus.language_codes."
+                    )
+                files.setdefault(language, str(file_with(part, name)))
+        return files
+
+    def match(self, codes: Iterable[str]) -> dict[str, str]:
+        """Map the languages of the split to those of the codes that mean the same; omit the others."""
+        check_spelled_once(self.files)
+        return {language: code for code, language in match_languages(codes, self.files).items()}
+
+    def rows(self, codes: Mapping[str, str], min_languages: int = 1) -> Iterator[Row]:
+        """Yield the rows of the parts with at least so many of the languages. `codes` maps languages to codes."""
+        for part in self.parts:
+            codes_by_name = {
+                name: codes[language]
+                for name in part.names
+                if (language := self.language_codes.get(name, name)) in codes
+            }
+            if len(codes_by_name) >= min_languages:
+                for row in part.rows(codes_by_name.keys()):
+                    yield {codes_by_name[name]: text for name, text in row.items()}
 
 
 class FilesCorpus:
@@ -69,7 +106,10 @@ class FilesCorpus:
     def __init__(self, settings: FilesSettings) -> None:
         self._settings = settings
         found = settings.find_text(settings.path, settings.layout)
-        self._texts = {split: SplitText(settings.path, found, _parts_of(found, split, Split.TRAIN)) for split in Split}
+        self._texts = {
+            split: SplitText(settings.path, found, _parts_of(found, split, Split.TRAIN), settings.language_codes)
+            for split in Split
+        }
         for split, path in ((Split.DEV, settings.dev), (Split.TEST, settings.test)):
             if path is not None:
                 self._texts[split] = find_split_text(settings, path, split)
@@ -78,12 +118,12 @@ class FilesCorpus:
                 f"{settings.path} contains no training text. Use it as corpus.dev or corpus.test, or with "
                 f"`manyglot evaluate --test`."
             )
-        self._train_codes = self._map_train_languages()
-        self.languages = tuple(settings.languages) or tuple(sorted(self._train_codes.values()))
+        self._train_codes = self._select_languages()
+        self.languages = tuple(self._train_codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the parts of a split one after the other."""
-        return read_parts(self._texts[split].parts, self._codes_by_name(split))
+        return self._texts[split].rows(self._codes(split))
 
     def fingerprint(self) -> str:
         """A digest of the files' names, sizes and modification times."""
@@ -94,45 +134,33 @@ class FilesCorpus:
         """Return one line about the layout, the languages and the files that are not used."""
         texts = {text.path: text.found for text in self._texts.values()}
         unused = sorted(
-            {
-                name
-                for split, text in self._texts.items()
-                for part in text.parts
-                for name in part.names - self._codes_by_name(split).keys()
-            }
+            {name for split, text in self._texts.items() for name in text.files.keys() - self._codes(split)}
         )
         languages = f"{len(self.languages)} languages"
         languages += f" (not used: {', '.join(unused[:10])}{' …' if len(unused) > 10 else ''})" if unused else ""
         return "; ".join([languages, *(describe_layout(path, found) for path, found in texts.items())]) + "."
 
-    def _codes_by_name(self, split: Split) -> dict[str, str]:
+    def _codes(self, split: Split) -> dict[str, str]:
+        """Map the languages of a split to the codes of the corpus."""
+        text, train_text = self._texts[split], self._texts[Split.TRAIN]
         if split == Split.TRAIN:
             return self._train_codes
-        return map_languages(self._texts[split].parts, self._settings.language_codes, self.languages)
+        if text.path == train_text.path:
+            check_spelled_once(text.files | train_text.files)
+            return self._train_codes
+        return text.match(self.languages)
 
-    def _map_train_languages(self) -> dict[str, str]:
-        settings, parts = self._settings, self._texts[Split.TRAIN].parts
-        if settings.languages:
-            codes_by_name = map_languages(parts, settings.language_codes, settings.languages)
-            names = sorted({name for part in parts for name in part.names})
-            for code in settings.languages:
-                if code not in codes_by_name.values():
-                    raise LanguageError(
-                        f"corpus.languages: {settings.path} has no training text in '{code}'. "
-                        f"{did_you_mean(code, names)}"
-                    )
-            return codes_by_name
-        codes_by_name = {}
-        for part in parts:
-            for name in part.names:
-                codes_by_name[name] = code = settings.language_codes.get(name, name)
-                if not looks_like_language_code(code) or not is_known_language_code(code):
-                    raise LanguageError(
-                        f"{file_with(part, name)}: '{shorten(code)}' is not a known language code. {HOW_TO_STATE}, "
-                        f"or list the languages to use in corpus.languages."
-                    )
-        check_distinct(dict(sorted(codes_by_name.items())))
-        return codes_by_name
+    def _select_languages(self) -> dict[str, str]:
+        settings, files = self._settings, self._texts[Split.TRAIN].files
+        for language, file in files.items() if not settings.languages else ():
+            if not looks_like_language_code(language) or not is_known_language_code(language):
+                raise LanguageError(
+                    f"{file}: '{shorten(language)}' is not a known language code. State the language with "
+                    f"corpus.language_codes, or list the languages to use in corpus.languages."
+                )
+        return select_languages(
+            files, settings.languages, settings.code_style, f"the languages of the training text in {settings.path}"
+        )
 
 
 def find_split_text(settings: FilesSettings, path: Path, split: Split) -> SplitText:
@@ -146,25 +174,7 @@ def find_split_text(settings: FilesSettings, path: Path, split: Split) -> SplitT
         parts = [part for part in found.parts if part.split != Split.TRAIN]
     if not parts:
         raise CorpusError(f"{path} contains no {split} text. Name it {split}.de, {split}.en, … or give another path.")
-    return SplitText(path, found, parts)
-
-
-def map_languages(parts: list[TextPart], language_codes: Mapping[str, str], languages: Sequence[str]) -> dict[str, str]:
-    """Map the names in the parts to languages, as the settings state it or as they mean one of `languages`."""
-    names = {name for part in parts for name in part.names}
-    stated = {name: code for name, code in language_codes.items() if name in names and code in languages}
-    check_distinct(stated)
-    others = names - language_codes.keys()
-    return stated | match_languages(others, [code for code in languages if code not in stated.values()])
-
-
-def read_parts(parts: list[TextPart], codes_by_name: Mapping[str, str]) -> Iterator[Row]:
-    """Yield the rows of the parts with the codes of their languages. Parts in fewer than two of them are omitted."""
-    for part in parts:
-        names = part.names & codes_by_name.keys()
-        if names:
-            for row in part.rows(names):
-                yield {codes_by_name[name]: text for name, text in row.items()}
+    return SplitText(path, found, parts, settings.language_codes)
 
 
 def describe_layout(path: Path, found: FoundText) -> str:

@@ -17,8 +17,10 @@ from manyglot.corpus.files_corpus import (
     FilesSettings,
     describe_layout,
     find_split_text,
-    map_languages,
-    read_parts,
+)
+from manyglot.corpus.language_selection import (
+    find_central_language,
+    select_languages,
 )
 from manyglot.corpus.languages import (
     Direction,
@@ -55,7 +57,9 @@ def corpus_languages(settings: CorpusSettings) -> Languages:
         and settings.languages
         and not settings.path.exists()
     ):
-        return _check_languages(Languages(settings.languages), settings)
+        named = {language: language for language in settings.languages}
+        codes = select_languages(named, settings.languages, settings.code_style, "corpus.languages")
+        return _check_languages(Languages(codes.values()), settings)
     return Languages(open_corpus(settings).languages)
 
 
@@ -66,7 +70,8 @@ def resolve_train_directions(languages: Languages, settings: CorpusSettings) -> 
         excluded = {parse_direction(text, languages) for text in settings.exclude_directions}
     except LanguageError as error:
         raise LanguageError(f"corpus.train_directions or corpus.exclude_directions: {error}") from None
-    directions = [d for d in listed or enumerate_directions(languages, settings.central_language) if d not in excluded]
+    central_language = find_central_language(settings.central_language, languages.codes)
+    directions = [d for d in listed or enumerate_directions(languages, central_language) if d not in excluded]
     if not directions:
         raise CorpusError("corpus.exclude_directions leaves no directions to train on.")
     return list(dict.fromkeys(directions))
@@ -113,7 +118,8 @@ def make_zero_shot_sets(
     `drop_leaked` omits sentences that training has seen, `deduplicate_translations` keeps one copy of each repeated
     translation, and `include_supervised` adds the pairs with the central language.
     """
-    central_language, corpus = require_central_language(settings.central_language), open_corpus(settings)
+    corpus = open_corpus(settings)
+    central_language = require_central_language(find_central_language(settings.central_language, corpus.languages))
     tests = ZeroShotSets(corpus.rows(Split.TEST), central_language, deduplicate_translations, include_supervised)
     return write_zero_shot_sets(
         folder, tests, LeakDetector(tests, corpus.rows(Split.TRAIN)), drop_leaked, max_sentences_per_pair
@@ -125,21 +131,18 @@ def read_test_rows(path: Path, codes: Iterable[str]) -> list[Row]:
 
     A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated.
     """
-    settings, languages = _read_test_settings(path), list(codes)
+    settings = _read_test_settings(path)
     text = find_split_text(settings, settings.test or settings.path, Split.TEST)
-    codes_by_name = map_languages(text.parts, settings.language_codes, languages)
+    code_by_language = text.match(codes)
     texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
-        {code: texts.setdefault(text, text) for code, text in row.items()}
-        for row in read_parts(
-            [part for part in text.parts if len(part.names & codes_by_name.keys()) > 1], codes_by_name
-        )
+        {code: texts.setdefault(sentence, sentence) for code, sentence in row.items()}
+        for row in text.rows(code_by_language, min_languages=2)
     ]
-    names = {name for part in text.parts for name in part.names}
     if not rows:
-        found = ", ".join(sorted(names)[:MAX_LISTED_NAMES]) or "none"
+        found = ", ".join(sorted(text.files)[:MAX_LISTED_NAMES]) or "none"
         raise CorpusError(f"{path} needs test text in at least two languages of the data. It has text in {found}.")
-    unknown = ", ".join(sorted(names - codes_by_name.keys()))
+    unknown = ", ".join(sorted(text.files.keys() - code_by_language.keys()))
     skipped = f" Skipping test text in languages that the data lacks: {unknown}." if unknown else ""
     print_status(f"{describe_layout(text.path, text.found)}.{skipped}")
     return rows
@@ -153,22 +156,13 @@ def _read_test_settings(path: Path) -> FilesSettings:
 
 def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
     """Count the translations of each training sentence of the central language."""
-    return count_distinct_translations(
-        open_corpus(settings).rows(Split.TRAIN), require_central_language(settings.central_language)
-    )
+    corpus = open_corpus(settings)
+    central_language = require_central_language(find_central_language(settings.central_language, corpus.languages))
+    return count_distinct_translations(corpus.rows(Split.TRAIN), central_language)
 
 
 def _check_languages(languages: Languages, settings: CorpusSettings) -> Languages:
     if len(languages) < 2:
         raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
-    spellings: dict[str, str] = {}
-    for code in languages:
-        other = spellings.setdefault(code.lower().replace("_", "-"), code)
-        if other != code:
-            raise LanguageError(f"{other} and {code} are two spellings of one language code. Use one of them.")
-    if settings.central_language is not None and settings.central_language not in languages:
-        raise CorpusError(
-            f"corpus.central_language: '{settings.central_language}' is not a language of the corpus "
-            f"({', '.join(languages)}). Name one of them, or use null to train on all pairs."
-        )
+    find_central_language(settings.central_language, languages.codes)
     return languages

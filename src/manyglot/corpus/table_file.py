@@ -7,10 +7,12 @@ import re
 import reprlib
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from manyglot.corpus.decompression import NamedFile, uncompressed_name
+from manyglot.corpus.language_lookup import possible_languages
 from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.parquet import NESTED_COLUMN, first_repeated, read_parquet
 from manyglot.corpus.textfiles import MAX_LINE_BYTES, read_lines, to_single_line
@@ -33,6 +35,8 @@ class TableFile:
     """The columns of a TSV file without a header."""
     text_columns: Set[str] = frozenset()
     """Columns that may hold text although no language code names them."""
+    allows_names: bool = False
+    """Whether names of languages, such as German, may name columns."""
     missing_markers: Set[str] = field(default=frozenset(MISSING_MARKERS))
     """Cell contents that mark a missing sentence, in addition to the empty string."""
 
@@ -49,7 +53,9 @@ class TableFile:
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the name of a column allows text in it."""
-        return column in self.text_columns or looks_like_language_code(column)
+        return column in self.text_columns or (
+            names_language(column) if self.allows_names else looks_like_language_code(column)
+        )
 
     def rows(self, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
         """Yield the sentences of some columns; a row omits columns whose cell is empty."""
@@ -93,6 +99,12 @@ def is_table_file(path: NamedFile) -> bool:
     return Path(uncompressed_name(path)).suffix in TABLE_SUFFIXES
 
 
+@lru_cache(maxsize=4096)
+def names_language(column: str) -> bool:
+    """Whether a column is named by a language code or by the name of a language, such as German."""
+    return looks_like_language_code(column) or bool(possible_languages(column))
+
+
 def is_tsv(path: NamedFile) -> bool:
     """Whether the name of a file ends like that of a TSV file."""
     return Path(uncompressed_name(path)).suffix == ".tsv"
@@ -120,7 +132,7 @@ def _read_tsv(source: TextSource, columns: tuple[str, ...], text_columns: Set[st
 
 def _check_header(source: TextSource, names: tuple[str, ...]) -> None:
     """Raise an error if the first line does not name columns, as in a table that begins with text."""
-    if names != ("",) and not any(map(looks_like_language_code, names)):
+    if names != ("",) and not any(map(names_language, names)):
         raise CorpusError(
             f"{source}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns "
             f"in the settings, such as corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}]; otherwise name "

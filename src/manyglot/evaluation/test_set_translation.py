@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from manyglot.corpus.base import Row
@@ -24,6 +25,8 @@ class EvaluationSet:
 
     rows_by_direction: Mapping[Direction, Sequence[Row]]
     zero_shot_directions: frozenset[Direction]
+    model_codes: Mapping[str, str] = field(default_factory=dict)
+    """The model's codes of languages that the test text names in another style."""
 
     def source_texts(self) -> dict[Direction, list[str]]:
         """Return the source sentences of each direction."""
@@ -62,7 +65,12 @@ def translate_evaluation_set(
         distributed.barrier()  # all processes must read the same cache before dividing the rest
     if outputs:
         print_status(f"{len(outputs):,} of {len(sources):,} directions are already translated.")
-    pivoted = frozenset(d for d in evaluation_set.zero_shot_directions if translator.pivot_code not in (None, d.source))
+    model_codes = evaluation_set.model_codes
+    pivoted = frozenset(
+        d
+        for d in evaluation_set.zero_shot_directions
+        if translator.pivot_code not in (None, model_codes.get(d.source, d.source))
+    )
     blocks = list(_direction_blocks(sources, pivoted, max(MIN_BLOCK_SENTENCES, translator.engine.preferred_block_size)))
     missing = [block for block in blocks if not outputs.keys() >= set(block.directions)]
     own_blocks = [block for _, block in distributed.strided_share(missing)] if distributed else missing
@@ -81,7 +89,7 @@ def translate_evaluation_set(
         for block in own_blocks:
             texts = {direction: sources[direction] for direction in block.directions}
             block_outputs = translate_directions(
-                translator if block.uses_pivot else direct, texts, block.sentence_offset, progress
+                translator if block.uses_pivot else direct, texts, block.sentence_offset, progress, model_codes
             )
             outputs |= block_outputs
             if cache:
@@ -116,9 +124,15 @@ def translate_directions(
     sources: Mapping[Direction, Sequence[str]],
     sentence_offset: int = 0,
     progress: ProgressReporter | None = None,
+    model_codes: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[Direction, list[str]]:
-    """Translate all directions in one call, so that batches mix target languages and stay full."""
+    """Translate all directions in one call, so that batches mix target languages and stay full.
+
+    `model_codes` has the model's codes of languages that the directions name in another style.
+    """
     texts = [text for texts in sources.values() for text in texts]
-    targets = [direction.target for direction, texts in sources.items() for _ in texts]
+    targets = [
+        model_codes.get(direction.target, direction.target) for direction, texts in sources.items() for _ in texts
+    ]
     outputs = iter(translator.translate(texts, targets, sentence_offset=sentence_offset, progress=progress))
     return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}

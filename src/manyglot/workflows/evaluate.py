@@ -16,6 +16,7 @@ from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
 from manyglot.corpus.base import Row, Split
+from manyglot.corpus.language_selection import match_languages
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import read_test_rows
 from manyglot.corpus.zero_shot_sets import read_leak_statistics
@@ -145,8 +146,9 @@ class _EvaluationTask:
     def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
         trained, dataset = load_any_model(request.model_folder), PreparedDataset(request.data)
+        model_codes = match_languages(dataset.languages, trained.vocabulary.languages)
         for code in dataset.languages:
-            if code not in trained.vocabulary.languages:
+            if code not in model_codes:
                 raise LanguageError(
                     f"The model does not know '{code}', a language of {request.data}. "
                     f"Choose data in the model's languages."
@@ -155,7 +157,10 @@ class _EvaluationTask:
         for override in request.overrides:
             apply_override(values, override)
         settings = parse_settings(_EvaluationTimeSettings, values)
-        directions, train_directions = dataset.all_directions, set(trained.trained_directions)
+        directions, trained_directions = dataset.all_directions, set(trained.trained_directions)
+        train_directions = {
+            d for d in directions if Direction(model_codes[d.source], model_codes[d.target]) in trained_directions
+        }
         if request.test is None:
             rows: Sequence[Row] = dataset.rows(Split.TEST)
         else:
@@ -163,7 +168,9 @@ class _EvaluationTask:
             directions = _directions_with_text(directions, rows)
         supervised = [d for d in directions if d in train_directions]
         zero_shot = [d for d in directions if d not in train_directions] if request.zero_shot else []
-        evaluation_set = select_evaluation_set(rows, supervised, zero_shot, settings.evaluation)
+        evaluation_set = replace(
+            select_evaluation_set(rows, supervised, zero_shot, settings.evaluation), model_codes=model_codes
+        )
         translator = Translator.from_trained_model(trained, settings.decoding, device)
         translator = translator.with_text_options(split="never", warn=False)  # a test sentence is translated as it is
         identifier = load_configured_identifier(settings.evaluation, dataset)
