@@ -208,7 +208,15 @@ def test_tables_are_read_with_and_without_a_header(tmp_path: Path) -> None:
 
 
 def test_aligned_files_and_opus_100_are_read_too(tmp_path: Path) -> None:
-    write(tmp_path, {"a/train.de": "eins\nzwei\n", "a/train.en": "one\ntwo\n", "a/train.md": "notes"})
+    write(
+        tmp_path,
+        {
+            "a/train.de": "eins\nzwei\n",
+            "a/train.en": "one\ntwo\n",
+            "a/train.src": "web\n",
+            "a/langs.tsv": "code\tname\n",
+        },
+    )
     assert train_rows(tmp_path / "a") == PAIRS
     write(tmp_path, {f"b/supervised/de-en/opus.de-en-train.{code}": f"{code}\n" for code in ("de", "en")})
     assert train_rows(tmp_path / "b") == [{"de": "de", "en": "en"}]
@@ -271,6 +279,8 @@ def test_what_cannot_be_read_is_one_line(
 def test_a_missing_path_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"There is no file or folder .*nowhere, and no file whose name begins so"):
         train_rows(tmp_path / "nowhere")
+    with pytest.raises(ManyglotError, match=r"Cannot read .*File name too long"):
+        train_rows(tmp_path / ("x" * 1000))
 
 
 def test_two_spellings_of_a_language_are_refused(tmp_path: Path) -> None:

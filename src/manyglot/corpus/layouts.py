@@ -90,7 +90,10 @@ def find_text(
     The layout is detected unless it is given. `stated` are the names that the settings map to languages, and `columns`
     those of TSV files without a header.
     """
-    files = list(_list_files(path))
+    try:
+        files = list(_list_files(path))
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        raise CorpusError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
     matches = [(file, match) for file in files if (match := _match_name(file.name, layout, stated))]
     if not matches:
         expected = f"of layout '{layout}'" if layout else f"in a known layout ({', '.join(get_args(Layout))})"
@@ -193,7 +196,9 @@ def _choose_layout(path: Path, matches: list[tuple[_File, _Match]]) -> Layout:
     examples: dict[Layout, _File] = {}
     for file, match in matches:
         examples.setdefault(match.layout, file)
-    layouts = [layout for layout in examples if layout in _SPECIFIC_LAYOUTS] or list(examples)
+    metadata: set[Layout] = {"table"} if not any(m.split for _, m in matches if m.layout == "table") else set()
+    layouts = [layout for layout in examples if layout in _SPECIFIC_LAYOUTS]
+    layouts = layouts or [layout for layout in examples if layout not in metadata] or list(examples)
     if len(layouts) > 1:
         found = ", ".join(f"{layout} ({shorten(str(examples[layout].source))})" for layout in layouts)
         raise CorpusError(f"{path} has files of several layouts: {found}. Set corpus.layout to one of them.")
@@ -236,6 +241,6 @@ def _table_parts(
         elif names >= set(TICO_COLUMNS):
             parts.append(PairTableText(split, TableFile(source, columns, frozenset(TICO_COLUMNS))))
         else:
-            parts.append(TableText(split, TableFile(source, columns, stated)))
+            parts.append(TableText(split, TableFile(source, columns, stated, allows_names=bool(columns))))
     contents = SentenceTables(sentence_tables)
     return [*parts, *(SentenceTableText(split, contents) for split in contents.names_by_split)]
