@@ -71,7 +71,7 @@ def test_flores_200_is_test_text_as_published(tmp_path: Path, capsys: pytest.Cap
     }
     (status,) = capsys.readouterr().err.splitlines()
     assert "flores200_dataset: layout flores, 10 files in dev and test, without " in status
-    assert "README and 1 other files. Skipping test text in languages that the data lacks: zho_Hant." in status
+    assert "README and 1 other file. Skipping test text in languages that the data lacks: zho_Hant." in status
     assert read_test_rows(tmp_path / "flores200_dataset" / "dev", ["de", "en"])[0]["de"] == "deu_Latn dev"
 
 
@@ -105,6 +105,7 @@ def test_opus_pairs_and_their_archives_are_read_as_published(tmp_path: Path) -> 
     text = corpus(tmp_path / "zips")
     assert text.languages == ("de", "en", "pt_BR")
     assert list(text.rows(Split.TRAIN)) == [*PAIRS, {"en": "three", "pt_BR": "três"}]
+    assert train_rows(tmp_path / "zips", languages=["en", "pt-br"]) == [{"en": "three", "pt_BR": "três"}]
     before = text.fingerprint()
     (tmp_path / "zips" / "en-pt_BR.txt.zip").unlink()
     assert corpus(tmp_path / "zips").fingerprint() != before

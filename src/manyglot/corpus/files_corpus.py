@@ -87,15 +87,15 @@ class SplitText:
         check_spelled_once(self.files)
         return {language: code for code, language in match_languages(codes, self.files).items()}
 
-    def rows(self, codes: Mapping[str, str], min_languages: int = 1) -> Iterator[Row]:
-        """Yield the rows of the parts with at least so many of the languages. `codes` maps languages to codes."""
+    def rows(self, codes: Mapping[str, str]) -> Iterator[Row]:
+        """Yield the rows in some languages; `codes` maps them to codes. Pairs with one of them only are omitted."""
         for part in self.parts:
             codes_by_name = {
                 name: codes[language]
                 for name in part.names
                 if (language := self.language_codes.get(name, name)) in codes
             }
-            if len(codes_by_name) >= min_languages:
+            if len(codes_by_name) >= min(2, len(part.names)):
                 for row in part.rows(codes_by_name.keys()):
                     yield {codes_by_name[name]: text for name, text in row.items()}
 
@@ -184,7 +184,8 @@ def describe_layout(path: Path, found: FoundText) -> str:
     text = f"{path}: layout {found.layout}, {num_files} files"
     text += f" in {' and '.join(splits)}" if splits else ""
     if found.ignored:
-        more = f" and {len(found.ignored) - 1} other files" if len(found.ignored) > 1 else ""
+        num_more = len(found.ignored) - 1
+        more = f" and {num_more} other {'file' if num_more == 1 else 'files'}" if num_more else ""
         text += f", without {found.ignored[0]}{more}"
     return text
 
