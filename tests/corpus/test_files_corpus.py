@@ -291,3 +291,12 @@ def test_two_spellings_of_a_language_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "text", {"train.de": "a\n", "train.en": "b\n", "dev.deu": "c\n", "dev.en": "d\n"})
     with pytest.raises(ManyglotError, match=r"dev.deu and .*train.de are in one language, German"):
         corpus(tmp_path / "text")
+
+
+def test_all_languages_of_test_text_are_read_if_none_are_given(tmp_path: Path) -> None:
+    write(tmp_path, EUROPARL)
+    assert read_test_rows(tmp_path, None) == PAIRS
+    write(tmp_path, {"Europarl.de-zzz.de": "eins\n", "Europarl.de-zzz.zzz": "?\n"})
+    with pytest.raises(ManyglotError, match=r"de-zzz.zzz: 'zzz' is not a known language code. State the language"):
+        read_test_rows(tmp_path, None)
+    assert read_test_rows(tmp_path, ["de", "en"]) == PAIRS

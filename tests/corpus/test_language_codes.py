@@ -46,7 +46,7 @@ def test_every_list_is_found_in_every_style(name: str, style: CodeStyle) -> None
     codes = CODE_LISTS[name]
     converted = {format_language_code(code, style): code for code in codes}
     assert len(converted) == len(codes)
-    assert match_languages(codes, converted) == {code: other for other, code in converted.items()}
+    assert match_languages(codes, converted, "the list") == {code: other for other, code in converted.items()}
     languages = Languages(codes)
     assert {other: languages.find_code(other) for other in converted} == converted
 
@@ -130,7 +130,7 @@ def test_scripts_and_related_languages_are_kept_apart(name: str, codes: str) -> 
 
 
 def test_looking_up_all_of_ntrex_among_flores_is_exact() -> None:
-    matches = match_languages(NTREX_128, FLORES_200)
+    matches = match_languages(NTREX_128, FLORES_200, "FLORES-200")
     missing = "div eng-GB eng-IN eng-US fra-CA fuc hmn mey nde por-BR shi spa-MX srp-Latn tah ton ven"
     assert " ".join(sorted(set(NTREX_128) - set(matches))) == missing
     changed = {code: match for code, match in matches.items() if match[:3] != code[:3]}

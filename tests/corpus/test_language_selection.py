@@ -112,8 +112,9 @@ def test_the_default_central_language_is_found(kind: str, tmp_path: Path) -> Non
 )
 def test_two_spellings_of_a_language_are_refused(kind: str, files: str, message: str, tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(files.split(), "text\n"))
-    with pytest.raises(LanguageError, match=message):
-        open_kind(kind, tmp_path)
+    for languages in ([], ["German", "Chinese", "en", "pt-BR"]):
+        with pytest.raises(LanguageError, match=message):
+            open_kind(kind, tmp_path, languages=languages)
 
 
 @pytest.mark.parametrize(
@@ -214,16 +215,16 @@ def test_zero_shot_sets_of_one_style_fit_data_of_another(tmp_path: Path) -> None
     ],
 )
 def test_languages_are_matched_one_to_one(codes: str, available: str, expected: dict[str, str]) -> None:
-    assert match_languages(codes.split(), available.split()) == expected
+    assert match_languages(codes.split(), available.split(), "the files") == expected
 
 
 def test_an_ambiguous_match_is_refused() -> None:
-    with pytest.raises(LanguageError, match=r"'es' may be es_AR or es_MX\. Keep one of them"):
-        match_languages(["es", "de"], ["es_AR", "es_MX"])
+    with pytest.raises(LanguageError, match=r"'es' is ambiguous among the files: it may be es_AR or es_MX\. Keep one"):
+        match_languages(["es", "de"], ["es_AR", "es_MX"], "the files")
 
 
 def test_chinese_of_opus_and_ted_is_found_in_ntrex() -> None:
-    assert match_languages(OPUS_100, NTREX_128)["zh"] == "zho-CN"
-    matches = match_languages(TED_59, NTREX_128)
+    assert match_languages(OPUS_100, NTREX_128, "NTREX-128")["zh"] == "zho-CN"
+    matches = match_languages(TED_59, NTREX_128, "NTREX-128")
     assert (matches["zh-cn"], matches["zh-tw"], matches["pt-br"]) == ("zho-CN", "zho-TW", "por-BR")
     assert "zh" not in matches

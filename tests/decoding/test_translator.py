@@ -296,3 +296,13 @@ def test_text_that_may_be_incomplete_causes_a_warning() -> None:
     assert translator.with_text_options(warn=False).translate(texts, to="de") == outputs
     copying = translator.with_text_options(copy_unknown=True, warn=False)
     assert copying.translate(["Ab \u2603. Cd.", "\u2603"], to="de") == ["de:Ab. \u2603 de:Cd.", "\u2603"]
+
+
+def test_weights_that_overflow_are_reported(trained: Experiment, translator: Translator, sentences: list[str]) -> None:
+    loaded = load_model(trained.run / "model")
+    with torch.no_grad():
+        for parameter in loaded.model.encoder.parameters():
+            parameter.fill_(1e38)
+    overflowing = Translator.from_trained_model(loaded, translator.settings, torch.device("cpu"))
+    with pytest.raises(ManyglotError, match="scores are NaN or infinite"):
+        overflowing.translate(sentences, to="qab")

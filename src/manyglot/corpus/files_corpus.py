@@ -82,10 +82,23 @@ class SplitText:
                 files.setdefault(language, str(file_with(part, name)))
         return files
 
-    def match(self, codes: Iterable[str]) -> dict[str, str]:
-        """Map the languages of the split to those of the codes that mean the same; omit the others."""
+    def match(self, codes: Iterable[str] | None) -> dict[str, str]:
+        """Map the languages of the split to those of the codes that mean the same; None keeps all languages."""
         check_spelled_once(self.files)
-        return {language: code for code, language in match_languages(codes, self.files).items()}
+        if codes is None:
+            self.check_known()
+            return {language: language for language in self.files}
+        matches = match_languages(codes, self.files, f"the languages of {self.path}")
+        return {language: code for code, language in matches.items()}
+
+    def check_known(self) -> None:
+        """Raise an error if a language has no known code."""
+        for language, file in self.files.items():
+            if not looks_like_language_code(language) or not is_known_language_code(language):
+                raise LanguageError(
+                    f"{file}: '{shorten(language)}' is not a known language code. State the language with "
+                    f"corpus.language_codes, or list the languages to use in corpus.languages."
+                )
 
     def rows(self, codes: Mapping[str, str]) -> Iterator[Row]:
         """Yield the rows in some languages; `codes` maps them to codes. Pairs with one of them only are omitted."""
@@ -152,12 +165,8 @@ class FilesCorpus:
 
     def _select_languages(self) -> dict[str, str]:
         settings, files = self._settings, self._texts[Split.TRAIN].files
-        for language, file in files.items() if not settings.languages else ():
-            if not looks_like_language_code(language) or not is_known_language_code(language):
-                raise LanguageError(
-                    f"{file}: '{shorten(language)}' is not a known language code. State the language with "
-                    f"corpus.language_codes, or list the languages to use in corpus.languages."
-                )
+        if not settings.languages:
+            self._texts[Split.TRAIN].check_known()
         return select_languages(
             files, settings.languages, settings.code_style, f"the languages of the training text in {settings.path}"
         )

@@ -5,7 +5,6 @@ A name is replaced by its CLDR code. A code is then matched against the availabl
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -60,12 +59,11 @@ def possible_languages(name: str) -> set[ParsedLanguageCode]:
 
 
 def is_known_language(language: str) -> bool:
-    """Whether the language part of a parsed code is known, or is reserved for private use (qaa to qtz)."""
+    """Whether the language part of a parsed code is the code of a known language."""
     return (
         language in Locale("en").languages
         or language in MISSING_ENGLISH_NAMES
         or language in get_global("language_aliases").values()
-        or re.fullmatch("q[a-t][a-z]", language) is not None
     )
 
 

@@ -35,12 +35,12 @@ def check_spelled_once(sources: Mapping[str, str]) -> None:
             )
 
 
-def match_languages(codes: Iterable[str], available: Iterable[str]) -> dict[str, str]:
+def match_languages(codes: Iterable[str], available: Iterable[str], owner: str) -> dict[str, str]:
     """Map each code to the available one of the same language; languages that are not available are left out.
 
     Each available code is used once. Equal languages take precedence over those that differ in script or region: pt is
     por_Latn even if por_Latn_braz1360 is available. A code without an equal one gets the only one that remains, such as
-    zho_Hans for zh-cn; if several remain, an error names them.
+    zho_Hans for zh-cn; if several remain, an error names them and `owner`, which says whose languages they are.
     """
     wanted, remaining = list(dict.fromkeys(codes)), dict.fromkeys(available)
     matches: dict[str, str] = {}
@@ -52,7 +52,9 @@ def match_languages(codes: Iterable[str], available: Iterable[str]) -> dict[str,
     for code in wanted:
         if code not in matches and (best := best_matching_codes(parse_language_code(code), remaining)):
             if len(best) > 1:
-                raise LanguageError(f"'{code}' may be {' or '.join(best)}. Keep one of them.")
+                raise LanguageError(
+                    f"'{code}' is ambiguous among {owner}: it may be {' or '.join(best)}. Keep one of them."
+                )
             matches[code] = best[0]
             del remaining[best[0]]
     return matches

@@ -37,9 +37,9 @@ class MultiwayCorpus:
         available = paths_by_split[Split.TRAIN]
         if not available:
             raise CorpusError(f"{folder} contains no training text. Name the files train.en, train.de, …")
-        self._codes = select_languages(available, settings.languages, settings.code_style, f"the languages of {folder}")
         for paths in paths_by_split.values():
             check_spelled_once({**paths, **available})
+        self._codes = select_languages(available, settings.languages, settings.code_style, f"the languages of {folder}")
         self.languages = tuple(self._codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:

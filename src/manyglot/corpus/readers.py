@@ -126,8 +126,8 @@ def make_zero_shot_sets(
     )
 
 
-def read_test_rows(path: Path, codes: Iterable[str]) -> list[Row]:
-    """Read test text in the given languages, in any layout of a corpus of kind `files`.
+def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
+    """Read test text in the given languages, or in all if they are None, in any layout of a corpus of kind `files`.
 
     A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated.
     """

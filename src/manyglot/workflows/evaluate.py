@@ -146,7 +146,7 @@ class _EvaluationTask:
     def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
         trained, dataset = load_any_model(request.model_folder), PreparedDataset(request.data)
-        model_codes = match_languages(dataset.languages, trained.vocabulary.languages)
+        model_codes = match_languages(dataset.languages, trained.vocabulary.languages, "the model's languages")
         for code in dataset.languages:
             if code not in model_codes:
                 raise LanguageError(

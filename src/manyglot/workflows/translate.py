@@ -61,7 +61,9 @@ def _load_off_target_detector(languages: Languages, langid_data: StrPath | None)
     """Load the language identifier of the off-target filter."""
     if langid_data is not None:
         dataset = PreparedDataset(Path(langid_data))
-        codes = match_languages(languages, dataset.languages)  # the model may name languages in another style
+        codes = match_languages(
+            languages, dataset.languages, f"the languages of {langid_data}"
+        )  # the model may name languages in another style
         codes |= {code: code for code in dataset.languages if code not in codes.values()}
         return make_off_target_detector(
             load_identifier("profile", Languages(codes), lambda code: dataset.sentences(Split.TRAIN, codes[code]))
