@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROOT_FILES = {
     "__init__",
     "__main__",
+    "argument_types",
     "errors",
     "progress",
     "devices",

@@ -103,6 +103,8 @@ def test_written_rows_are_read_back_unchanged(tmp_path: Path) -> None:
             "corpus.central_language: English \\(en\\) is not among the corpus's languages: de, fr. Name one",
         ),
         ({"train_en": "a\n", "train_de": "x\n", "train_Backup": ""}, {}, "'Backup' is not a language code"),
+        ({"train_en": "a\n", "train_de_bak": ""}, {}, r"/train\.de\.bak: 'de\.bak' is not a language code"),
+        ({"train_en": "a\n", "train_txt": ""}, {}, r"/train\.txt: 'txt' is not .* remove the file, or list"),
     ],
 )
 def test_an_unusable_folder_is_refused(

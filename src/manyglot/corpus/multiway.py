@@ -10,8 +10,9 @@ from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.language_selection import check_spelled_once, select_languages
+from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
-from manyglot.errors import CorpusError
+from manyglot.errors import CorpusError, LanguageError
 
 
 class MultiwaySettings(BaseCorpusSettings):
@@ -40,6 +41,12 @@ class MultiwayCorpus:
         for paths in paths_by_split.values():
             check_spelled_once({**paths, **available})
         self._codes = select_languages(available, settings.languages, settings.code_style, f"the languages of {folder}")
+        for name, code in () if settings.languages else self._codes.items():
+            if not looks_like_language_code(code) or not is_known_language_code(code):
+                raise LanguageError(
+                    f"{available[name]}: '{name}' is not a language code such as de or pt-br. "
+                    f"Rename or remove the file, or list the languages to use in corpus.languages."
+                )
         self.languages = tuple(self._codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:

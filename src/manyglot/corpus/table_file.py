@@ -134,9 +134,9 @@ def _check_header(source: TextSource, names: tuple[str, ...]) -> None:
     """Raise an error if the first line does not name columns, as in a table that begins with text."""
     if names != ("",) and not any(map(names_language, names)):
         raise CorpusError(
-            f"{source}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns "
-            f"in the settings, such as corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}]; otherwise name "
-            f"them by language codes such as de."
+            f"{source}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns: "
+            f"corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}] in the settings, or the option --columns of "
+            f"`manyglot corpus split`. Otherwise, name them by language codes such as de."
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
@@ -32,7 +33,7 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
-from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path, write_file
 from manyglot.folders import resumable_folder
@@ -80,6 +81,7 @@ class EvaluationResult(Displayable, Evaluation):
         yield Svg(direction_heatmap_svg(self))
 
 
+@checks_argument_types
 def evaluate(
     model_folder: StrPath,
     data: StrPath,
@@ -115,7 +117,7 @@ def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
             translate_evaluation_set(task.translator, task.evaluation_set, cache, distributed)
             distributed.barrier()
             if distributed.is_main:
-                evaluation = task.score(cache.read())
+                evaluation = task.score(complete_directions(cache.read(), task.evaluation_set.source_texts()))
                 write_results_and_report(
                     unfinished_path(output), str(request.model_folder), evaluation, task.model_card()
                 )

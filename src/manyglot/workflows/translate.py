@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.corpus.language_selection import match_languages
@@ -48,6 +49,7 @@ class TranslatorOptions:
         return translator.with_off_target_filter(detector)
 
 
+@checks_argument_types
 def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> JobOutcome:
     """Run a translation job. Without files, the job reads standard input and writes to standard output."""
     translator = options.open_translator(model)
