@@ -95,6 +95,8 @@ def test_dev_and_test_text_come_from_elsewhere(tmp_path: Path, capsys: pytest.Ca
 def test_opus_pairs_and_their_archives_are_read_as_published(tmp_path: Path) -> None:
     assert train_rows(write(tmp_path / "plain", EUROPARL)) == PAIRS
     assert train_rows(tmp_path / "plain" / "Europarl.de-en") == PAIRS
+    with pytest.raises(ManyglotError, match=r"Europarl.de-en.de is one of several files. Give its folder, or"):
+        train_rows(tmp_path / "plain" / "Europarl.de-en.de")
     members = {**EUROPARL, "README": "Europarl", "Europarl.de-en.xml": "<cesAlign/>", "Europarl.de-en.ids": "1 1\n"}
     path = write_zip(tmp_path / "de-en.txt.zip", members)
     assert train_rows(path) == PAIRS
@@ -215,6 +217,7 @@ def test_aligned_files_and_opus_100_are_read_too(tmp_path: Path) -> None:
             "a/train.de": "eins\nzwei\n",
             "a/train.en": "one\ntwo\n",
             "a/train.src": "web\n",
+            "a/notes-de.de": "?",
             "a/langs.tsv": "code\tname\n",
         },
     )

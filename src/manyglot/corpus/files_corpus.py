@@ -190,7 +190,7 @@ def describe_layout(path: Path, found: FoundText) -> str:
     """Return what was found in a path, such as `flores200_dataset: layout flores, 408 files in dev and test`."""
     num_files = len({source for part in found.parts for source in part.sources})
     splits = sorted({part.split for part in found.parts if part.split})
-    text = f"{path}: layout {found.layout}, {num_files} files"
+    text = f"{path}: layout {found.layout}, {num_files} {'file' if num_files == 1 else 'files'}"
     text += f" in {' and '.join(splits)}" if splits else ""
     if found.ignored:
         num_more = len(found.ignored) - 1

@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple, get_args
 from manyglot.corpus.base import SPLIT_ALIASES, Split
 from manyglot.corpus.bilingual import FILE_NAME_PATTERNS
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.sentence_tables import REQUIRED_COLUMNS, SENTENCE_COLUMNS, SentenceTables, SentenceTableText
 from manyglot.corpus.table_file import TABLE_SUFFIXES, TableFile, is_tsv
 from manyglot.corpus.text_parts import (
@@ -99,6 +100,8 @@ def find_text(
         expected = f"of layout '{layout}'" if layout else f"in a known layout ({', '.join(get_args(Layout))})"
         raise CorpusError(f"{path} contains no text {expected}. Give another path or layout.")
     chosen = layout or _choose_layout(path, matches)
+    if chosen not in ("table", "tmx") and matches[0][0].source == path:
+        raise CorpusError(f"{path} is one of several files. Give its folder, or the beginning of their names.")
     used = [(file, match) for file, match in matches if match.layout == chosen]
     sources = {file.source for file, _ in used}
     ignored = [str(file.source) for file in files if file.source not in sources]
@@ -176,7 +179,7 @@ def _iter_matches(name: str, stated: Set[str]) -> Iterator[_Match]:
 def _pair_languages(pair: str, code: str | None = None) -> tuple[str, str] | None:
     """Split the name of a pair, such as de-en, de_en or en-pt_BR; `code` is one of its languages, if known."""
     splits = [(pair[: match.start()], pair[match.end() :]) for match in re.finditer("[-_]", pair)]
-    splits = [(a, b) for a, b in splits if a and b and (code is None or code in (a, b))]
+    splits = [each for each in splits if all(map(looks_like_language_code, each)) and (code is None or code in each)]
     if code is None and (dashed := [each for each in splits if "-" not in "".join(each)]) and "-" in pair:
         splits = dashed
     return splits[0] if len(splits) == 1 or (splits and code is not None) else None
