@@ -130,7 +130,7 @@ def test_other_test_text_replaces_the_test_split(
 ) -> None:
     rows = PreparedDataset(trained.data).rows(Split.TEST)[:3]
     write_aligned_rows(tmp_path, "test", ["qaa", "qab"], rows)
-    evaluation = manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, test_folder=tmp_path)
+    evaluation = manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, test=tmp_path)
     assert {(d.source, d.target, d.num_sentences) for d in evaluation.directions} == {
         ("qaa", "qab", 3),
         ("qab", "qaa", 3),
@@ -138,7 +138,7 @@ def test_other_test_text_replaces_the_test_split(
     assert "There is no test text in qac." in capsys.readouterr().err
     (tmp_path / "test.qab").unlink()
     with pytest.raises(ManyglotError, match="needs test text in at least two languages"):
-        manyglot.evaluate(trained.run / "model", trained.data, test_folder=tmp_path)
+        manyglot.evaluate(trained.run / "model", trained.data, test=tmp_path)
 
 
 def test_zero_shot_directions_depend_on_the_training_of_the_model(trained: Experiment, tmp_path: Path) -> None:

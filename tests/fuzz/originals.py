@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import shutil
+import zipfile
 from pathlib import Path
 
 import pyarrow
@@ -68,7 +69,7 @@ def _write_settings(folder: Path, experiment: Experiment) -> None:
 
 
 def _write_corpora(folder: Path) -> None:
-    for name in ("text", "compressed", "tsv", "jsonl", "parquet", "ted"):
+    for name in ("text", "compressed", "tsv", "jsonl", "parquet", "ted", "tmx", "zip"):
         (folder / f"corpus-{name}").mkdir()
     for split, rows in SPLIT_ROWS.items():
         for code in ("de", "en", "fr"):
@@ -89,6 +90,24 @@ def _write_corpora(folder: Path) -> None:
         options = {"compression": "none" if split == "train" else "zstd", "data_page_version": "1.0"}
         path = folder / "corpus-parquet" / f"{split}.parquet"
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), path, **options)
+        memory = _translation_memory(rows, "de", "en").encode()
+        name = folder / "corpus-tmx" / f"{split}.de-en.tmx"
+        name.with_suffix(".tmx.gz" if split == "dev" else ".tmx").write_bytes(
+            gzip.compress(memory, mtime=0) if split == "dev" else memory
+        )
+        with zipfile.ZipFile(folder / "corpus-zip" / f"{split}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for code in ("de", "en"):
+                content = "".join(f"{row[code]}\n" for row in rows)
+                archive.writestr(zipfile.ZipInfo(f"text/{split}.de-en.{code}", (2020, 1, 1, 0, 0, 0)), content)
+
+
+def _translation_memory(rows: list[dict[str, str]], *codes: str) -> str:
+    units = [
+        "".join(f'<tuv xml:lang="{code}"><seg>{row[code]}</seg></tuv>' for code in codes).join(("<tu>", "</tu>\n"))
+        for row in rows
+    ]
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
+    return f'{head}<tmx version="1.4"><header srclang="de"/><body>\n{"".join(units)}</body></tmx>\n'
 
 
 def _write_tsv(path: Path, lines: list[list[str]]) -> None:

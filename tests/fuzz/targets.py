@@ -13,7 +13,7 @@ from tests.fuzz.settings_target import SettingsTarget
 from tests.fuzz.text_targets import CorpusTarget, RequestsTarget
 
 SHARES = {
-    "dataset": 14,
+    "dataset": 12,
     "forged-dataset": 8,
     "model": 10,
     "forged-model": 8,
@@ -24,13 +24,15 @@ SHARES = {
     "results": 5,
     "resumed-prepare": 3,
     "resumed-evaluate": 1,
-    "settings": 13,
+    "settings": 11,
     "corpus-text": 2,
     "corpus-compressed": 3,
     "corpus-tsv": 2,
     "corpus-ted": 1,
     "corpus-jsonl": 3,
     "corpus-parquet": 4,
+    "corpus-tmx": 2,
+    "corpus-zip": 2,
     "requests": 3,
 }
 """Percentage of the cases that each target gets."""
@@ -49,7 +51,7 @@ def make_targets(experiment: Experiment) -> dict[str, Target]:
         RunTarget(experiment),
         ResultsTarget(),
         SettingsTarget(),
-        *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet")),
+        *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet", "tmx", "zip")),
         RequestsTarget(),
         *resumed_targets(experiment),
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.corpus.base import Split
+from manyglot.corpus.files_corpus import FilesSettings
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.readers import open_corpus, resolve_train_directions
@@ -31,7 +32,7 @@ class CorpusTarget:
     """A corpus of one kind of files. Its rows must be those of a plain reader."""
 
     kind: str
-    """text, compressed, tsv, ted, jsonl or parquet."""
+    """text, compressed, tsv, ted, jsonl, parquet, tmx or zip."""
 
     @property
     def name(self) -> str:
@@ -44,8 +45,8 @@ class CorpusTarget:
 
     def use(self, folder: Path) -> Outcome:
         """Read all splits."""
-        is_text = self.kind in ("text", "compressed")
-        settings = MultiwaySettings(path=folder) if is_text else TableSettings(path=folder)
+        kinds = {"text": MultiwaySettings, "compressed": MultiwaySettings, "tmx": FilesSettings, "zip": FilesSettings}
+        settings: Any = kinds.get(self.kind, TableSettings)(path=folder)
         corpus = open_corpus(settings)
         corpus.fingerprint()
         resolve_train_directions(Languages(corpus.languages), settings)
@@ -53,7 +54,7 @@ class CorpusTarget:
         return {"languages": corpus.languages, "rows": rows}
 
     def explain(self, folder: Path, description: str, undamaged: Outcome, outcome: Outcome) -> str:
-        """Compare with a plain reader; Parquet and TED tables only need to be valid text on single lines."""
+        """Compare with a plain reader; some kinds only need to be valid text on single lines."""
         for rows in outcome["rows"].values():
             for sentence in (sentence for row in rows for sentence in row.values()):
                 if not isinstance(sentence, str) or "\n" in sentence:
@@ -62,7 +63,11 @@ class CorpusTarget:
                     sentence.encode("utf-8")
                 except UnicodeEncodeError:
                     return "a sentence with lone surrogates"
-        if self.kind in ("parquet", "ted") or outcome == undamaged:
+        if self.kind == "zip":  # archives have checksums
+            originals = [row for rows in undamaged["rows"].values() for row in rows]
+            if any(row not in originals for rows in outcome["rows"].values() for row in rows):
+                return "a row that the archives do not hold"
+        if self.kind in ("parquet", "ted", "tmx", "zip") or outcome == undamaged:
             return ""
         for split, rows in outcome["rows"].items():
             try:

@@ -181,7 +181,7 @@ def test_damaged_test_text_is_one_line(
 ) -> None:
     (tmp_path / "test.qaa").write_text("kihumi\n")
     (tmp_path / "test.qab").write_bytes(content) if content else os.mkfifo(tmp_path / "test.qab")
-    command = ("evaluate", trained.run / "model", "--data", trained.data, "--test-folder", tmp_path)
+    command = ("evaluate", trained.run / "model", "--data", trained.data, "--test", tmp_path)
     assert "test.qab" in mistake(capsys, *command)
 
 
@@ -191,10 +191,10 @@ def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatc
         manyglot.evaluate(trained.run / "model", trained.data)
 
 
-def test_a_test_folder_replaces_the_test_split(trained: Experiment, uninterrupted: Path, tmp_path: Path) -> None:
+def test_other_test_text_replaces_the_test_split(trained: Experiment, uninterrupted: Path, tmp_path: Path) -> None:
     make_zero_shot_sets(trained.corpus, tmp_path / "joined", include_supervised=True)
     manyglot.evaluate(
-        trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test_folder=tmp_path / "joined"
+        trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "scores", test=tmp_path / "joined"
     )
     ours, theirs = (load_report_run("x", folder) for folder in (tmp_path / "scores", uninterrupted))
     sizes = {(d.direction, d.zero_shot, d.num_sentences) for d in theirs.evaluation.directions}
@@ -237,7 +237,7 @@ def test_data_and_test_text_may_name_languages_in_another_style_than_the_model(
         (f"{d.direction.source}-Latn", f"{d.direction.target}-Latn", d.zero_shot): d.bleu
         for d in load_report_run("x", uninterrupted).evaluation.directions
     }
-    for test_folder in (None, trained.data / "text"):
-        evaluation = manyglot.evaluate(trained.run / "model", tmp_path / "data", True, test_folder=test_folder)
+    for test in (None, trained.data / "text"):
+        evaluation = manyglot.evaluate(trained.run / "model", tmp_path / "data", True, test=test)
         assert {(*d.direction, d.zero_shot): d.bleu for d in evaluation.directions} == expected
         assert evaluation.central_language == "qaa-Latn"

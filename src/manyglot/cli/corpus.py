@@ -104,7 +104,7 @@ def build_zero_shot_sets(
     include_supervised: Annotated[
         bool,
         typer.Option(
-            "--include-supervised", help="Add the pairs with English, so that `evaluate --test-folder` can score them."
+            "--include-supervised", help="Add the pairs with English, so that `evaluate --test` can score them."
         ),
     ] = False,
     as_json: AsJson = False,

@@ -15,8 +15,12 @@ def evaluate(
     model: ModelFolder,
     data: Annotated[Path, typer.Option(help="Prepared data whose test split is translated.", show_default=False)],
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also evaluate zero-shot directions.")] = False,
-    test_folder: Annotated[
-        Path | None, typer.Option(help="Folder of other test text: line-aligned test.de, test.en, … or file pairs.")
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            help="Other test text: a folder, file or zip archive in a published layout (FLORES-200, NTREX-128, TMX …), "
+            "or a YAML file that describes it."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
@@ -32,7 +36,7 @@ def evaluate(
     from manyglot.reports.displayable import print_parts
     from manyglot.workflows import evaluate as workflow
 
-    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test_folder)
+    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test)
     if is_secondary_process():
         return
     if as_json:

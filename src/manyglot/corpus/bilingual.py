@@ -26,7 +26,7 @@ from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
 from manyglot.errors import CorpusError
 
 _SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLIT_ALIASES)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
-_FILE_NAME_PATTERNS = [
+FILE_NAME_PATTERNS = [
     re.compile(pattern)
     for pattern in (
         rf"{_SPLIT}\.{_PAIR}\.{_CODE}",
@@ -93,7 +93,7 @@ def find_bilingual_files(folder: Path) -> dict[tuple[Split, str], dict[str, Path
     pairs: dict[tuple[Split, str], dict[str, Path]] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).with_name(uncompressed_name(path)).as_posix()
-        match = next((m for pattern in _FILE_NAME_PATTERNS if (m := pattern.fullmatch(name))), None)
+        match = next((m for pattern in FILE_NAME_PATTERNS if (m := pattern.fullmatch(name))), None)
         if match is None or not path.is_file():
             continue
         files = pairs.setdefault((SPLIT_ALIASES[match["split"]], match["pair"]), {})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, Protocol
 
 from manyglot.errors import CorpusError
 from manyglot.files import open_regular_file
@@ -26,28 +26,44 @@ MAX_XZ_MEMORY_BYTES = 2**28
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
-def uncompressed_name(path: Path) -> str:
+class NamedFile(Protocol):
+    """A path, or anything else with the parts of a file name."""
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+
+    @property
+    def stem(self) -> str:
+        """The file name without its last suffix."""
+
+    @property
+    def suffix(self) -> str:
+        """The last suffix of the file name, such as `.gz`."""
+
+
+def uncompressed_name(path: NamedFile) -> str:
     """The file name without the suffix of its compression format."""
     return path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
 
 
 def read_file_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a regular file block by block, regardless of line boundaries."""
-    with _as_corpus_errors(path), open_regular_file(path) as file:
-        yield from _read_blocks(file, path)
+    with as_corpus_errors(path), open_regular_file(path) as file:
+        yield from decompress_blocks(file, path)
 
 
 def read_input_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file as `read_file_blocks` does. It may also be a pipe, or a terminal."""
-    with _as_corpus_errors(path), path.open("rb") as file:
+    with as_corpus_errors(path), path.open("rb") as file:
         mode, is_empty_device = os.fstat(file.fileno()).st_mode, os.path.realpath(path) == os.devnull
         if (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not file.isatty() and not is_empty_device:
             raise CorpusError(f"{path} is a device. Give a file or a pipe.")
-        yield from _read_blocks(file, path)
+        yield from decompress_blocks(file, path)
 
 
 @contextmanager
-def _as_corpus_errors(path: Path) -> Iterator[None]:
+def as_corpus_errors(path: NamedFile) -> Iterator[None]:
     """Turn read errors into a `CorpusError` with the name of the file."""
     try:
         yield
@@ -60,7 +76,8 @@ def _as_corpus_errors(path: Path) -> Iterator[None]:
         raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
-def _read_blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:
+def decompress_blocks(file: IO[bytes], path: NamedFile) -> Iterator[bytes]:
+    """Yield the bytes of an open file block by block, decompressed as the suffix of its name says."""
     match path.suffix:
         case ".gz":
             return _decompress(file, partial(zlib.decompressobj, _GZIP_FORMAT))
@@ -71,7 +88,7 @@ def _read_blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:
     return iter(partial(file.read, BLOCK_BYTES), b"")
 
 
-def _decompress(file: BinaryIO, make_decompressor: Callable[[], Any]) -> Iterator[bytes]:
+def _decompress(file: IO[bytes], make_decompressor: Callable[[], Any]) -> Iterator[bytes]:
     """Decompress a file of one or more streams. A truncated file raises an EOFError."""
     stream = make_decompressor()
     while data := file.read(COMPRESSED_BLOCK_BYTES):
@@ -89,7 +106,7 @@ def _decompress(file: BinaryIO, make_decompressor: Callable[[], Any]) -> Iterato
         raise EOFError
 
 
-def _zst_decompressor(path: Path) -> Callable[[], Any]:
+def _zst_decompressor(path: NamedFile) -> Callable[[], Any]:
     try:
         import zstandard
     except ImportError:

@@ -8,12 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
+from manyglot.config.base_settings import parse_settings
+from manyglot.config.yaml_files import read_yaml_mapping
 from manyglot.corpus.base import Corpus, Row, Split
-from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings, find_bilingual_files
+from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings
+from manyglot.corpus.files_corpus import (
+    FilesCorpus,
+    FilesSettings,
+    describe_layout,
+    find_split_text,
+)
 from manyglot.corpus.language_selection import (
-    check_spelled_once,
     find_central_language,
-    match_languages,
     select_languages,
 )
 from manyglot.corpus.languages import (
@@ -23,11 +29,10 @@ from manyglot.corpus.languages import (
     is_known_language_code,
     parse_direction,
 )
-from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings, find_aligned_files
+from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
-from manyglot.corpus.textfiles import read_aligned_rows
 from manyglot.corpus.translation_counts import TranslationCounts, count_distinct_translations
 from manyglot.corpus.zero_shot_sets import (
     LeakDetector,
@@ -36,11 +41,11 @@ from manyglot.corpus.zero_shot_sets import (
     require_central_language,
     write_zero_shot_sets,
 )
-from manyglot.errors import CorpusError, LanguageError
+from manyglot.errors import MAX_LISTED_NAMES, CorpusError, LanguageError
 from manyglot.progress import print_status
 
 CorpusSettings = Annotated[
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings,
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings,
     Field(discriminator="kind"),
 ]
 
@@ -48,7 +53,7 @@ CorpusSettings = Annotated[
 def corpus_languages(settings: CorpusSettings) -> Languages:
     """The languages of a corpus; if the text does not exist yet, the languages listed in the settings."""
     if (
-        isinstance(settings, MultiwaySettings | BilingualSettings | TableSettings)
+        isinstance(settings, MultiwaySettings | BilingualSettings | TableSettings | FilesSettings)
         and settings.languages
         and not settings.path.exists()
     ):
@@ -86,6 +91,8 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = BilingualCorpus(settings)
         case TableSettings():
             corpus = TableCorpus(settings)
+        case FilesSettings():
+            corpus = FilesCorpus(settings)
     languages = _check_languages(Languages(corpus.languages), settings)
     unknown = [code for code in languages if not is_known_language_code(code)]
     if unknown and not getattr(settings, "languages", ()):
@@ -93,6 +100,8 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
             f"List the languages to use in corpus.languages."
         )
+    if isinstance(corpus, FilesCorpus):
+        print_status(corpus.describe())
     return corpus
 
 
@@ -117,36 +126,32 @@ def make_zero_shot_sets(
     )
 
 
-def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
-    """Read test text in the given languages, from line-aligned files `test.de`, `test.en`, … or from file pairs.
+def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
+    """Read test text in the given languages, or in all if they are None, in any layout of a corpus of kind `files`.
 
-    File names may have other styles of codes. The rows have the given codes.
+    A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated.
     """
-    if not folder.is_dir():
-        raise CorpusError(
-            f"--test-folder: {folder} is not a folder. It should contain files such as test.en or test.de-en.de."
-        )
-    files = {name: path for name, path in find_aligned_files(folder).items() if name.startswith(f"{Split.TEST}.")}
-    file_sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
-    file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
-    names = {name: str(path) for files in file_sets for name, path in files.items()}
-    check_spelled_once(names)
-    code_by_name = {name: code for code, name in match_languages(codes, names, f"the languages of {folder}").items()}
-    if unknown := sorted(names.keys() - code_by_name.keys()):
-        print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
-    file_sets = [
-        {code_by_name[name]: path for name, path in files.items() if name in code_by_name} for files in file_sets
-    ]
+    settings = _read_test_settings(path)
+    text = find_split_text(settings, settings.test or settings.path, Split.TEST)
+    code_by_language = text.match(codes)
     texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
-        {code: texts.setdefault(text, text) for code, text in row.items()}
-        for files in file_sets
-        if len(files) > 1
-        for row in read_aligned_rows(files)
+        {code: texts.setdefault(sentence, sentence) for code, sentence in row.items()}
+        for row in text.rows(code_by_language)
     ]
-    if not rows:
-        raise CorpusError(f"{folder} needs test text in at least two languages of the data: test.en, test.de, …")
+    if len({code for row in rows for code in row}) < 2:
+        found = ", ".join(sorted(text.files)[:MAX_LISTED_NAMES]) or "none"
+        raise CorpusError(f"{path} needs test text in at least two languages of the data. It has text in {found}.")
+    unknown = ", ".join(sorted(text.files.keys() - code_by_language.keys()))
+    skipped = f" Skipping test text in languages that the data lacks: {unknown}." if unknown else ""
+    print_status(f"{describe_layout(text.path, text.found)}.{skipped}")
     return rows
+
+
+def _read_test_settings(path: Path) -> FilesSettings:
+    if path.suffix not in (".yaml", ".yml"):
+        return FilesSettings(path=path)
+    return parse_settings(FilesSettings, read_yaml_mapping(path), str(path))
 
 
 def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from manyglot.corpus.base import Row
-from manyglot.corpus.decompression import read_file_blocks
+from manyglot.corpus.zip_archives import TextSource, read_source_blocks
 from manyglot.errors import CorpusError
 
 MAX_LINE_BYTES = 2**22
 """Maximum size of a line of a corpus, and of a sentence. It bounds the memory of every command that reads text."""
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: TextSource) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without line endings. Compressed files are recognized by their suffix."""
-    return decode_lines(_check_newlines(split_lines(read_file_blocks(path), MAX_LINE_BYTES), path), str(path))
+    return decode_lines(_check_newlines(split_lines(read_source_blocks(path), MAX_LINE_BYTES), path), str(path))
 
 
 def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
@@ -44,7 +44,7 @@ def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | Non
         yield unfinished
 
 
-def _check_newlines(lines: Iterator[bytes | None], path: Path) -> Iterator[bytes | None]:
+def _check_newlines(lines: Iterator[bytes | None], path: TextSource) -> Iterator[bytes | None]:
     """Pass lines through, but refuse files with bare carriage returns, which would be read as one sentence."""
     first_lines = list(islice(lines, 2))
     if len(first_lines) == 1 and first_lines[0] and b"\r" in first_lines[0].strip():
@@ -76,7 +76,7 @@ def to_single_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ").strip()
 
 
-def read_aligned_rows(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
+def read_aligned_rows(paths: Mapping[str, TextSource]) -> Iterator[dict[str, str]]:
     """Read line-aligned files as rows. An empty line means that the language lacks this sentence."""
     for number, lines in enumerate(zip_longest(*(read_lines(path) for path in paths.values())), start=1):
         row = dict(zip(paths, lines, strict=True))

@@ -13,7 +13,8 @@ from manyglot.corpus.bilingual import BilingualCorpus
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.language_selection import check_spelled_once
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
-from manyglot.corpus.table import TABLE_SUFFIXES, TableCorpus, TableSettings, is_table_file
+from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.corpus.table_file import TABLE_SUFFIXES, is_table_file
 from manyglot.corpus.textfiles import read_aligned_rows
 from manyglot.errors import CorpusError
 

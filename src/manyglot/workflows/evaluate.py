@@ -68,8 +68,8 @@ class EvaluationRequest:
     """Whether to evaluate the zero-shot directions too."""
     overrides: Sequence[str] = ()
     """Overrides of the model's `decoding` and `evaluation` settings, such as `decoding.beam_size=1`."""
-    test_folder: Path | None = None
-    """A folder of test files that replace the test split of the data."""
+    test: Path | None = None
+    """A folder or file with test text that replaces the test split of the data."""
 
 
 class EvaluationResult(Displayable, Evaluation):
@@ -88,16 +88,16 @@ def evaluate(
     zero_shot: bool = False,
     output: StrPath | None = None,
     overrides: Iterable[str] = (),
-    test_folder: StrPath | None = None,
+    test: StrPath | None = None,
 ) -> EvaluationResult:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
-    The model is a model folder, a run folder or a checkpoint. The files of `test_folder`, line-aligned or in pairs,
-    replace the test split of the data. With `output`, results and a report are written to that folder, an interrupted
-    evaluation reuses its finished translations, and under torchrun all processes translate. The settings come from the
-    model folder; `overrides` change its `decoding` and `evaluation` settings.
+    The model is a model folder, a run folder or a checkpoint. The text in `test`, in any layout of a corpus of kind
+    `files`, replaces the test split of the data. With `output`, results and a report are written to that folder, an
+    interrupted evaluation reuses its finished translations, and under torchrun all processes translate. The settings
+    come from the model folder; `overrides` change its `decoding` and `evaluation` settings.
     """
-    request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test_folder))
+    request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test))
     return EvaluationResult(**vars(_evaluate(request, optional_path(output))))
 
 
@@ -163,10 +163,10 @@ class _EvaluationTask:
         train_directions = {
             d for d in directions if Direction(model_codes[d.source], model_codes[d.target]) in trained_directions
         }
-        if request.test_folder is None:
+        if request.test is None:
             rows: Sequence[Row] = dataset.rows(Split.TEST)
         else:
-            rows = read_test_rows(request.test_folder, dataset.languages)
+            rows = read_test_rows(request.test, dataset.languages)
             directions = _directions_with_text(directions, rows)
         supervised = [d for d in directions if d in train_directions]
         zero_shot = [d for d in directions if d not in train_directions] if request.zero_shot else []
@@ -196,7 +196,7 @@ class _EvaluationTask:
 
     def model_card(self) -> dict[str, Any]:
         """Return the facts about model, data, training and test set that the report shows."""
-        folder = self.request.test_folder
+        folder = self.request.test
         test = None if folder is None else {"folder": str(folder), "leaks": read_leak_statistics(folder)}
         return {**_model_card(self.trained, self.dataset), "test": test}
 
