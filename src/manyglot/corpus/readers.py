@@ -107,8 +107,11 @@ def make_zero_shot_sets(
     )
 
 
-def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
-    """Read test text in the given languages, from line-aligned files `test.de`, `test.en`, … or from file pairs."""
+def read_test_rows(folder: Path, codes: Iterable[str] | None) -> list[Row]:
+    """Read test text from line-aligned files `test.de`, `test.en`, … or from file pairs.
+
+    Languages other than the given ones are left out; None reads all languages.
+    """
     if not folder.is_dir():
         raise CorpusError(
             f"--test-folder: {folder} is not a folder. It should contain files such as test.en or test.de-en.de."
@@ -116,7 +119,7 @@ def read_test_rows(folder: Path, codes: Iterable[str]) -> list[Row]:
     files = {name: path for name, path in find_aligned_files(folder).items() if name.startswith(f"{Split.TEST}.")}
     file_sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
     file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
-    known = set(codes)
+    known = {code for files in file_sets for code in files} if codes is None else set(codes)
     if unknown := sorted({code for files in file_sets for code in files} - known):
         print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
     file_sets = [{code: path for code, path in files.items() if code in known} for files in file_sets]

@@ -29,6 +29,7 @@ from pydantic import Field, TypeAdapter
 from manyglot.checksums import FileSeal, parse_seals, seal_files
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
+from manyglot.evaluation.scored_system import ScoredSystem
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
 from manyglot.files import open_regular_file, replacing_file
 from manyglot.progress import print_status
@@ -48,6 +49,8 @@ class DirectionGroup(StrEnum):
     INTO_CENTRAL_LANGUAGE = "into_central_language"
     SUPERVISED = "supervised"
     ZERO_SHOT = "zero_shot"
+    ALL = "all"
+    """All directions of a system whose training directions are unknown."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class DirectionResult:
 
     source: str
     target: str
-    zero_shot: bool
+    zero_shot: bool | None
+    """None if it is unknown which directions the system was trained on."""
     num_sentences: int
     bleu: float
     chrf: float
@@ -87,7 +91,9 @@ class DirectionResult:
 
     @property
     def supervision(self) -> DirectionGroup:
-        """The group SUPERVISED or ZERO_SHOT."""
+        """The group SUPERVISED or ZERO_SHOT, or ALL if it is unknown."""
+        if self.zero_shot is None:
+            return DirectionGroup.ALL
         return DirectionGroup.ZERO_SHOT if self.zero_shot else DirectionGroup.SUPERVISED
 
     @property
@@ -104,7 +110,7 @@ class TranslationExample:
 
     source: str
     target: str
-    zero_shot: bool
+    zero_shot: bool | None
     source_text: str
     output: str
     reference: str
@@ -121,21 +127,23 @@ class Evaluation:
     chrf_signature: str
     central_language: str | None
     settings: Mapping[str, Any]
-    """The decoding and evaluation settings that produced the results."""
+    """The decoding and evaluation settings that produced the results; no decoding settings for another system."""
     statistics: Mapping[Direction, SentenceStatistics] = field(default_factory=dict)
     output_language_counts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The step or steps of the model's weights, as in its training.json."""
+    system: ScoredSystem | None = None
+    """The system whose translations `score` has scored; None for a model that `evaluate` has run."""
     seals: Mapping[str, FileSeal] = field(default_factory=dict)
     """The checksums of the files beside a results.json that was loaded."""
 
     def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
         """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
         selected = []
-        for zero_shot in (False, True):
+        for zero_shot in (False, True, None):
             group = [example for example in self.examples if example.zero_shot == zero_shot]
-            count = min(num_examples // 2, len(group))
+            count = min(num_examples if zero_shot is None else num_examples // 2, len(group))
             selected += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
         return selected
 
@@ -144,8 +152,10 @@ class Evaluation:
         groups = {
             DirectionGroup.FROM_CENTRAL_LANGUAGE: [d for d in self.directions if d.source == self.central_language],
             DirectionGroup.INTO_CENTRAL_LANGUAGE: [d for d in self.directions if d.target == self.central_language],
-            DirectionGroup.SUPERVISED: [d for d in self.directions if not d.zero_shot],
-            DirectionGroup.ZERO_SHOT: [d for d in self.directions if d.zero_shot],
+            **{
+                group: [d for d in self.directions if d.supervision is group]
+                for group in (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
+            },
         }
         return {name: macro_average(members) for name, members in groups.items() if members}
 
@@ -164,6 +174,7 @@ class Evaluation:
             "central_language": self.central_language,
             "settings": dict(self.settings),
             "training": dict(self.training),
+            "system": asdict(self.system) if self.system else None,
             "output_language_counts": self.output_language_counts,
         }
 
@@ -208,6 +219,7 @@ class _StoredResults:
     settings: dict[str, Any]
     output_language_counts: dict[str, dict[str, dict[str, int]]]
     training: dict[str, Any]
+    system: ScoredSystem | None
 
 
 _STORED_RESULTS = TypeAdapter(_StoredResults)

@@ -6,8 +6,8 @@ The win rate is the percentage of directions whose BLEU is strictly higher than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -21,9 +21,15 @@ from manyglot.evaluation.bootstrap import (
     bootstrap_bleu_difference,
     significance_of_mean,
 )
-from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, restrict_to_common_sentences
+from manyglot.evaluation.comparability import (
+    check_same_metrics,
+    check_same_test_sets,
+    restrict_to_common_sentences,
+    share_supervision,
+)
 from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_ignoring_none
 from manyglot.evaluation.run_specs import name_systems, parse_run_folders
+from manyglot.evaluation.scored_system import FileOrigin
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
 from manyglot.progress import progress_bar
 
@@ -84,6 +90,8 @@ class Comparison:
     """The distinct BLEU signatures of all directions."""
     identifier_signature: str
     """Signature of the language identifier that LangAcc was computed with."""
+    origins: Mapping[str, FileOrigin] = field(default_factory=dict)
+    """By system name, where the translations of other systems come from."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
@@ -93,6 +101,7 @@ class Comparison:
             "num_bootstrap_samples": self.num_bootstrap_samples,
             "signatures": list(self.signatures),
             "identifier_signature": self.identifier_signature,
+            "origins": {name: asdict(origin) for name, origin in self.origins.items()},
             "systems": {
                 name: {g: asdict(score) for g, score in row.items()} for name, row in self.scores_by_system.items()
             },
@@ -111,16 +120,25 @@ def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[S
     The baseline is either one of the runs, given by name or as in `run_specs`, or a further run, which comes first.
     """
     specs = list(dict.fromkeys(run_specs))
-    names = name_systems(specs)
+    runs_by_spec = {spec: _load_runs(spec) for spec in specs}
+    names = name_systems(specs, _stored_names(runs_by_spec))
     if baseline is not None and baseline not in {*names, *names.values()}:
         if not all(folder.exists() for folder in parse_run_folders(baseline)):
             suggestion = did_you_mean(baseline, names.values())
             raise SettingsError(f"--baseline: '{baseline}' is neither a folder nor the name of a run. {suggestion}")
-        names = name_systems([baseline, *specs])
-    systems = [
-        System(name, [Evaluation.load(folder) for folder in parse_run_folders(spec)]) for spec, name in names.items()
-    ]
+        runs_by_spec = {baseline: _load_runs(baseline), **runs_by_spec}
+        names = name_systems([baseline, *specs], _stored_names(runs_by_spec))
+    systems = [System(name, runs_by_spec[spec]) for spec, name in names.items()]
     return systems, None if baseline is None else names.get(baseline, baseline)
+
+
+def _load_runs(spec: str) -> list[Evaluation]:
+    return [Evaluation.load(folder) for folder in parse_run_folders(spec)]
+
+
+def _stored_names(runs_by_spec: Mapping[str, Sequence[Evaluation]]) -> dict[str, str]:
+    """Return the names of the systems that `score` has scored."""
+    return {spec: runs[0].system.name for spec, runs in runs_by_spec.items() if runs[0].system is not None}
 
 
 def compare_systems(
@@ -142,11 +160,11 @@ def compare_systems(
             f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "
             f"Use 1000, for example."
         )
+    systems = _replace_runs(systems, share_supervision([run for system in systems for run in system.runs]))
     runs = [run for system in systems for run in system.runs]
     check_same_metrics(runs)
     if common_test_only:
-        restricted = iter(restrict_to_common_sentences(runs))
-        systems = [replace(system, runs=[next(restricted) for _ in system.runs]) for system in systems]
+        systems = _replace_runs(systems, restrict_to_common_sentences(runs))
         runs = [run for system in systems for run in system.runs]
     else:
         check_same_test_sets([(system.name, run) for system in systems for run in system.runs])
@@ -175,7 +193,13 @@ def compare_systems(
         },
         signatures=sorted({d.bleu_signature for d in runs[0].directions}),
         identifier_signature=runs[0].identifier_signature,
+        origins={s.name: s.runs[0].system.hypotheses for s in systems if s.runs[0].system is not None},
     )
+
+
+def _replace_runs(systems: Sequence[System], runs: Iterable[Evaluation]) -> list[System]:
+    remaining = iter(runs)
+    return [replace(system, runs=[next(remaining) for _ in system.runs]) for system in systems]
 
 
 def _bootstrap_systems(
@@ -207,8 +231,9 @@ def group_directions(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
     conditions: dict[DirectionGroup, Callable[[DirectionResult], bool]] = {
         DirectionGroup.FROM_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.source == run.central_language,
         DirectionGroup.INTO_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.target == run.central_language,
-        DirectionGroup.SUPERVISED: lambda d: not d.zero_shot,
-        DirectionGroup.ZERO_SHOT: lambda d: d.zero_shot,
+        DirectionGroup.SUPERVISED: lambda d: d.supervision is DirectionGroup.SUPERVISED,
+        DirectionGroup.ZERO_SHOT: lambda d: d.supervision is DirectionGroup.ZERO_SHOT,
+        DirectionGroup.ALL: lambda d: d.supervision is DirectionGroup.ALL,
     }
     groups = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in conditions.items()}
     return {name: members for name, members in groups.items() if members}

@@ -24,6 +24,8 @@ class EvaluationSet:
 
     rows_by_direction: Mapping[Direction, Sequence[Row]]
     zero_shot_directions: frozenset[Direction]
+    is_supervision_known: bool = True
+    """Whether it is known which directions the system was trained on."""
 
     def source_texts(self) -> dict[Direction, list[str]]:
         """Return the source sentences of each direction."""

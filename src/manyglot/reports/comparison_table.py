@@ -37,7 +37,11 @@ _SCORE_GETTERS: dict[Metric, ScoreGetter] = {
 }
 _PAPER_COLUMNS: list[TableColumn] = [
     *((group, metric) for group in list(DirectionGroup)[:3] for metric in (Metric.BLEU, Metric.WIN_RATE)),
-    *((DirectionGroup.ZERO_SHOT, metric) for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)),
+    *(
+        (group, metric)
+        for group in (DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
+        for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)
+    ),
 ]
 SIGNIFICANCE_MARK = "†"
 """Marks a BLEU that differs significantly from the baseline's."""
@@ -124,6 +128,7 @@ def _group_heading(group: DirectionGroup, central_language: str, arrow: str) -> 
         DirectionGroup.INTO_CENTRAL_LANGUAGE: f"XX{arrow}{name}",
         DirectionGroup.SUPERVISED: "All",
         DirectionGroup.ZERO_SHOT: "Zero-shot",
+        DirectionGroup.ALL: "All directions",
     }[group]
 
 
@@ -198,6 +203,7 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
     )
     signatures = [*comparison.signatures, describe_identifier(comparison.identifier_signature)]
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(signatures)}."]
+    notes += [f"{name}: translations from {origin.describe()}." for name, origin in comparison.origins.items()]
     if any(metric is Metric.WIN_RATE for _, metric in _nonempty_columns(comparison)):
         notes.append(f"WR (win rate): percentage of directions with a higher BLEU than {comparison.baseline}.")
     has_several = any(

@@ -37,8 +37,9 @@
   };
   const languageName = (code) => (code === "" ? "no language" : data.language_names[code] || code);
   const directionTitle = (i) => `${languages[source[i]].name} → ${languages[target[i]].name}`;
-  const GROUP_LABELS = { supervised: "supervised", zero_shot: "zero-shot" };
-  const groupOf = (i) => (isZeroShot[i] ? "zero_shot" : "supervised");
+  const isSupervisionKnown = isZeroShot.some((value) => value !== null);
+  const GROUP_LABELS = isSupervisionKnown ? { supervised: "supervised", zero_shot: "zero-shot" } : { all: "all" };
+  const groupOf = (i) => (isZeroShot[i] === null ? "all" : isZeroShot[i] ? "zero_shot" : "supervised");
   const groupLabel = (i) => GROUP_LABELS[groupOf(i)];
   const difference = (a, b) => (a === null || b === null ? null : a - b);
   const selectControl = (label, options, value, onChange) =>
@@ -90,7 +91,7 @@
     runs.forEach((other, k) => {
       if (k !== state.run) lines.push(`${other.name}: BLEU ${formatNumber(other.bleu[i])}, LangAcc ${formatNumber(other.language_accuracy[i])}%`);
     });
-    return [`${directionTitle(i)}, ${groupLabel(i)}`, ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
+    return [isSupervisionKnown ? `${directionTitle(i)}, ${groupLabel(i)}` : directionTitle(i), ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
   };
 
   // On a wide page the detail is beside the map, otherwise below the row of the selected cell. Sizes are in pixels.
@@ -136,9 +137,9 @@
       if (i === undefined) return;
       const value = cellValue(i), share = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
       const kind = value === null ? "none" : state.baseline < 0 ? "cell" : value < 0 ? "minus" : "plus";
-      const inset = isZeroShot[i] ? 0 : 0.5;
+      const isFramed = isZeroShot[i] === 0, inset = isFramed ? 0.5 : 0;
       const rect = svgElement("rect", {
-        class: kind + (isZeroShot[i] ? "" : " supervised"), "data-i": i,
+        class: kind + (isFramed ? " supervised" : ""), "data-i": i,
         x: c * cell + gap / 2 + inset, y: gutter + r * cell + gap / 2 + inset,
         width: cell - gap - 2 * inset, height: cell - gap - 2 * inset, rx: cell > 20 ? 3 : 1,
         style: `--p:${(100 * share).toFixed(0)}%`,
@@ -171,7 +172,8 @@
     const values = allDirections.map(cellValue);
     const wins = state.baseline < 0 ? "" :
       `higher in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
-    scale.append(element("b"), "supervised directions", element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
+    if (isSupervisionKnown) scale.append(element("b"), "supervised directions");
+    scale.append(element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
     const note = METRIC_NOTES[state.metric];
     box.replaceChildren(...[heatmapControls(), scale, note ? element("p", { class: "quiet" }, note) : null,
       element("div", { class: isBeside ? "matrix beside" : "matrix" }, element("div", { class: "map" }, rows, grid), directionDetail()),
@@ -375,7 +377,7 @@
       numberColumn("empty", (i) => run.empty_rate[i], 1, "percentage of outputs that are empty"),
       numberColumn("length", (i) => run.length_ratio[i], 2, "words in the outputs per word in the references"),
       numberColumn("sentences", (i) => data.num_sentences[i], 0),
-      { title: "group", value: groupLabel, text: groupLabel },
+      ...(isSupervisionKnown ? [{ title: "group", value: groupLabel, text: groupLabel }] : []),
     ];
     const matches = (i, word) => {
       if (!word.includes(">")) return matchesLanguage(from(i), word) || matchesLanguage(into(i), word);
@@ -396,7 +398,7 @@
 
   const renderLanguages = () => {
     const run = runs[state.run];
-    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && isZeroShot[i] === zeroShot);
+    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && Number(isZeroShot[i]) === zeroShot);
     const rows = languages.map((language, code) => {
       const [into, intoZeroShot] = [directionsOf(target, code, 0), directionsOf(target, code, 1)];
       const [from, fromZeroShot] = [directionsOf(source, code, 0), directionsOf(source, code, 1)];
@@ -441,7 +443,7 @@
     return { total, onTarget: total ? (100 * (counts[code] || 0)) / total : null, offTarget };
   };
 
-  const offTargetState = { group: runs.some((run) => run.output_language_counts.zero_shot) ? "zero_shot" : "supervised" };
+  const offTargetState = { group: runs.some((run) => run.output_language_counts.zero_shot) ? "zero_shot" : Object.keys(GROUP_LABELS)[0] };
   const renderOffTarget = () => {
     const box = document.getElementById("off-target-chart");
     if (!box) return;

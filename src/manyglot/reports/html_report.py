@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,7 @@ import yaml
 
 import manyglot
 from manyglot.corpus.languages import english_language_name
-from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets
+from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, share_supervision
 from manyglot.evaluation.evaluator import Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average
 from manyglot.evaluation.system_comparison import group_directions, win_rate
@@ -71,6 +72,8 @@ MAX_NAMED_LEAKING_PAIRS = 5
 
 def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     """Write a report of the first run, compared with the others; all must have the same metrics and test sets."""
+    evaluations = share_supervision([run.evaluation for run in runs])
+    runs = [replace(run, evaluation=evaluation) for run, evaluation in zip(runs, evaluations, strict=True)]
     if len(runs) > 1:
         check_same_metrics([run.evaluation for run in runs])
         check_same_test_sets([(run.name, run.evaluation) for run in runs])
@@ -126,11 +129,12 @@ def _read_resource(name: str) -> str:
 def _introduction_html(evaluation: Evaluation) -> str:
     """Summarize an evaluation in a sentence."""
     codes = {code for d in evaluation.directions for code in (d.source, d.target)}
-    num_zero_shot = sum(d.zero_shot for d in evaluation.directions)
+    num_zero_shot = sum(d.zero_shot is True for d in evaluation.directions)
+    zero_shot = "" if evaluation.directions[0].zero_shot is None else f"{num_zero_shot:,} of them zero-shot; "
     num_sentences = sum(d.num_sentences for d in evaluation.directions)
     return (
         f"<p class=quiet>{len(evaluation.directions):,} directions between {len(codes)} languages, "
-        f"{num_zero_shot:,} of them zero-shot; {num_sentences:,} sentences.</p>"
+        f"{zero_shot}{num_sentences:,} sentences.</p>"
     )
 
 
@@ -190,8 +194,13 @@ def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
 
 def _model_card_html(run: ReportRun) -> str:
     """Show the languages, data, parameters, training and settings of a run."""
-    card, facts = run.model_card, {}
-    if card:
+    card, facts, system = run.model_card, {}, run.evaluation.system
+    if system is not None:
+        facts["system"], facts["translations"] = system.name, system.hypotheses.path
+        facts["date of the translations"] = system.hypotheses.modified
+        facts["checksum (sha256)"] = system.hypotheses.sha256
+        facts["test set"] = (card.get("test") or {}).get("folder", "")
+    elif card:
         data, codes = card["data"], card["languages"]
         facts["model"] = card["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{english_language_name(code)} ({code})' for code in codes)}"

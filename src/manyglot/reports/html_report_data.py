@@ -44,7 +44,7 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
         "central_language": first.central_language,
         "source": [index_by_code[d.source] for d in directions],
         "target": [index_by_code[d.target] for d in directions],
-        "zero_shot": [int(d.zero_shot) for d in first.directions],
+        "zero_shot": [None if d.zero_shot is None else int(d.zero_shot) for d in first.directions],
         "num_sentences": [d.num_sentences for d in first.directions],
         "runs": [_metric_columns(run, directions) for run in runs],
         "language_names": {label: english_language_name(label) for label in sorted(_identified_languages(runs))},

@@ -30,6 +30,8 @@ def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
     ]
     headings = ("directions", "number", "BLEU", "chrF++", "LangAcc", "references", "relative")
     yield ResultTable(headings, rows)
+    if evaluation.system is not None:
+        yield f"System: {evaluation.system.name}, from {evaluation.system.hypotheses.describe()}"
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
         yield f"BLEU {signature}"
     yield f"chrF++ {evaluation.chrf_signature}"
@@ -41,8 +43,8 @@ def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
 def translation_example_parts(examples: Iterable[TranslationExample]) -> Iterator[DisplayPart]:
     """Yield source, output and reference of each example."""
     for example in examples:
-        group = DirectionGroup.ZERO_SHOT if example.zero_shot else DirectionGroup.SUPERVISED
-        yield Text(f"{example.source}→{example.target} ({group_label(group)})", style="bold")
+        group = {True: " (zero-shot)", False: " (supervised)", None: ""}[example.zero_shot]
+        yield Text(f"{example.source}→{example.target}{group}", style="bold")
         for label, text in (
             ("source", example.source_text),
             ("output", example.output),
@@ -91,6 +93,7 @@ def group_label(group: DirectionGroup, central_language: str | None = None) -> s
         DirectionGroup.INTO_CENTRAL_LANGUAGE: f"xx→{central_language}",
         DirectionGroup.SUPERVISED: "supervised",
         DirectionGroup.ZERO_SHOT: "zero-shot",
+        DirectionGroup.ALL: "all directions",
     }[group]
 
 
