@@ -14,6 +14,7 @@ import pytest
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
+from manyglot.errors import ManyglotError
 from manyglot.evaluation.results import Evaluation
 from manyglot.progress import QUIET_VARIABLE
 from tests.commands import mistake, run
@@ -275,3 +276,108 @@ def test_a_file_in_a_wrong_language_is_named(test_set: Path, outputs: Path, caps
     out, error = run(capsys, "score", outputs, "--test", test_set, "--json")
     assert f"100% of the outputs of de→en are in French. Is {outputs / 'de-en.txt'} the right file?" in error
     assert json.loads(out)["hypothesis_files"]["de>en"] == str(outputs / "de-en.txt")
+
+
+COMET = {"de-en": [0.9, 0.8, 0.7], "fr-en": [0.9, 0.95, 0.1]}
+
+
+def test_segment_scores_are_joined_averaged_and_tested(
+    test_set: Path, outputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for pair, scores in COMET.items():
+        write_lines(tmp_path / "comet" / f"{pair}.comet", list(map(str, scores)))
+    write_lines(tmp_path / "mx.txt", [str(i) for i in range(9)])
+    metrics = {"comet": tmp_path / "comet", "metricx": tmp_path / "mx.txt"}
+    first = manyglot.score(outputs, test_set, tmp_path / "first", metrics=metrics)
+    assert "comet has no scores in 1 of 3 directions: en→de." in capsys.readouterr().err
+    by_direction = {str(d.direction): dict(d.metrics) for d in first.directions}
+    assert by_direction["de→en"] == pytest.approx({"comet": 0.8, "metricx": 1})
+    assert by_direction["en→de"] == {"metricx": 4}, "scores without a direction are in the order of translations.jsonl"
+    assert [m.lower_is_better for m in first.metrics.values()] == [False, True]
+    assert "metricx ↓" in repr(first)
+    assert "0.7250" in repr(first)
+    loaded = Evaluation.load(tmp_path / "first")
+    assert loaded.directions == first.directions
+    assert loaded.metrics == first.metrics
+    for pair, scores in COMET.items():
+        write_lines(tmp_path / "comet" / f"{pair}.comet", [str(score - 0.2) for score in scores])
+    manyglot.score(outputs, test_set, tmp_path / "second", metrics={"comet": tmp_path / "comet"})
+    comparison = manyglot.compare([tmp_path / "first", tmp_path / "second"], "first", num_bootstrap_samples=60)
+    (score,) = comparison.scores_by_system["second"].values()
+    comet = score.metrics["comet"]
+    assert comet.num_directions == 2
+    assert comet.mean.mean == pytest.approx(0.525)
+    assert comet.significance is not None
+    assert comet.significance.difference == pytest.approx(-0.2)
+    assert comet.significance.p_value < 0.05
+    assert (comet.num_significantly_better, comet.num_significantly_worse) == (0, 2)
+    assert score.significance is not None
+    assert score.significance.p_value == 1, "the outputs are the same"
+    out, _ = run(
+        capsys, "compare", tmp_path / "first", tmp_path / "second", "--baseline", "first", "--significance", "60"
+    )
+    assert "All directions comet" in out
+    assert "0.5250†" in out
+    assert "comet, All directions: 2 of 3 directions have scores." in out
+    assert "metricx ↓: lower is better." in out
+    latex, _ = run(capsys, "compare", tmp_path / "first", tmp_path / "second", "--format", "latex")
+    assert r"metricx $\downarrow$" in latex
+    manyglot.report([tmp_path / "first", tmp_path / "second"], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert '"segment_metrics":[{"key":"segment:comet","label":"comet","lower_is_better":false}' in page
+    assert '"segment:metricx":[null,null,null]' in page
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("de-en.txt", ["1", "2"], "de-en.txt has 2 lines for de→en, but the test set has 3 sentences"),
+        ("de-fr.txt", ["1", "2", "3"], "has scores of de→fr, of which there are no translations"),
+        ("all.txt", ["1", "2"], "all.txt has 2 lines, but the 3 directions have 9 sentences in the test set"),
+        (
+            "de-en.jsonl",
+            ['{"mt": "Hello", "score": 1}'] * 3,
+            "de-en.jsonl, line 1: comet scored 'Hello', but the translation of de→en is 'Good morning, my ladies and",
+        ),
+    ],
+)
+def test_scores_of_other_translations_are_refused(
+    test_set: Path,
+    outputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    lines: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setenv(QUIET_VARIABLE, "1")
+    write_lines(tmp_path / name, lines)
+    error = mistake(
+        capsys, "score", outputs, "--test", test_set, "-o", tmp_path / "s", "--metric", f"comet={tmp_path / name}"
+    )
+    assert message in error
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("option", ["comet", "=a", "bleu=a", "comet:big=a", "comet=missing"])
+def test_metric_options_are_checked(
+    test_set: Path, outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setenv(QUIET_VARIABLE, "1")
+    assert "--metric" in mistake(capsys, "score", outputs, "--test", test_set, "--metric", option)
+
+
+def test_results_of_a_model_keep_its_card_when_scores_are_added(trained: Experiment, tmp_path: Path) -> None:
+    manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=tmp_path / "ours")
+    num_lines = len((tmp_path / "ours" / "translations.jsonl").read_text("utf-8").splitlines())
+    write_lines(tmp_path / "ter.txt", ["0.5"] * num_lines)
+    manyglot.score(tmp_path / "ours", trained.data, tmp_path / "more", metrics={"ter": tmp_path / "ter.txt"})
+    card, more = (json.loads((tmp_path / name / "about.json").read_text("utf-8")) for name in ("ours", "more"))
+    assert more["config"] == card["config"]
+    page = (tmp_path / "more" / "report.html").read_text("utf-8")
+    assert "trained directions" in page
+    assert "scores of ter" in page
+    (tmp_path / "ours" / "translations.jsonl").write_text("{}\n")
+    with pytest.raises(ManyglotError, match=r"translations\.jsonl has changed since the evaluation"):
+        manyglot.score(tmp_path / "ours", trained.data)

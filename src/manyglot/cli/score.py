@@ -33,6 +33,10 @@ def score(
     central_language: Annotated[
         str | None, typer.Option(help="Language whose directions the system was trained on.")
     ] = None,
+    metrics: Annotated[
+        list[str],
+        typer.Option("--metric", metavar="NAME=PATH", help="Sentence scores of another metric: comet=comet.json."),
+    ] = [],  # noqa: B006
     overrides: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override an evaluation setting.")
     ] = [],  # noqa: B006
@@ -43,6 +47,7 @@ def score(
     Compares translations with a test set, and prints and writes what `evaluate` does, so that `compare` and `report`
     work with any system.
     """
+    from manyglot.evaluation.segment_scores import parse_metric_options
     from manyglot.reports.displayable import print_parts
     from manyglot.workflows import score as workflow
 
@@ -55,6 +60,7 @@ def score(
         target=target,
         trained_directions=trained_directions,
         central_language=central_language,
+        metrics=parse_metric_options(metrics),
         overrides=overrides,
     )
     if as_json:

@@ -53,6 +53,10 @@ def check_same_metrics(runs: Sequence[Evaluation]) -> None:
             **bleu,
             ("identifier", ""): run.identifier_signature,
             ("central_language", ""): run.central_language,
+            **{
+                ("metric", name): "lower is better" if metric.lower_is_better else "higher is better"
+                for name, metric in run.metrics.items()
+            },
         }.items():
             if signatures.setdefault(key, value) != value:
                 metric, target = key
@@ -60,6 +64,7 @@ def check_same_metrics(runs: Sequence[Evaluation]) -> None:
                     "bleu": f"BLEU into {target}",
                     "identifier": "LangAcc",
                     "central_language": "the central language",
+                    "metric": target,
                 }[metric]
                 raise ManyglotError(
                     f"The runs cannot be compared: {name} is {signatures[key]} in one and {value} in another. "

@@ -29,7 +29,7 @@ from pydantic import Field, TypeAdapter
 from manyglot.checksums import FileSeal, parse_seals, seal_files
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
-from manyglot.evaluation.scored_system import ScoredSystem
+from manyglot.evaluation.scored_system import ScoredSystem, SegmentMetric
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
 from manyglot.files import open_regular_file, replacing_file
 from manyglot.progress import print_status
@@ -83,6 +83,8 @@ class DirectionResult:
     """Words in the outputs per word in the references; None if the references have no words."""
     test_set_fingerprint: str = ""
     """Hash of sources and references. Scores are comparable only on the same test set."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The mean scores of other metrics, by name."""
 
     @property
     def direction(self) -> Direction:
@@ -135,6 +137,8 @@ class Evaluation:
     """The step or steps of the model's weights, as in its training.json."""
     system: ScoredSystem | None = None
     """The system whose translations `score` has scored; None for a model that `evaluate` has run."""
+    metrics: Mapping[str, SegmentMetric] = field(default_factory=dict)
+    """Metrics whose sentence scores were computed elsewhere, by name."""
     seals: Mapping[str, FileSeal] = field(default_factory=dict)
     """The checksums of the files beside a results.json that was loaded."""
 
@@ -175,6 +179,7 @@ class Evaluation:
             "settings": dict(self.settings),
             "training": dict(self.training),
             "system": asdict(self.system) if self.system else None,
+            "metrics": {name: asdict(metric) for name, metric in self.metrics.items()},
             "output_language_counts": self.output_language_counts,
         }
 
@@ -220,6 +225,7 @@ class _StoredResults:
     output_language_counts: dict[str, dict[str, dict[str, int]]]
     training: dict[str, Any]
     system: ScoredSystem | None
+    metrics: dict[str, SegmentMetric]
 
 
 _STORED_RESULTS = TypeAdapter(_StoredResults)
@@ -306,7 +312,11 @@ def _as_record(result: DirectionResult) -> dict[str, Any]:
 
 
 def macro_average(results: Sequence[DirectionResult]) -> dict[str, Any]:
-    """Return unweighted means over directions. Accuracies skip directions where they are None."""
+    """Return unweighted means over directions. Accuracies skip directions where they are None.
+
+    Other metrics skip directions without scores.
+    """
+    metric_names = dict.fromkeys(name for d in results for name in d.metrics)
     return {
         "num_directions": len(results),
         "bleu": fmean(d.bleu for d in results),
@@ -317,7 +327,13 @@ def macro_average(results: Sequence[DirectionResult]) -> dict[str, Any]:
         "unrestricted_language_accuracy": mean_ignoring_none(d.unrestricted_language_accuracy for d in results),
         "copy_rate": fmean(d.copy_rate for d in results),
         "empty_rate": fmean(d.empty_rate for d in results),
+        "metrics": {name: fmean(d.metrics[name] for d in results if name in d.metrics) for name in metric_names},
     }
+
+
+def shared_segment_metrics(runs: Iterable[Evaluation]) -> dict[str, SegmentMetric]:
+    """Return the metrics of all runs whose sentence scores were computed elsewhere."""
+    return {name: metric for run in runs for name, metric in run.metrics.items()}
 
 
 def mean_ignoring_none(values: Iterable[float | None]) -> float | None:
@@ -341,7 +357,9 @@ def _write_parquet(path: Path, evaluation: Evaluation) -> None:
     except ImportError:
         print_status(f"Skipping {path.name}. To write it, run pip install 'manyglot[parquet]'.")
         return
-    table = pyarrow.Table.from_pylist([_as_record(d) for d in evaluation.directions])
+    names = dict.fromkeys(evaluation.metrics)  # a column per metric
+    records = [{**_as_record(d), **names, **d.metrics} for d in evaluation.directions]
+    table = pyarrow.Table.from_pylist([{key: v for key, v in each.items() if key != "metrics"} for each in records])
     common = {k: v for k, v in evaluation.to_dict().items() if k not in ("averages", "directions")}
     metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
     with replacing_file(path) as unfinished:

@@ -46,3 +46,11 @@ class ScoredSystem:
 
     name: str
     hypotheses: FileOrigin
+
+
+@dataclass(frozen=True)
+class SegmentMetric:
+    """A metric whose sentence scores were computed elsewhere, such as COMET."""
+
+    lower_is_better: bool
+    scores: FileOrigin

@@ -19,6 +19,7 @@ from manyglot.evaluation.bootstrap import (
     BootstrapDifferences,
     Significance,
     bootstrap_bleu_difference,
+    bootstrap_mean_difference,
     significance_of_mean,
 )
 from manyglot.evaluation.comparability import (
@@ -27,9 +28,15 @@ from manyglot.evaluation.comparability import (
     restrict_to_common_sentences,
     share_supervision,
 )
-from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_ignoring_none
+from manyglot.evaluation.results import (
+    DirectionGroup,
+    DirectionResult,
+    Evaluation,
+    mean_ignoring_none,
+    shared_segment_metrics,
+)
 from manyglot.evaluation.run_specs import name_systems, parse_run_folders
-from manyglot.evaluation.scored_system import FileOrigin
+from manyglot.evaluation.scored_system import FileOrigin, SegmentMetric
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
 from manyglot.progress import progress_bar
 
@@ -59,6 +66,19 @@ class MeanStd:
 
 
 @dataclass(frozen=True)
+class SegmentMetricScore:
+    """The mean score of one system by another metric, such as COMET, in one group of directions."""
+
+    num_directions: int
+    """Number of directions in which all systems have scores of this metric."""
+    mean: MeanStd
+    significance: Significance | None = None
+    """Significance of the difference from the baseline; None without a bootstrap."""
+    num_significantly_better: int | None = None
+    num_significantly_worse: int | None = None
+
+
+@dataclass(frozen=True)
 class DirectionGroupScore:
     """The scores of one system in one group of directions."""
 
@@ -72,6 +92,8 @@ class DirectionGroupScore:
     num_significantly_better: int | None = None
     """Number of directions with significantly higher BLEU than the baseline."""
     num_significantly_worse: int | None = None
+    metrics: Mapping[str, SegmentMetricScore] = field(default_factory=dict)
+    """Scores of other metrics, by name."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,12 @@ class Comparison:
     """Signature of the language identifier that LangAcc was computed with."""
     origins: Mapping[str, FileOrigin] = field(default_factory=dict)
     """By system name, where the translations of other systems come from."""
+    metrics: Mapping[str, SegmentMetric] = field(default_factory=dict)
+    """Other metrics, by name."""
+    metric_significance_by_system: Mapping[str, Mapping[str, Mapping[Direction, Significance]]] = field(
+        default_factory=dict
+    )
+    """Significance per direction, by metric and system name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
@@ -105,13 +133,22 @@ class Comparison:
             "systems": {
                 name: {g: asdict(score) for g, score in row.items()} for name, row in self.scores_by_system.items()
             },
-            "significance": {
-                name: [
-                    {**direction._asdict(), **asdict(significance)} for direction, significance in by_direction.items()
-                ]
-                for name, by_direction in self.significance_by_system.items()
+            "metrics": {name: {"lower_is_better": metric.lower_is_better} for name, metric in self.metrics.items()},
+            "significance": _significance_records(self.significance_by_system),
+            "metric_significance": {
+                metric: _significance_records(by_system)
+                for metric, by_system in self.metric_significance_by_system.items()
             },
         }
+
+
+def _significance_records(
+    significance_by_system: Mapping[str, Mapping[Direction, Significance]],
+) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [{**direction._asdict(), **asdict(each)} for direction, each in by_direction.items()]
+        for name, by_direction in significance_by_system.items()
+    }
 
 
 def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[System], str | None]:
@@ -175,10 +212,27 @@ def compare_systems(
         if num_bootstrap_samples and baseline_system
         else {}
     )
+    metrics = shared_segment_metrics(runs)
+    metric_directions = {name: _directions_with_scores(runs, name) for name in metrics}
+    metric_differences = {
+        name: _bootstrap_metric(name, systems, baseline_system, directions, num_bootstrap_samples, seed)
+        for name, directions in metric_directions.items()
+        if num_bootstrap_samples and baseline_system
+    }
     scores_by_system = {
         system.name: {
-            name: _score_group(system, baseline_system, members, differences.get(system.name))
-            for name, members in groups.items()
+            group: replace(
+                _score_group(system, baseline_system, members, differences.get(system.name)),
+                metrics={
+                    name: _score_segment_metric(
+                        name, system, scored, metric, metric_differences.get(name, {}).get(system.name)
+                    )
+                    for name, metric in metrics.items()
+                    if (scored := [d for d in members if d in metric_directions[name]])
+                    and all(name in run.metrics for run in system.runs)
+                },
+            )
+            for group, members in groups.items()
         }
         for system in systems
     }
@@ -194,6 +248,14 @@ def compare_systems(
         signatures=sorted({d.bleu_signature for d in runs[0].directions}),
         identifier_signature=runs[0].identifier_signature,
         origins={s.name: s.runs[0].system.hypotheses for s in systems if s.runs[0].system is not None},
+        metrics=metrics,
+        metric_significance_by_system={
+            metric: {
+                name: {d: resampled.significance() for d, resampled in by_direction.items()}
+                for name, by_direction in by_system.items()
+            }
+            for metric, by_system in metric_differences.items()
+        },
     )
 
 
@@ -219,6 +281,61 @@ def _bootstrap_systems(
                 )
                 progress.advance()
     return differences
+
+
+def _directions_with_scores(runs: Sequence[Evaluation], metric: str) -> set[Direction]:
+    """Return the directions in which all runs that have a metric have its scores."""
+    directions = [{d.direction for d in run.directions if metric in d.metrics} for run in runs if metric in run.metrics]
+    return set.intersection(*directions)
+
+
+def _bootstrap_metric(
+    metric: str,
+    systems: Sequence[System],
+    baseline: System,
+    directions: Iterable[Direction],
+    num_bootstrap_samples: int,
+    seed: int,
+) -> dict[str, dict[Direction, BootstrapDifferences]]:
+    """Bootstrap the difference in a metric's mean from the baseline, for every other system that has the metric."""
+    if metric not in baseline.runs[0].metrics:
+        return {}
+    differences: dict[str, dict[Direction, BootstrapDifferences]] = {}
+    for system in (each for each in systems if each is not baseline and metric in each.runs[0].metrics):
+        differences[system.name] = {}
+        for direction in sorted(directions):
+            ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, baseline))
+            assert ours.metric_scores_N is not None
+            assert theirs.metric_scores_N is not None
+            keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
+            differences[system.name][direction] = bootstrap_mean_difference(
+                ours.metric_scores_N[metric], theirs.metric_scores_N[metric], keys_N, num_bootstrap_samples, seed
+            )
+    return differences
+
+
+def _score_segment_metric(
+    name: str,
+    system: System,
+    directions: Sequence[Direction],
+    metric: SegmentMetric,
+    differences: Mapping[Direction, BootstrapDifferences] | None,
+) -> SegmentMetricScore:
+    tables = [{d.direction: d.metrics for d in run.directions} for run in system.runs]
+    means = [fmean(table[d][name] for d in directions) for table in tables]
+    score = SegmentMetricScore(len(directions), MeanStd.from_values(means))
+    if differences is None:
+        return score
+    sign = -1 if metric.lower_is_better else 1
+    gains = [
+        sign * s.difference for d in directions if (s := differences[d].significance()).p_value < SIGNIFICANCE_LEVEL
+    ]
+    return replace(
+        score,
+        significance=significance_of_mean([differences[d] for d in directions]),
+        num_significantly_better=sum(gain > 0 for gain in gains),
+        num_significantly_worse=sum(gain < 0 for gain in gains),
+    )
 
 
 def win_rate(system_scores: Sequence[float], baseline_scores: Sequence[float]) -> float:
@@ -267,8 +384,8 @@ def _score_group(
     return replace(
         score,
         significance=significance_of_mean([differences[d] for d in members]),
-        num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference > 0 for s in significances),
-        num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference < 0 for s in significances),
+        num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference > 0 for s in significances),
+        num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference < 0 for s in significances),
     )
 
 

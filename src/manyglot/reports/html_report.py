@@ -20,7 +20,7 @@ import manyglot
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, share_supervision
 from manyglot.evaluation.evaluator import Evaluation
-from manyglot.evaluation.results import DirectionGroup, macro_average
+from manyglot.evaluation.results import DirectionGroup, macro_average, shared_segment_metrics
 from manyglot.evaluation.system_comparison import group_directions, win_rate
 from manyglot.files import report_unwritable, write_file
 from manyglot.langid.identifier import describe_identifier
@@ -33,7 +33,7 @@ from manyglot.reports.report_run import ReportRun as ReportRun
 from manyglot.reports.report_run import load_report_run as load_report_run
 from manyglot.reports.report_run import make_report_run as make_report_run
 from manyglot.reports.report_run import restrict_report_run as restrict_report_run
-from manyglot.reports.result_parts import group_label
+from manyglot.reports.result_parts import format_segment_score, group_label, segment_metric_label
 
 SECTIONS = {
     "verdict": "Verdict",
@@ -141,6 +141,8 @@ def _introduction_html(evaluation: Evaluation) -> str:
 def _averages_html(runs: Sequence[ReportRun]) -> str:
     several = len(runs) > 1
     headings = ["directions", "number", *(["run"] if several else []), *AVERAGED_METRICS.values()]
+    segment_metrics = shared_segment_metrics([run.evaluation for run in runs])
+    headings += [segment_metric_label(name, metric) for name, metric in segment_metrics.items()]
     headings += [f"win rate against {run.name}" for run in runs if several]
     rows = []
     for group, members in group_directions(runs[0].evaluation).items():
@@ -155,6 +157,7 @@ def _averages_html(runs: Sequence[ReportRun]) -> str:
             is_first = i == 0
             values = [f"{len(members):,}" if is_first else "", *([run.name] if several else [])]
             values += [_format_score(means[key]) for key in AVERAGED_METRICS]
+            values += [format_segment_score(means["metrics"].get(name)) for name in segment_metrics]
             ours = [results[direction].bleu for direction in members]
             for other in runs if several else []:
                 theirs = {d.direction: d.bleu for d in other.evaluation.directions}
@@ -200,13 +203,15 @@ def _model_card_html(run: ReportRun) -> str:
         facts["date of the translations"] = system.hypotheses.modified
         facts["checksum (sha256)"] = system.hypotheses.sha256
         facts["test set"] = (card.get("test") or {}).get("folder", "")
-    elif card:
+    for name, metric in run.evaluation.metrics.items():
+        facts[f"scores of {name}"] = metric.scores.describe()
+    if "model" in card:
         data, codes = card["data"], card["languages"]
         facts["model"] = card["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{english_language_name(code)} ({code})' for code in codes)}"
         facts["trained directions"] = f"{card['num_trained_directions']:,}"
         facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
-        test = card.get("test") or {"folder": "the test split of the data"}
+        test = card.get("test") or {"folder": "the test split of the data", "leaks": None}
         facts["test set"] = test["folder"]
         facts["test sentences in training"] = _leakage_text(test.get("leaks"))
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
@@ -216,7 +221,11 @@ def _model_card_html(run: ReportRun) -> str:
         facts["training"] = ", ".join(_training_facts(card["training"]))
     settings = {**card.get("config", {}), **run.evaluation.settings}
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
-    missing = "" if card else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
+    missing = (
+        ""
+        if card or system is not None
+        else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
+    )
     text = escape(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return (
         f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"

@@ -61,7 +61,7 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
             f"LangAcc is not meaningful in {len(unjudged):,} directions into {names}: the identifier does not know the "
             f"language, or recognizes less than half of the references."
         )
-    is_own = run.evaluation.system is None  # advice names settings of manyglot
+    is_own = run.evaluation.system is None or "config" in run.model_card  # advice names settings of manyglot
     advice = [*_supervised_advice(supervised, run), *_zero_shot_advice(zero_shot, supervised, run)] if is_own else []
     if is_own and not zero_shot.results and _has_untested_directions(run):
         advice.append("Evaluate with `--zero-shot` to test the directions that the model was not trained on.")

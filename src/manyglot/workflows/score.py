@@ -30,11 +30,13 @@ from manyglot.evaluation.hypotheses import Hypotheses, describe_files, is_result
 from manyglot.evaluation.hypothesis_alignment import AlignedLines, TestRows, align_outputs
 from manyglot.evaluation.results import TRANSLATIONS_FILE, DirectionResult, format_directions
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem
+from manyglot.evaluation.segment_scores import JoinedScores, MetricFiles, add_segment_scores, join_segment_scores
 from manyglot.evaluation.test_set_translation import EvaluationSet
 from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.folders import atomic_folder
 from manyglot.model.run_models import load_any_model
 from manyglot.progress import print_status
+from manyglot.reports.report_run import read_model_card
 from manyglot.reports.result_folder import EvaluationResult, write_results_and_report
 
 ALL_DIRECTIONS = "all"
@@ -64,6 +66,7 @@ class ScoreOptions:
     target: str | None = None
     trained_directions: StrPath | Sequence[str] | None = None
     central_language: str | None = None
+    metrics: Sequence[MetricFiles] = ()
     overrides: Sequence[str] = ()
 
 
@@ -77,6 +80,7 @@ def score(
     target: str | None = None,
     trained_directions: StrPath | Iterable[str] | None = None,
     central_language: str | None = None,
+    metrics: Mapping[str, StrPath] | None = None,
     overrides: Iterable[str] = (),
 ) -> ScoreResult:
     """Score translations that any system has made.
@@ -88,7 +92,9 @@ def score(
 
     `trained_directions` tells supervised from zero-shot directions: "all", directions such as `["de>en"]`, or a model
     or prepared data that has them. By default they are those of the `central_language`, if it is given; otherwise it
-    stays unknown which directions are zero-shot. With `output`, results and a report are written to that folder.
+    stays unknown which directions are zero-shot. `metrics` are the sentence scores of other metrics, files or folders
+    by name: `{"comet": "comet.json"}`. Lower scores are better for `metricx`, `ter`, and names with `:lower`. With
+    `output`, results and a report are written to that folder.
     """
     folder = optional_path(output)
     if folder is not None and folder.exists() and not is_empty_folder(folder):
@@ -98,7 +104,8 @@ def score(
         if trained_directions is None or isinstance(trained_directions, str | os.PathLike)
         else tuple(trained_directions)
     )
-    options = ScoreOptions(name, source, target, directions, central_language, tuple(overrides))
+    metric_files = [MetricFiles.parse(key, path) for key, path in (metrics or {}).items()]
+    options = ScoreOptions(name, source, target, directions, central_language, metric_files, tuple(overrides))
     task = _ScoreTask.load(Path(hypotheses), Path(test), options, name or (folder.name if folder else None))
     evaluation = task.score()
     if folder is not None:
@@ -138,6 +145,9 @@ class _ScoreTask:
     system: ScoredSystem
     training: Mapping[str, Any]
     """The training step of a model of manyglot whose results are scored again."""
+    metrics: Mapping[str, JoinedScores]
+    model_card: Mapping[str, Any]
+    """The facts about a model of manyglot whose results are scored again."""
 
     @classmethod
     def load(cls, path: Path, test_path: Path, options: ScoreOptions, name: str | None) -> _ScoreTask:
@@ -150,6 +160,8 @@ class _ScoreTask:
         earlier = Evaluation.load(path) if is_result_folder(path) else None
         if earlier is not None:
             _check_translations(path, earlier)
+            if dropped := earlier.metrics.keys() - {metric.name for metric in options.metrics}:
+                print_status(f"The scores of {', '.join(sorted(dropped))} are not copied. Give them with --metric.")
         settings = _parse_settings(options.overrides, earlier)
         trained, central_language = _find_supervision(options, test, earlier)
         directions = _directions_of(hypotheses, test.rows)
@@ -161,10 +173,13 @@ class _ScoreTask:
         )
         evaluation_set = replace(evaluation_set, is_supervision_known=trained is not None)
         outputs = align_outputs(test.rows, evaluation_set, hypotheses)
+        texts = {direction: aligned.texts() for direction, aligned in outputs.items()} if options.metrics else {}
+        metrics = {m.name: join_segment_scores(m, test.rows, evaluation_set, texts) for m in options.metrics}
         identifier = load_configured_identifier(settings.evaluation, languages, test.dataset)
         evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, central_language)
         system = ScoredSystem(name or path.resolve().stem, FileOrigin.of(path, hypotheses.files))
-        return cls(test, evaluation_set, outputs, evaluator, system, earlier.training if earlier else {})
+        training, model_card = (earlier.training, read_model_card(path)) if earlier else ({}, {})
+        return cls(test, evaluation_set, outputs, evaluator, system, training, metrics, model_card)
 
     def score(self) -> Evaluation:
         """Score the translations and warn about those in a wrong language."""
@@ -173,11 +188,11 @@ class _ScoreTask:
             self.evaluator.score(self.evaluation_set, outputs), system=self.system, training=self.training
         )
         _warn_of_wrong_languages(evaluation.directions, self.outputs)
-        return evaluation
+        return add_segment_scores(evaluation, self.metrics)
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that the report shows beside those of the system."""
-        return {"test": {"folder": str(self.test.path), "leaks": None}}
+        return {**self.model_card, "test": {"folder": str(self.test.path), "leaks": None}}
 
 
 def _directions_of(hypotheses: Hypotheses, test: TestRows) -> list[Direction]:
