@@ -154,14 +154,10 @@ class _ScoreTask:
         """Read test set and hypotheses; raise an error if they do not fit together."""
         test = _TestSet.load(test_path)
         languages = test.rows.languages
+        earlier = _load_earlier_results(path, options) if is_result_folder(path) else None
         hypotheses = read_hypotheses(path, languages, options.source, options.target)
         for line in describe_files(hypotheses, path):
             print_status(line)
-        earlier = Evaluation.load(path) if is_result_folder(path) else None
-        if earlier is not None:
-            _check_translations(path, earlier)
-            if dropped := earlier.metrics.keys() - {metric.name for metric in options.metrics}:
-                print_status(f"The scores of {', '.join(sorted(dropped))} are not copied. Give them with --metric.")
         settings = _parse_settings(options.overrides, earlier)
         trained, central_language = _find_supervision(options, test, earlier)
         directions = _directions_of(hypotheses, test.rows)
@@ -182,12 +178,13 @@ class _ScoreTask:
         return cls(test, evaluation_set, outputs, evaluator, system, training, metrics, model_card)
 
     def score(self) -> Evaluation:
-        """Score the translations and warn about those in a wrong language."""
+        """Score the translations; warn about files of another system in a wrong language."""
         outputs = {direction: aligned.texts() for direction, aligned in self.outputs.items()}
         evaluation = replace(
             self.evaluator.score(self.evaluation_set, outputs), system=self.system, training=self.training
         )
-        _warn_of_wrong_languages(evaluation.directions, self.outputs)
+        if not self.model_card:
+            _warn_of_wrong_languages(evaluation.directions, self.outputs)
         return add_segment_scores(evaluation, self.metrics)
 
     def facts(self) -> dict[str, Any]:
@@ -216,13 +213,18 @@ def _directions_of(hypotheses: Hypotheses, test: TestRows) -> list[Direction]:
     return directions
 
 
-def _check_translations(folder: Path, earlier: Evaluation) -> None:
-    """Raise an error if the translations of a result folder have changed since the evaluation."""
-    if find_altered_file(folder, {TRANSLATIONS_FILE: earlier.seals[TRANSLATIONS_FILE]}):
+def _load_earlier_results(folder: Path, options: ScoreOptions) -> Evaluation:
+    """Load the results whose translations are scored again; raise an error if the translations have changed."""
+    earlier = Evaluation.load(folder)
+    seal = earlier.seals.get(TRANSLATIONS_FILE)
+    if seal is None or find_altered_file(folder, {TRANSLATIONS_FILE: seal}):
         raise FolderError(
             f"{folder / TRANSLATIONS_FILE} has changed since the evaluation. To score it nevertheless, copy it to "
             f"another folder."
         )
+    if dropped := earlier.metrics.keys() - {metric.name for metric in options.metrics}:
+        print_status(f"The scores of {', '.join(sorted(dropped))} are not copied. Give them with --metric.")
+    return earlier
 
 
 class _ScoreSettings(Settings):
