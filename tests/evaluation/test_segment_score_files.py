@@ -11,9 +11,12 @@ from manyglot.evaluation.segment_score_files import read_segment_scores
 
 LANGUAGES = Languages(["de", "en", "fr"])
 DE_EN, FR_EN = Direction("de", "en"), Direction("fr", "en")
-COMET_STDOUT = (
-    "nllb/de-en.txt\tSegment 0\tscore: 0.81\nnllb/de-en.txt\tSegment 1\tscore: 0.5\nnllb/de-en.txt\tscore: 0.655\n"
-)
+COMET_STDOUT = """\
+nllb/de-en.txt\tSegment 0\tscore: 0.81
+nllb/de-en.txt\tSegment 1\tscore: 0.5\tvariance: 0.1
+nllb/de-en.txt\tscore: 0.655
+Predictions saved in: comet.json.
+"""
 
 
 def read(path: Path, metric: str = "comet") -> dict[Direction | None, list[float]]:

@@ -171,6 +171,7 @@ def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) 
     find_code, columns, output = code_finder(languages), None, None
     extra: Mapping[FileRole, str | None] = {}
     parts: dict[tuple[FileRole, Direction], TextLines] = {}
+    texts: dict[str, str] = {}  # directions share sources and references, so each is stored once
     for record in read_records(path):
         if columns is None:
             columns, output = find_direction_columns(record), find_column(record, OUTPUT)
@@ -191,7 +192,8 @@ def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) 
         for role, column in {FileRole.OUTPUT: output, **extra}.items():
             if column is not None:
                 part = parts.setdefault((role, direction), TextLines(path, [], []))
-                part.lines.append(record.text(column))
+                text = record.text(column)
+                part.lines.append(text if role is FileRole.OUTPUT else texts.setdefault(text, text))
                 assert part.line_numbers is not None
                 part.line_numbers.append(record.line)
     if columns is None:

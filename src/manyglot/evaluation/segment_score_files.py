@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -39,8 +39,8 @@ SCORE_COLUMNS = ("score", "comet", "prediction", "segment_score")
 """Columns of scores, in any case, if no column has the metric's name."""
 OUTPUT_COLUMNS = ("mt", "hypothesis", "hyp", "output", "translation")
 """Columns of the translations that were scored."""
-_COMET_LINE = re.compile(r"(?P<file>[^\t]*)\tSegment \d+\tscore: (?P<score>\S+)")
-_COMET_SUMMARY = re.compile(r"[^\t]*\tscore: \S+")
+_COMET_LINE = re.compile(r"(?P<file>[^\t]*)\tSegment \d+\tscore: (?P<score>\S+)(\tvariance: \S+)?")
+_COMET_SUMMARY = re.compile(r"[^\t]*\tscore: \S+|Predictions saved in: .*")
 
 
 @dataclass
@@ -62,7 +62,7 @@ def read_segment_scores(path: Path, metric: str, languages: Languages) -> Segmen
     """Read the sentence scores of a metric from a file, or from all files in a folder."""
     if not path.exists():
         raise CorpusError(f"--metric {metric}: {path} does not exist. Give a file or a folder with scores.")
-    scores, names = SegmentScores(), DirectionNames(languages)
+    scores, names, find_code = SegmentScores(), DirectionNames(languages), code_finder(languages)
     for file in find_files(path) if path.is_dir() else [path]:
         named = names.parse(file.relative_to(path) if path.is_dir() else PurePath(path.name))
         if path.is_dir() and named.direction is None and not _may_name_directions(file):
@@ -70,7 +70,7 @@ def read_segment_scores(path: Path, metric: str, languages: Languages) -> Segmen
             continue
         before = sum(len(lines.lines) for lines in scores.scores.values()) + scores.num_skipped_scores
         for entry in _read_file(file, metric):
-            _add_score(scores, entry, named.direction, names, languages)
+            _add_score(scores, entry, named.direction, names, find_code)
         if sum(len(lines.lines) for lines in scores.scores.values()) + scores.num_skipped_scores == before:
             raise CorpusError(f"{file} has no scores. Write one score per sentence.")
         scores.files.add(file)
@@ -153,7 +153,11 @@ def _read_numbers(path: Path) -> Iterator[_Entry]:
 
 
 def _add_score(
-    scores: SegmentScores, entry: _Entry, named: Direction | None, names: DirectionNames, languages: Languages
+    scores: SegmentScores,
+    entry: _Entry,
+    named: Direction | None,
+    names: DirectionNames,
+    find_code: Callable[[str], str | None],
 ) -> None:
     """Add a score to its direction; raise an error if it is not a finite number."""
     if not _is_number(entry.score):
@@ -163,7 +167,7 @@ def _add_score(
         direction = names.parse(PurePath(entry.translation_file)).direction
     record = entry.record
     if record is not None and (columns := find_direction_columns(record)):
-        direction = columns.direction(record, code_finder(languages))
+        direction = columns.direction(record, find_code)
         if direction is None:
             scores.num_skipped_scores += 1
             return
@@ -199,4 +203,4 @@ def _is_number(value: Any) -> bool:
 
 def unknown_directions(scores: Mapping[Direction | None, TextLines], known: Sequence[Direction]) -> list[Direction]:
     """Return the directions of scores that have no translations."""
-    return sorted(direction for direction in scores if direction is not None and direction not in set(known))
+    return sorted({direction for direction in scores if direction is not None} - set(known))

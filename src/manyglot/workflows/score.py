@@ -201,14 +201,15 @@ def _directions_of(hypotheses: Hypotheses, test: TestRows) -> list[Direction]:
             f"{hypotheses.outputs[absent[0]].path} has. Remove the translations, or give another test set."
         )
     directions = [d for d in with_text if d in hypotheses.outputs or d.target in hypotheses.outputs_by_target]
+    translated = set(directions)
     for direction, lines in (hypotheses.sources | hypotheses.references).items():
-        if direction not in directions:
+        if direction not in translated:
             raise LanguageError(
                 f"{lines.path} has text of {direction}, but no file has its translations. Name translations by "
                 f"direction, such as {direction.source}-{direction.target}.txt."
             )
     if num_missing := len(with_text) - len(directions):
-        missing = format_directions([d for d in with_text if d not in set(directions)])
+        missing = format_directions([d for d in with_text if d not in translated])
         print_status(f"There are no translations in {num_missing:,} of {len(with_text):,} directions: {missing}.")
     return directions
 
