@@ -136,6 +136,19 @@ def test_records_and_large_files_give_the_same_scores(test_set: Path, outputs: P
     assert records(single) == [d for d in expected.directions if d.target == "de"]
 
 
+def test_options_complete_the_names_of_files(test_set: Path, outputs: Path, tmp_path: Path) -> None:
+    expected = manyglot.score(outputs, test_set)
+    write_lines(tmp_path / "from" / "out.de", OUTPUTS["en-de"])
+    from_english = manyglot.score(tmp_path / "from", test_set, source="eng")
+    assert records(from_english) == [d for d in expected.directions if d.target == "de"]
+    for code in ("de", "fr"):
+        write_lines(tmp_path / "into" / f"from.{code}", OUTPUTS[f"{code}-en"])
+    into_english = manyglot.score(tmp_path / "into", test_set, target="en")
+    assert records(into_english) == [d for d in expected.directions if d.target == "en"]
+    with pytest.raises(ManyglotError, match="A file name says de→en, but --source and --target say fr→en"):
+        manyglot.score(outputs, test_set, source="fr")
+
+
 def test_a_system_may_translate_every_line(tmp_path: Path) -> None:
     """Some sentences have no reference; the number of lines tells which sentences were translated."""
     write_lines(tmp_path / "test" / "test.de", TEXT["de"])
@@ -164,7 +177,7 @@ def test_supervision_comes_from_options(test_set: Path, outputs: Path, trained: 
 def test_scoring_our_translations_reproduces_the_results(trained: Experiment, tmp_path: Path) -> None:
     first, again, limited = tmp_path / "first", tmp_path / "again", tmp_path / "limited"
     manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=first)
-    manyglot.score(first, trained.data, again)
+    manyglot.score(first / "translations.jsonl", trained.data, again)
     manyglot.evaluate(
         trained.run / "model", trained.data, output=limited, overrides=["evaluation.max_sentences_per_direction=2"]
     )

@@ -23,9 +23,9 @@ def score(
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the system; by default that of the folder.")] = None,
-    source: Annotated[str | None, typer.Option(help="Source language of a single file.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source language of files whose names do not tell it.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Target language of a single file; alone: all directions into it.")
+        str | None, typer.Option(help="Target language of such files; alone: all directions into it.")
     ] = None,
     trained_directions: Annotated[
         str | None, typer.Option(help="Directions the system was trained on: de>en,en>de; all; or a model.")

@@ -47,8 +47,8 @@ class NamedFile(NamedTuple):
     """What the name of a file says about its lines."""
 
     direction: Direction | None = None
-    target: str | None = None
-    """The only language in the name: the file holds all directions into it."""
+    language: str | None = None
+    """The only language in the name; unless options say more, the file has all directions into it."""
     role: FileRole = FileRole.OUTPUT
     is_absent_language: bool = False
     """Whether the name has a known language that the test set lacks."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.textfiles import read_lines
 from manyglot.errors import CorpusError, LanguageError
-from manyglot.evaluation.direction_names import DirectionNames, FileRole
+from manyglot.evaluation.direction_names import DirectionNames, FileRole, NamedFile
 from manyglot.evaluation.results import TRANSLATIONS_FILE
 from manyglot.evaluation.translation_records import (
     OUTPUT,
@@ -76,21 +76,49 @@ class Hypotheses:
         _add(by_direction, direction, lines)
 
 
+class StatedLanguages(NamedTuple):
+    """The languages of files whose names do not tell them."""
+
+    source: str | None = None
+    target: str | None = None
+
+    def complete(self, named: NamedFile) -> NamedFile:
+        """Add the stated languages to what the name of a file says; a direction in the name must not differ."""
+        if named.direction is None:
+            source, target = self.source, self.target
+            if source is None and target is not None and named.language not in (None, target):
+                source = named.language  # a file of all translations into the target from the language in its name
+            target = target or named.language
+            return (
+                named._replace(direction=Direction(source, target)) if source and target else self._with_target(named)
+            )
+        stated = Direction(self.source or named.direction.source, self.target or named.direction.target)
+        if stated != named.direction:
+            raise LanguageError(
+                f"A file name says {named.direction}, but --source and --target say {stated}. Omit these options."
+            )
+        return named
+
+    def _with_target(self, named: NamedFile) -> NamedFile:
+        return named._replace(language=self.target) if self.target else named
+
+
 def read_hypotheses(path: Path, languages: Languages, source: str | None, target: str | None) -> Hypotheses:
-    """Read the translations of a file or folder. `source` and `target` state the languages of a single file."""
-    if path.is_dir() and (source or target):
-        raise LanguageError("--source and --target describe a single file, but the hypotheses are a folder. Omit them.")
+    """Read the translations of a file or folder; `source` and `target` are the languages missing in file names."""
     if not path.exists():
         raise CorpusError(f"{path} does not exist. Give a file or a folder with translations.")
+    stated = StatedLanguages(*(languages.find_code(name) if name else None for name in (source, target)))
     hypotheses = Hypotheses()
     if is_result_folder(path):
         _read_record_file(hypotheses, path / TRANSLATIONS_FILE, languages)
     elif path.is_dir():
-        _read_folder(hypotheses, path, languages)
+        _read_folder(hypotheses, path, languages, stated)
     elif is_record_file(path):
         _read_record_file(hypotheses, path, languages)
     else:
-        _read_text_file(hypotheses, path, languages, source, target)
+        named = stated.complete(DirectionNames(languages).parse(Path(path.name)))
+        if not _read_text_file(hypotheses, path, named._replace(role=FileRole.OUTPUT)):
+            raise LanguageError(f"The name of {path} has no direction such as de-en. Add --source and --target.")
     if not hypotheses.outputs and not hypotheses.outputs_by_target:
         skipped = f" Skipped: {name_files(hypotheses.skipped, path)}." if hypotheses.skipped else ""
         raise CorpusError(
@@ -128,42 +156,30 @@ def read_text_lines(path: Path) -> TextLines:
     return TextLines(path, lines)
 
 
-def _read_folder(hypotheses: Hypotheses, folder: Path, languages: Languages) -> None:
+def _read_folder(hypotheses: Hypotheses, folder: Path, languages: Languages, stated: StatedLanguages) -> None:
     names = DirectionNames(languages)
     for path in find_files(folder):
         if is_record_file(path):
             _read_record_file(hypotheses, path, languages)
             continue
         named = names.parse(path.relative_to(folder))
-        if named.direction is None and named.target is None:
+        if named.direction is not None or named.language is not None:
+            named = stated.complete(named)
+        if not _read_text_file(hypotheses, path, named):
             hypotheses.skipped.append(path)
-            continue
-        lines = read_text_lines(path)
-        hypotheses.files.add(path)
-        if named.direction is not None:
-            hypotheses.add(named.role, named.direction, lines)
-        elif named.target is not None:
-            _add(hypotheses.outputs_by_target, named.target, lines)
 
 
-def _read_text_file(
-    hypotheses: Hypotheses, path: Path, languages: Languages, source: str | None, target: str | None
-) -> None:
-    named = DirectionNames(languages).parse(Path(path.name))
+def _read_text_file(hypotheses: Hypotheses, path: Path, named: NamedFile) -> bool:
+    """Read one sentence per line; return False, without reading, if the languages are unknown."""
+    if named.direction is None and (named.language is None or named.role is not FileRole.OUTPUT):
+        return False
     lines = read_text_lines(path)
     hypotheses.files.add(path)
-    if target is not None:
-        code = languages.find_code(target)
-        if source is None:
-            hypotheses.outputs_by_target[code] = lines
-        else:
-            hypotheses.outputs[Direction(languages.find_code(source), code)] = lines
-    elif named.direction is not None:
-        hypotheses.outputs[named.direction] = lines
-    elif named.target is not None:
-        hypotheses.outputs_by_target[named.target] = lines
-    else:
-        raise LanguageError(f"The name of {path} has no direction such as de-en. Add --source and --target.")
+    if named.direction is not None:
+        hypotheses.add(named.role, named.direction, lines)
+    elif named.language is not None:
+        _add(hypotheses.outputs_by_target, named.language, lines)
+    return True
 
 
 def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) -> None:

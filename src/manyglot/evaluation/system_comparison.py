@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from manyglot.corpus.languages import Direction
-from manyglot.errors import ManyglotError, SettingsError, did_you_mean
+from manyglot.errors import SettingsError, did_you_mean
 from manyglot.evaluation.bootstrap import (
     BootstrapDifferences,
     Significance,
     bootstrap_bleu_difference,
-    bootstrap_mean_difference,
     significance_of_mean,
 )
 from manyglot.evaluation.comparability import (
@@ -33,67 +30,18 @@ from manyglot.evaluation.results import (
     DirectionResult,
     Evaluation,
     mean_ignoring_none,
-    shared_segment_metrics,
 )
 from manyglot.evaluation.run_specs import name_systems, parse_run_folders
 from manyglot.evaluation.scored_system import FileOrigin, SegmentMetric
-from manyglot.evaluation.sentence_statistics import SentenceStatistics
+from manyglot.evaluation.segment_metric_comparison import SegmentMetricComparison
+from manyglot.evaluation.system_scores import (
+    SIGNIFICANCE_LEVEL as SIGNIFICANCE_LEVEL,
+)
+from manyglot.evaluation.system_scores import DirectionGroupScore as DirectionGroupScore
+from manyglot.evaluation.system_scores import MeanStd as MeanStd
+from manyglot.evaluation.system_scores import System as System
+from manyglot.evaluation.system_scores import statistics_in_shared_order
 from manyglot.progress import progress_bar
-
-SIGNIFICANCE_LEVEL = 0.05
-"""Differences with a lower p-value are called significant."""
-
-
-@dataclass(frozen=True)
-class System:
-    """One row of a table: a name, and one run per seed."""
-
-    name: str
-    runs: Sequence[Evaluation]
-
-
-@dataclass(frozen=True)
-class MeanStd:
-    """A mean over runs; `std` is the sample standard deviation, or None for a single run."""
-
-    mean: float
-    std: float | None = None
-
-    @classmethod
-    def from_values(cls, values: Sequence[float]) -> MeanStd:
-        """Compute mean and standard deviation, one value per run."""
-        return cls(fmean(values), stdev(values) if len(values) > 1 else None)
-
-
-@dataclass(frozen=True)
-class SegmentMetricScore:
-    """The mean score of one system by another metric, such as COMET, in one group of directions."""
-
-    num_directions: int
-    """Number of directions in which all systems have scores of this metric."""
-    mean: MeanStd
-    significance: Significance | None = None
-    """Significance of the difference from the baseline; None without a bootstrap."""
-    num_significantly_better: int | None = None
-    num_significantly_worse: int | None = None
-
-
-@dataclass(frozen=True)
-class DirectionGroupScore:
-    """The scores of one system in one group of directions."""
-
-    num_directions: int
-    bleu: MeanStd
-    language_accuracy: MeanStd | None
-    win_rate: MeanStd | None
-    """Percentage of directions won against the baseline; None for the baseline itself."""
-    significance: Significance | None = None
-    """Significance of the difference in mean BLEU from the baseline; None without a bootstrap."""
-    num_significantly_better: int | None = None
-    """Number of directions with significantly higher BLEU than the baseline."""
-    num_significantly_worse: int | None = None
-    metrics: Mapping[str, SegmentMetricScore] = field(default_factory=dict)
-    """Scores of other metrics, by name."""
 
 
 @dataclass(frozen=True)
@@ -212,25 +160,12 @@ def compare_systems(
         if num_bootstrap_samples and baseline_system
         else {}
     )
-    metrics = shared_segment_metrics(runs)
-    metric_directions = {name: _directions_with_scores(runs, name) for name in metrics}
-    metric_differences = {
-        name: _bootstrap_metric(name, systems, baseline_system, directions, num_bootstrap_samples, seed)
-        for name, directions in metric_directions.items()
-        if num_bootstrap_samples and baseline_system
-    }
+    segment_metrics = SegmentMetricComparison.of(systems, baseline_system, num_bootstrap_samples, seed)
     scores_by_system = {
         system.name: {
             group: replace(
                 _score_group(system, baseline_system, members, differences.get(system.name)),
-                metrics={
-                    name: _score_segment_metric(
-                        name, system, scored, metric, metric_differences.get(name, {}).get(system.name)
-                    )
-                    for name, metric in metrics.items()
-                    if (scored := [d for d in members if d in metric_directions[name]])
-                    and all(name in run.metrics for run in system.runs)
-                },
+                metrics=segment_metrics.scores(system, members),
             )
             for group, members in groups.items()
         }
@@ -248,13 +183,13 @@ def compare_systems(
         signatures=sorted({d.bleu_signature for d in runs[0].directions}),
         identifier_signature=runs[0].identifier_signature,
         origins={s.name: s.runs[0].system.hypotheses for s in systems if s.runs[0].system is not None},
-        metrics=metrics,
+        metrics=segment_metrics.metrics,
         metric_significance_by_system={
             metric: {
                 name: {d: resampled.significance() for d, resampled in by_direction.items()}
                 for name, by_direction in by_system.items()
             }
-            for metric, by_system in metric_differences.items()
+            for metric, by_system in segment_metrics.differences.items()
         },
     )
 
@@ -274,68 +209,13 @@ def _bootstrap_systems(
     with progress_bar("resampling", total=len(others) * len(directions)) as progress:
         for system in others:
             for direction in directions:
-                ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, baseline))
+                ours, theirs = (statistics_in_shared_order(either, direction) for either in (system, baseline))
                 keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
                 differences[system.name][direction] = bootstrap_bleu_difference(
                     ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed
                 )
                 progress.advance()
     return differences
-
-
-def _directions_with_scores(runs: Sequence[Evaluation], metric: str) -> set[Direction]:
-    """Return the directions in which all runs that have a metric have its scores."""
-    directions = [{d.direction for d in run.directions if metric in d.metrics} for run in runs if metric in run.metrics]
-    return set.intersection(*directions)
-
-
-def _bootstrap_metric(
-    metric: str,
-    systems: Sequence[System],
-    baseline: System,
-    directions: Iterable[Direction],
-    num_bootstrap_samples: int,
-    seed: int,
-) -> dict[str, dict[Direction, BootstrapDifferences]]:
-    """Bootstrap the difference in a metric's mean from the baseline, for every other system that has the metric."""
-    if metric not in baseline.runs[0].metrics:
-        return {}
-    differences: dict[str, dict[Direction, BootstrapDifferences]] = {}
-    for system in (each for each in systems if each is not baseline and metric in each.runs[0].metrics):
-        differences[system.name] = {}
-        for direction in sorted(directions):
-            ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, baseline))
-            assert ours.metric_scores_N is not None
-            assert theirs.metric_scores_N is not None
-            keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
-            differences[system.name][direction] = bootstrap_mean_difference(
-                ours.metric_scores_N[metric], theirs.metric_scores_N[metric], keys_N, num_bootstrap_samples, seed
-            )
-    return differences
-
-
-def _score_segment_metric(
-    name: str,
-    system: System,
-    directions: Sequence[Direction],
-    metric: SegmentMetric,
-    differences: Mapping[Direction, BootstrapDifferences] | None,
-) -> SegmentMetricScore:
-    tables = [{d.direction: d.metrics for d in run.directions} for run in system.runs]
-    means = [fmean(table[d][name] for d in directions) for table in tables]
-    score = SegmentMetricScore(len(directions), MeanStd.from_values(means))
-    if differences is None:
-        return score
-    sign = -1 if metric.lower_is_better else 1
-    gains = [
-        sign * s.difference for d in directions if (s := differences[d].significance()).p_value < SIGNIFICANCE_LEVEL
-    ]
-    return replace(
-        score,
-        significance=significance_of_mean([differences[d] for d in directions]),
-        num_significantly_better=sum(gain > 0 for gain in gains),
-        num_significantly_worse=sum(gain < 0 for gain in gains),
-    )
 
 
 def win_rate(system_scores: Sequence[float], baseline_scores: Sequence[float]) -> float:
@@ -387,14 +267,3 @@ def _score_group(
         num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference > 0 for s in significances),
         num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference < 0 for s in significances),
     )
-
-
-def _statistics_in_shared_order(system: System, direction: Direction) -> SentenceStatistics:
-    """Return statistics sorted so that the sentences of all runs align; a system is represented by its first run."""
-    run = system.runs[0]
-    if direction not in run.statistics:
-        raise ManyglotError(
-            f"{system.name} has no statistics.npz for {direction}. Evaluate it again, or leave out --significance."
-        )
-    statistics = run.statistics[direction]
-    return statistics.select_sentences(np.argsort(statistics.fingerprints_N, kind="stable"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +13,10 @@ from manyglot.checksums import find_altered_file
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
 from manyglot.corpus.base import Row, Split
-from manyglot.corpus.languages import Direction, Languages, english_language_name, parse_direction
+from manyglot.corpus.languages import Direction, Languages, english_language_name
 from manyglot.corpus.readers import read_test_rows
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.errors import FolderError, LanguageError, SettingsError
-from manyglot.evaluation.direction_names import DirectionNames
+from manyglot.errors import FolderError, LanguageError
 from manyglot.evaluation.evaluator import (
     Evaluation,
     EvaluationSettings,
@@ -32,15 +30,13 @@ from manyglot.evaluation.results import TRANSLATIONS_FILE, DirectionResult, form
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem
 from manyglot.evaluation.segment_scores import JoinedScores, MetricFiles, add_segment_scores, join_segment_scores
 from manyglot.evaluation.test_set_translation import EvaluationSet
+from manyglot.evaluation.trained_directions import parse_trained_directions
 from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.folders import atomic_folder
-from manyglot.model.run_models import load_any_model
 from manyglot.progress import print_status
 from manyglot.reports.report_run import read_model_card
 from manyglot.reports.result_folder import EvaluationResult, write_results_and_report
 
-ALL_DIRECTIONS = "all"
-"""Value of `trained_directions` for a system that was trained on all directions."""
 MAX_WARNINGS = 5
 """Maximum number of directions with outputs in a wrong language that are named one by one."""
 
@@ -86,9 +82,9 @@ def score(
     """Score translations that any system has made.
 
     The hypotheses are a folder of files named by direction (`de-en.txt`), a JSONL or TSV file with the columns
-    source_language, target_language and output, an output folder of `evaluate`, or one text file, whose languages
-    `source` and `target` state. With `target` alone, the file holds all directions into it, ordered by source. The
-    test set is a folder of test files, as for `evaluate`, or prepared data, of which the test split is used.
+    source_language, target_language and output, an output folder of `evaluate`, or a text file. `source` and `target`
+    are the languages that file names do not tell. With a target alone, a file holds all directions into it, ordered by
+    source. The test set is a folder of test files, as for `evaluate`, or prepared data, whose test split is used.
 
     `trained_directions` tells supervised from zero-shot directions: "all", directions such as `["de>en"]`, or a model
     or prepared data that has them. By default they are those of the `central_language`, if it is given; otherwise it
@@ -106,7 +102,10 @@ def score(
     )
     metric_files = [MetricFiles.parse(key, path) for key, path in (metrics or {}).items()]
     options = ScoreOptions(name, source, target, directions, central_language, metric_files, tuple(overrides))
-    task = _ScoreTask.load(Path(hypotheses), Path(test), options, name or (folder.name if folder else None))
+    path = Path(hypotheses)
+    if path.name == TRANSLATIONS_FILE and is_result_folder(path.parent):
+        path = path.parent
+    task = _ScoreTask.load(path, Path(test), options, name or (folder.name if folder else None))
     evaluation = task.score()
     if folder is not None:
         with atomic_folder(folder) as unfinished:
@@ -260,7 +259,7 @@ def _find_supervision(
     central = languages.find_code(options.central_language) if options.central_language else None
     trained: set[Direction] | None = None
     if given is not None:
-        trained = _parse_trained_directions(given, languages, test.rows)
+        trained = parse_trained_directions(given, languages, test.rows.directions())
     elif central is not None:
         trained = {direction for direction in test.rows.directions() if central in direction}
     elif earlier is not None and all(d.zero_shot is not None for d in earlier.directions):
@@ -268,31 +267,6 @@ def _find_supervision(
     if central is None:
         central = earlier.central_language if earlier else test.dataset.central_language if test.dataset else None
     return trained, central
-
-
-def _parse_trained_directions(given: StrPath | Sequence[str], languages: Languages, test: TestRows) -> set[Direction]:
-    if given == ALL_DIRECTIONS:
-        return set(test.directions())
-    if isinstance(given, str | os.PathLike) and Path(given).is_dir():
-        folder = Path(given)
-        is_data = (folder / "dataset.json").exists()
-        listed = PreparedDataset(folder).train_directions if is_data else load_any_model(folder).trained_directions
-        find = DirectionNames(languages).find
-        pairs = ((find(source), find(target)) for source, target in listed)
-        return {Direction(source, target) for source, target in pairs if source and target}
-    texts = given.split(",") if isinstance(given, str) else list(map(str, given)) if isinstance(given, Sequence) else []
-    if not texts:
-        raise SettingsError(f"--trained-directions: {given} is not a model. Give a model, 'all', or de>en,en>de.")
-    try:
-        return {_parse_any_direction(text, languages) for text in texts}
-    except LanguageError as error:
-        raise LanguageError(f"--trained-directions: {error}") from None
-
-
-def _parse_any_direction(text: str, languages: Languages) -> Direction:
-    """Parse a direction whose languages may be spelled in another way than in the test set."""
-    codes = [languages.find_code(part.strip()) for part in re.split("[>→]", text) if part.strip()]
-    return parse_direction(">".join(codes), languages)
 
 
 def _warn_of_wrong_languages(results: Sequence[DirectionResult], outputs: Mapping[Direction, AlignedLines]) -> None:
