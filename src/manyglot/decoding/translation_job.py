@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
+from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.block_translator import BlockTranslator, TranslatedBlock
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
@@ -25,6 +26,7 @@ from manyglot.decoding.translation_requests import (
     read_requests,
 )
 from manyglot.decoding.translation_results import (
+    RESULT_TSV_HEADER,
     ResultWriter,
     TranslationResult,
     open_result_writer,
@@ -32,7 +34,7 @@ from manyglot.decoding.translation_results import (
     unfinished_result_path,
 )
 from manyglot.decoding.translator import Translator
-from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean
+from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean, shorten
 from manyglot.progress import ProgressReporter, print_status, progress_counter
 
 STDIO_PATH = Path("-")
@@ -78,9 +80,11 @@ class TranslationJob:
     """Names of the target languages for requests that name none. `all` stands for all of the model."""
     source: str | None = None
     """Name of the language of requests that name none. None means that it is unknown."""
-    input_format: TextFormat = "text"
+    input_format: TextFormat | None = None
+    """None means the format that the suffix of the files names: TSV, JSONL or otherwise text."""
     output_format: TextFormat | None = None
-    """None means the input format, or TSV for text in several languages on standard output."""
+    """None means the format that the suffix of `output` names: TSV or JSONL. Without such a suffix it means the input
+    format, or TSV for text in several languages on standard output."""
     columns: TsvColumns | None = None
     """Text and target column of a TSV file. None means the first two columns."""
     n_best: int = 1
@@ -98,13 +102,14 @@ class TranslationJob:
                 raise SettingsError(f"--{option}: '{text_format}' is not known. {suggestion}")
         if list(self.files).count(STDIO_PATH) > 1:
             raise SettingsError("- is given twice. Standard input can be read only once.")
-        if self.input_format == "text" and not self.targets:
+        input_format = self.resolved_input_format
+        if input_format == "text" and not self.targets:
             raise SettingsError("Text input needs a target language. Add --to de, or --to de,fr for several.")
-        if self.columns is not None and self.input_format != "tsv":
-            raise SettingsError(f"--columns needs TSV input, but the input is {self.input_format}. Add --format tsv.")
-        if self.resolved_output_format == "text" and self.input_format != "text":
+        if self.columns is not None and input_format != "tsv":
+            raise SettingsError(f"--columns needs TSV input, but the input is {input_format}. Add --format tsv.")
+        if self.resolved_output_format == "text" and input_format != "text":
             raise SettingsError(
-                f"{self.input_format} input cannot produce text output, because a line may have several targets. "
+                f"{input_format} input cannot produce text output, because a line may have several targets. "
                 "Use --output-format tsv or jsonl."
             )
         if self.n_best < 1:
@@ -113,13 +118,25 @@ class TranslationJob:
             raise SettingsError("--scores and --n-best need TSV or JSONL output. Add --output-format tsv or jsonl.")
 
     @property
+    def resolved_input_format(self) -> TextFormat:
+        """The input format after applying the defaults."""
+        if self.input_format is not None:
+            return self.input_format
+        formats = {_format_of_suffix(path) or "text": path for path in reversed(self.files)}
+        if len(formats) > 1:
+            (first, path), (second, other) = list(formats.items())[:2]
+            raise SettingsError(
+                f"{path} is {first} and {other} is {second}. Translate them separately, or give --format."
+            )
+        return next(iter(formats), "text")
+
+    @property
     def resolved_output_format(self) -> TextFormat:
         """The output format after applying the defaults."""
         is_multilingual = len(self.targets) > 1 or ALL_LANGUAGES in self.targets
-        is_multilingual_stdout = self.output_path is None and is_multilingual
-        return self.output_format or (
-            "tsv" if self.input_format == "text" and is_multilingual_stdout else self.input_format
-        )
+        by_suffix = None if self.output_path is None else _format_of_suffix(self.output_path)
+        is_table = self.resolved_input_format == "text" and self.output_path is None and is_multilingual
+        return self.output_format or by_suffix or ("tsv" if is_table else self.resolved_input_format)
 
     @property
     def output_path(self) -> Path | None:
@@ -135,6 +152,8 @@ class TranslationJob:
         names = expand_all(self.targets, translator.languages)
         targets = list(dict.fromkeys(translator.languages.find_code(name) for name in names))
         source = None if self.source is None else translator.engine.languages.find_code(self.source)
+        if source in targets:
+            print_status(f"manyglot: the text and its translation are both in {source}, for which no model is trained.")
         translator = translator.with_text_options(**vars(self.text_options))
         output = self.output_path
         paths = result_paths(output, self.resolved_output_format, targets) if output else []
@@ -147,15 +166,19 @@ class TranslationJob:
             blocks = self._blocks(stdin, max(1, translator.engine.preferred_block_size // max(1, len(targets))))
             # Reading the first block reports unreadable input before any file is overwritten.
             first = list(islice(blocks, 1))
-            with open_result_writer(output or stdout, self.resolved_output_format, targets) as writer:
-                hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
-                with progress_counter("translating", "lines", num_lines, hidden) as progress:
-                    self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
+            hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
+            columns = self._terminal_columns(translator) if hidden else RESULT_TSV_HEADER
+            with (
+                open_result_writer(output or stdout, self.resolved_output_format, targets, columns) as writer,
+                progress_counter("translating", "lines", num_lines, hidden) as progress,
+            ):
+                self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
         except KeyboardInterrupt:
             log.warnings.print_totals()
             of_total = "" if num_lines is None else f" of {num_lines:,}"
             place = f" Their results are in {', '.join(map(str, map(unfinished_result_path, paths)))}." if paths else ""
-            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.{place}")
+            lines = "line" if (log.outcome.num_lines, num_lines) == (1, None) or num_lines == 1 else "lines"
+            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} {lines}.{place}")
             raise
         log.warnings.print_totals()
         return log.outcome
@@ -165,8 +188,13 @@ class TranslationJob:
         sources = [stdin if path == STDIO_PATH else path for path in self.files or [STDIO_PATH]]
         columns = self.columns or TsvColumns()
         max_chars = self.text_options.max_chars if self.text_options.split == "never" else None
-        requests = read_requests(sources, self.input_format, columns=columns, max_chars=max_chars)
+        requests = read_requests(sources, self.resolved_input_format, columns=columns, max_chars=max_chars)
         return group_into_blocks(requests, 1 if self._is_interactive(stdin) else max_requests)
+
+    def _terminal_columns(self, translator: Translator) -> tuple[str, ...]:
+        """Return the TSV columns to show on a terminal: those that may have values, as warnings are on stderr."""
+        score, on_target = ("score",) * self.include_scores, ("on_target",) * bool(translator.off_target_filter)
+        return ("text", "to", "output", *score, *on_target)
 
     def _is_interactive(self, stdin: BinaryIO) -> bool:
         """Whether the user types the input."""
@@ -179,7 +207,9 @@ class TranslationJob:
         more = f" and {num_more} more languages" if num_more > 0 else ""
         origin = "" if source is None else f" from {english_language_name(source)} ({source})"
         task = f"Translating{origin} into {listed}{more}." if targets else f"Translating{origin}."
-        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[self.input_format]
+        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[
+            self.resolved_input_format
+        ]
         end = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
         return f"{task} Type {what} and press Enter; {end} ends."
 
@@ -194,10 +224,21 @@ class TranslationJob:
         sentence_offset = 0
         for block in blocks:
             translated = block_translator.translate(block, sentence_offset, progress)
+            if not sentence_offset:
+                self._warn_about_header(translated)
             with defer_keyboard_interrupt():
                 writer.write(self._with_alternative_rows(translated.results))
                 log.add(translated)
             sentence_offset += translated.num_sentences
+
+    def _warn_about_header(self, translated: TranslatedBlock) -> None:
+        """Suggest --columns if the first line of a table names no language, as a header does."""
+        first = translated.requests[0]
+        if self.resolved_input_format == "tsv" and self.columns is None and first.unknown_languages:
+            print_status(
+                f"manyglot: {first.location} looks like a header. Name the columns to use, such as "
+                f"--columns {shorten(first.text)},{shorten(next(iter(first.unknown_languages)))}."
+            )
 
     def _with_alternative_rows(self, results: Iterable[TranslationResult]) -> Iterator[TranslationResult]:
         """Yield the results to write. In TSV output, each alternative is a row of its own."""
@@ -229,3 +270,9 @@ class TranslationJob:
         if not readable_twice or sum(path.stat().st_size for path in files) > MAX_BYTES_TO_COUNT:
             return None
         return count_lines(files)
+
+
+def _format_of_suffix(path: Path) -> TextFormat | None:
+    """Return the format that the suffix of a file names, or None if it may be text."""
+    formats: dict[str, TextFormat] = {".tsv": "tsv", ".jsonl": "jsonl"}
+    return formats.get(Path(uncompressed_name(path)).suffix)

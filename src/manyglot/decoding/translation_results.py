@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -87,13 +88,14 @@ def format_as_text(result: TranslationResult) -> str:
     return to_single_line(result.output)
 
 
-def format_as_tsv(result: TranslationResult) -> str:
-    """Return the columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
+def format_as_tsv(result: TranslationResult, columns: Sequence[str] = RESULT_TSV_HEADER) -> str:
+    """Return some columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
     score = "" if result.score is None else f"{result.score:.4f}"
     on_target = "" if result.on_target is None else str(result.on_target).lower()
     warnings = " ".join(result.warnings)
-    cells = (result.source, result.target, result.output, score, on_target, result.problem, warnings)
-    return "\t".join(to_single_line(cell.replace("\t", " ")) for cell in cells)
+    values = (result.source, result.target, result.output, score, on_target, result.problem, warnings)
+    cells = dict(zip(RESULT_TSV_HEADER, values, strict=True))
+    return "\t".join(to_single_line(cells[column].replace("\t", " ")) for column in columns)
 
 
 def format_as_json(result: TranslationResult) -> str:
@@ -131,10 +133,17 @@ _FORMATTERS: Mapping[TextFormat, Callable[[TranslationResult], str]] = {
 class StreamWriter:
     """Writes all results to one stream. Errors call it by the name."""
 
-    def __init__(self, stream: BinaryIO, text_format: TextFormat = "text", name: str = "standard output") -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        text_format: TextFormat = "text",
+        name: str = "standard output",
+        tsv_columns: Sequence[str] = RESULT_TSV_HEADER,
+    ) -> None:
         self.stream, self.format_line, self.name = stream, _FORMATTERS[text_format], name
         if text_format == "tsv":
-            self._write_lines(["\t".join(RESULT_TSV_HEADER)])
+            self.format_line = partial(format_as_tsv, columns=tsv_columns)
+            self._write_lines(["\t".join(tsv_columns)])
 
     def write(self, results: Iterable[TranslationResult]) -> None:
         """Write a line for each result."""
@@ -169,11 +178,15 @@ class PerLanguageWriter:
 
 @contextmanager
 def open_result_writer(
-    output: Path | BinaryIO, text_format: TextFormat, targets: Sequence[str]
+    output: Path | BinaryIO,
+    text_format: TextFormat,
+    targets: Sequence[str],
+    tsv_columns: Sequence[str] = RESULT_TSV_HEADER,
 ) -> Iterator[ResultWriter]:
     """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt.
 
-    A file has the name `OUTPUT.unfinished` until the block ends without an exception.
+    A stream gets only some columns of TSV if `tsv_columns` says so. A file has the name `OUTPUT.unfinished` until the
+    block ends without an exception.
     """
     with ExitStack() as stack:
         if not isinstance(output, Path):
@@ -181,7 +194,7 @@ def open_result_writer(
                 raise ManyglotError(
                     "Text in several languages needs one file per language. Name an output file, or use tsv or jsonl."
                 )
-            yield StreamWriter(output, text_format)
+            yield StreamWriter(output, text_format, tsv_columns=tsv_columns)
         elif text_format == "text" and len(targets) > 1:
             paths = dict(zip(targets, result_paths(output, text_format, targets), strict=True))
             writers = {
