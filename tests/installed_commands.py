@@ -37,7 +37,8 @@ STEPS: list[list[list[str]]] = [
         ["evaluate", "runs/mytext/model", "--data", "data", "--zero-shot", "-o", "scores"],
         ["export", "runs/mytext/model", "--target", "de", "-o", "exported"],
     ],
-    [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"]],
+    [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"],
+     ["score", "scores", "--test", "data", "-o", "rescored"]],
     [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"]],
     [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"]],
     [["demo", "--set", "training.max_steps=2", "--set", "corpus.languages=[de,en,sw]", "--set", "vocabulary.size=500",
@@ -45,7 +46,8 @@ STEPS: list[list[list[str]]] = [
 ]  # fmt: skip
 """The commands in order; those of one step run at the same time."""
 WRITTEN = ["shares.svg", "zero-shot", "split/train.de", "curves.png", "scores/report.html", "exported/model.bin",
-           "report.html", "averaged/config.yaml", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
+           "report.html", "rescored/report.html",
+           "averaged/config.yaml", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
 
 
 def run_every_command(script: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ The main commands have a function of the same name:
     train(experiment)           train a model, or resume a run; takes callbacks
     load(model)                 open a model as a Translator
     evaluate(model, data)       translate and score every direction
+    score(hypotheses, test)     score translations of any system
     compare(runs)               compare evaluated systems, with significance
     report(runs)                write an HTML report
     plot(runs)                  plot learning curves
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from manyglot.workflows.prepare import prepare
     from manyglot.workflows.probe import probe
     from manyglot.workflows.report import report
+    from manyglot.workflows.score import score
     from manyglot.workflows.train import train
     from manyglot.workflows.translate import translate
 
@@ -66,6 +68,7 @@ __all__ = [
     "probe",
     "read_experiment",
     "report",
+    "score",
     "train",
     "translate",
 ]

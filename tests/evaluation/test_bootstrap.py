@@ -33,7 +33,7 @@ def test_samples_match_a_plain_loop() -> None:
     assert differences.resampled_differences_R == pytest.approx(
         [difference(counts_NR[:, r]) for r in range(22)], abs=1e-9
     )
-    assert differences.bleu_difference == difference(np.ones(120, dtype=np.int64))
+    assert differences.difference == difference(np.ones(120, dtype=np.int64))
 
 
 def difference(counts_N: np.ndarray) -> float:
@@ -66,7 +66,7 @@ def test_large_differences_are_significant_and_small_ones_are_not() -> None:
     assert bootstrap_bleu_difference(GOOD, BAD, KEYS, 1000, 1).significance().p_value < 0.01
     assert bootstrap_bleu_difference(BAD, ALSO_BAD, KEYS, 1000, 1).significance().p_value > 0.05
     same = bootstrap_bleu_difference(BAD, BAD, KEYS, 100, 1).significance()
-    assert (same.bleu_difference, same.p_value) == (0, 1)
+    assert (same.difference, same.p_value) == (0, 1)
 
 
 def test_samples_are_deterministic_and_independent_of_other_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_samples_are_deterministic_and_independent_of_other_sentences(monkeypatc
 def test_many_directions_are_more_certain_only_if_their_sentences_differ() -> None:
     alone = bootstrap_bleu_difference(BAD, ALSO_BAD, KEYS, 500, 1).significance()
     others = significance_of_mean([bootstrap_bleu_difference(BAD, ALSO_BAD, KEYS + 120 * i, 500, 1) for i in range(6)])
-    assert others.bleu_difference == pytest.approx(alone.bleu_difference)
+    assert others.difference == pytest.approx(alone.difference)
     assert others.p_value < alone.p_value
     assert significance_of_mean([bootstrap_bleu_difference(BAD, ALSO_BAD, KEYS, 500, 1)] * 6).p_value == alone.p_value
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem, SegmentMetric
 from manyglot.reports.html_report import ReportRun, make_report_run, write_html_report
 from tests.reports.synthetic_runs import SIX, SIXTY, make_model_card, synthetic_evaluation, with_statistics
 
@@ -497,3 +498,44 @@ def test_screenshots_show_one_figure(tmp_path: Path) -> None:
         assert 300 < picture.height < 800
     with pytest.raises(SystemExit, match="The page is empty"):
         pictures["crop_to_content"](Image.new("RGB", (40, 30)))
+
+
+def test_a_system_without_known_supervision_shows_other_metrics(tmp_path: Path) -> None:
+    """Lower MetricX scores are better: the scale is reversed, and a lower score counts as a win."""
+    origin = FileOrigin("scores", "0" * 64, "2025-01-01T00:00:00Z")
+    runs = []
+    for name, shift in (("a", 0.0), ("b", 0.5)):
+        evaluation = synthetic_evaluation(SIX)
+        results = [
+            replace(d, zero_shot=None, metrics={"comet": d.bleu / 100, "metricx": 5 - d.bleu / 20 + shift})
+            for d in evaluation.directions
+        ]
+        metrics = {"comet": SegmentMetric(False, origin), "metricx": SegmentMetric(True, origin)}
+        system = ScoredSystem(name, origin)
+        evaluation = replace(evaluation, directions=results, metrics=metrics, system=system, output_language_counts={})
+        runs.append(make_report_run(name, evaluation, {}))
+    write_html_report(tmp_path / "report.html", runs)
+    result = run_in_browser(
+        tmp_path / "report.html",
+        """
+        const option = $$("#direction-heatmap select")[1];
+        result.metrics = [...option.options].map((each) => each.text).slice(-2);
+        choose("#direction-heatmap", 1, "segment:metricx"); result.scale = $("#direction-heatmap .scale").textContent;
+        result.shown = $("#direction-heatmap text.value").textContent;
+        choose("#direction-heatmap", 2, "1"); result.difference = $("#direction-heatmap .scale").textContent;
+        result.signs = [$$("#direction-heatmap .plus").length, $$("#direction-heatmap .minus").length];
+        result.framed = $$("#direction-heatmap rect.supervised").length;
+        result.headings = $$("#direction-table th").map((node) => node.textContent);
+        point($("#direction-heatmap rect[data-i]")); result.tip = $("#tooltip").textContent;
+        """,
+    )
+    assert result["metrics"] == ["comet", "metricx (lower is better)"]
+    assert re.fullmatch(r"\d\.\d\d0.*rows: source, columns: target", result["scale"])
+    assert re.fullmatch(r"\d\.\d", result["shown"])
+    assert "+0.50 better than b" in result["difference"]
+    assert "lower in 30 of 30 directions" in result["difference"]
+    assert result["signs"] == [30, 0]
+    assert result["framed"] == 0
+    assert {"comet", "metricx ↓"} < set(result["headings"])
+    assert "group" not in result["headings"]
+    assert "comet 0." in result["tip"]

@@ -30,6 +30,7 @@ from manyglot.cli import (
     prepare,
     probe,
     report,
+    score,
     train,
     translate,
 )
@@ -80,6 +81,7 @@ app.command()(average.average)
 app.command()(plot.plot)
 app.command()(translate.translate)
 app.command()(evaluate.evaluate)
+app.command()(score.score)
 app.command()(compare.compare)
 app.command()(report.report)
 app.command()(probe.probe)

@@ -11,7 +11,7 @@ resample them together, so that the significance of a mean over thousands of dir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, factorial
 from typing import NamedTuple
@@ -35,21 +35,21 @@ _POISSON_COUNTS = np.searchsorted(_POISSON_CDF, (np.arange(1 << 16) + 0.5) / (1 
 
 @dataclass(frozen=True)
 class Significance:
-    """A difference in BLEU, and the probability of one at least as large if the systems were equally good."""
+    """A difference in a score, and the probability of one at least as large if the systems were equally good."""
 
-    bleu_difference: float
+    difference: float
     p_value: float
 
 
 class BootstrapDifferences(NamedTuple):
-    """BLEU differences between two systems in one direction: on all sentences, and on each of R bootstrap samples."""
+    """Differences between two systems in one direction: on all sentences, and on each of R bootstrap samples."""
 
-    bleu_difference: float
+    difference: float
     resampled_differences_R: Floats
 
     def significance(self) -> Significance:
         """Return the significance in this direction."""
-        return significance_from_samples(self.bleu_difference, self.resampled_differences_R)
+        return significance_from_samples(self.difference, self.resampled_differences_R)
 
 
 def bootstrap_bleu_difference(
@@ -63,12 +63,8 @@ def bootstrap_bleu_difference(
     assert len(system_counts_NS) == len(baseline_counts_NS) == len(keys_N), "both systems need the same sentences"
     both_counts_NS = np.concatenate([system_counts_NS, baseline_counts_NS], axis=1).astype(np.float64)
     num_counts = system_counts_NS.shape[1]
-    samples_per_chunk = max(MAX_CELLS_PER_CHUNK // len(keys_N) // SAMPLES_PER_HASH, 1) * SAMPLES_PER_HASH
     differences_by_chunk = []
-    for first in range(0, num_bootstrap_samples, samples_per_chunk):
-        counts_NR = poisson_sample_counts(
-            keys_N, range(first, min(first + samples_per_chunk, num_bootstrap_samples)), seed
-        )
+    for counts_NR in _sample_chunks(keys_N, num_bootstrap_samples, seed):
         totals_RS = counts_NR.T.astype(np.float64) @ both_counts_NS
         differences_by_chunk.append(
             corpus_bleu_batch(totals_RS[:, :num_counts]) - corpus_bleu_batch(totals_RS[:, num_counts:])
@@ -77,6 +73,30 @@ def bootstrap_bleu_difference(
         corpus_bleu(counts_NS.sum(axis=0).tolist()) for counts_NS in (system_counts_NS, baseline_counts_NS)
     )
     return BootstrapDifferences(system_bleu - baseline_bleu, np.concatenate(differences_by_chunk))
+
+
+def bootstrap_mean_difference(
+    system_scores_N: Array, baseline_scores_N: Array, keys_N: Array, num_bootstrap_samples: int, seed: int
+) -> BootstrapDifferences:
+    """Return the mean sentence score of a system minus that of the baseline, as `bootstrap_bleu_difference` does.
+
+    The samples are the same as those of BLEU. A sample without sentences has no difference.
+    """
+    assert len(system_scores_N) == len(baseline_scores_N) == len(keys_N), "both systems need the same sentences"
+    differences_N = system_scores_N.astype(np.float64) - baseline_scores_N
+    differences_by_chunk = []
+    for counts_NR in _sample_chunks(keys_N, num_bootstrap_samples, seed):
+        num_sentences_R = counts_NR.sum(axis=0, dtype=np.int64)
+        differences_by_chunk.append(differences_N @ counts_NR / np.maximum(num_sentences_R, 1))
+    return BootstrapDifferences(float(differences_N.mean()), np.concatenate(differences_by_chunk))
+
+
+def _sample_chunks(keys_N: Array, num_bootstrap_samples: int, seed: int) -> Iterator[Array]:
+    """Yield the counts of all bootstrap samples, some samples at a time."""
+    samples_per_chunk = max(MAX_CELLS_PER_CHUNK // len(keys_N) // SAMPLES_PER_HASH, 1) * SAMPLES_PER_HASH
+    for first in range(0, num_bootstrap_samples, samples_per_chunk):
+        last = min(first + samples_per_chunk, num_bootstrap_samples)
+        yield poisson_sample_counts(keys_N, range(first, last), seed)
 
 
 def poisson_sample_counts(keys_N: Array, sample_range: range, seed: int) -> Array:
@@ -91,14 +111,14 @@ def poisson_sample_counts(keys_N: Array, sample_range: range, seed: int) -> Arra
     return counts_NR
 
 
-def significance_from_samples(bleu_difference: float, resampled_differences_R: Floats) -> Significance:
+def significance_from_samples(difference: float, resampled_differences_R: Floats) -> Significance:
     """Return the two-sided p-value of a difference, given its bootstrap samples."""
-    is_as_large_R = np.abs(resampled_differences_R - resampled_differences_R.mean()) >= abs(bleu_difference) - 1e-12
-    return Significance(bleu_difference, float((is_as_large_R.sum() + 1) / (len(resampled_differences_R) + 1)))
+    is_as_large_R = np.abs(resampled_differences_R - resampled_differences_R.mean()) >= abs(difference) - 1e-12
+    return Significance(difference, float((is_as_large_R.sum() + 1) / (len(resampled_differences_R) + 1)))
 
 
 def significance_of_mean(differences: Sequence[BootstrapDifferences]) -> Significance:
     """Return the significance of the mean difference over directions."""
-    mean_difference = float(np.mean([direction.bleu_difference for direction in differences]))
+    mean_difference = float(np.mean([direction.difference for direction in differences]))
     resampled_means_R = np.mean([direction.resampled_differences_R for direction in differences], axis=0)
     return significance_from_samples(mean_difference, resampled_means_R)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,40 @@ from manyglot.progress import print_status
 ResultWithStatistics = tuple[DirectionResult, SentenceStatistics | None]
 
 
+def share_supervision(runs: Sequence[Evaluation]) -> list[Evaluation]:
+    """Let runs without known training directions adopt those of the first run that knows them.
+
+    A foreign system is then compared in the groups of our models. The same holds for the central language.
+    """
+    known: dict[Direction, bool] = {}
+    for run in runs:
+        for d in run.directions:
+            if d.zero_shot is not None:
+                known.setdefault(d.direction, d.zero_shot)
+    unknown = [run for run in runs if any(d.zero_shot is None and d.direction in known for d in run.directions)]
+    if unknown:
+        print_status(
+            f"The training directions of {len(unknown)} of {len(runs)} runs are unknown. Their directions are grouped "
+            f"as in the other runs."
+        )
+    central_language = next((run.central_language for run in runs if run.central_language is not None), None)
+    return [_adopt_supervision(run, known, central_language) for run in runs]
+
+
+def _adopt_supervision(run: Evaluation, known: Mapping[Direction, bool], central_language: str | None) -> Evaluation:
+    results = [
+        replace(d, zero_shot=known.get(d.direction)) if d.zero_shot is None and d.direction in known else d
+        for d in run.directions
+    ]
+    if run.central_language is None and central_language is not None:
+        run = replace(run, central_language=central_language)
+    if results == run.directions:
+        return run
+    has_statistics = all(d.direction in run.statistics for d in results)
+    counts = count_output_languages(results, run.statistics) if has_statistics else {}
+    return replace(run, directions=results, output_language_counts=counts)
+
+
 def check_same_metrics(runs: Sequence[Evaluation]) -> None:
     """Raise an error unless all runs have the same BLEU signatures, language identifier and central language."""
     signatures: dict[tuple[str, str], str | None] = {}
@@ -25,6 +59,10 @@ def check_same_metrics(runs: Sequence[Evaluation]) -> None:
             **bleu,
             ("identifier", ""): run.identifier_signature,
             ("central_language", ""): run.central_language,
+            **{
+                ("metric", name): "lower is better" if metric.lower_is_better else "higher is better"
+                for name, metric in run.metrics.items()
+            },
         }.items():
             if signatures.setdefault(key, value) != value:
                 metric, target = key
@@ -32,6 +70,7 @@ def check_same_metrics(runs: Sequence[Evaluation]) -> None:
                     "bleu": f"BLEU into {target}",
                     "identifier": "LangAcc",
                     "central_language": "the central language",
+                    "metric": target,
                 }[metric]
                 raise ManyglotError(
                     f"The runs cannot be compared: {name} is {signatures[key]} in one and {value} in another. "

@@ -55,7 +55,7 @@ class _SourceOutputs(NamedTuple):
     outputs: Sequence[str]
     reference_indices: Sequence[int]
     """For each output, the index of its reference in `_TargetTask.references`."""
-    zero_shot: bool
+    zero_shot: bool | None
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,20 @@ class _TargetTask:
 
 def score_directions(
     texts_by_direction: Mapping[Direction, DirectionTexts],
-    zero_shot_directions: Sequence[Direction],
+    zero_shot_directions: Sequence[Direction] | None,
     identifier: LanguageIdentifier,
     scorer: BleuChrfScorer | None = None,
     num_processes: int | None = None,
 ) -> dict[Direction, ScoredDirection]:
-    """Score every direction, in `num_processes` processes; by default on all cores if there are enough sentences."""
+    """Score every direction, in `num_processes` processes; by default on all cores if there are enough sentences.
+
+    `zero_shot_directions` is None if it is unknown which directions are zero-shot.
+    """
     scorer = scorer or BleuChrfScorer()
     for direction, texts in texts_by_direction.items():
         _check_lengths(direction, texts)
     scorer.check_tokenizers_installed({direction.target for direction in texts_by_direction})
-    tasks = list(_tasks_by_target(texts_by_direction, set(zero_shot_directions)))
+    tasks = list(_tasks_by_target(texts_by_direction, zero_shot_directions))
     num_sentences = sum(len(texts.outputs) for texts in texts_by_direction.values())
     num_processes = num_processes or (1 if num_sentences < MIN_PARALLEL_SENTENCES else len(os.sched_getaffinity(0)))
     scored: dict[Direction, ScoredDirection] = {}
@@ -102,9 +105,10 @@ def _check_lengths(direction: Direction, texts: DirectionTexts) -> None:
 
 
 def _tasks_by_target(
-    texts_by_direction: Mapping[Direction, DirectionTexts], zero_shot_directions: set[Direction]
+    texts_by_direction: Mapping[Direction, DirectionTexts], zero_shot_directions: Sequence[Direction] | None
 ) -> Iterator[_TargetTask]:
     """Yield the largest task first, so that no core waits long for the last one."""
+    zero_shot = None if zero_shot_directions is None else set(zero_shot_directions)
     directions_by_target: dict[str, list[Direction]] = {}
     for direction in texts_by_direction:
         directions_by_target.setdefault(direction.target, []).append(direction)
@@ -118,7 +122,7 @@ def _tasks_by_target(
         for direction in directions_by_target[target]:
             sources, outputs, references = texts_by_direction[direction]
             indices = [index_of_reference.setdefault(text, len(index_of_reference)) for text in references]
-            is_zero_shot = direction in zero_shot_directions
+            is_zero_shot = None if zero_shot is None else direction in zero_shot
             outputs_by_source[direction.source] = _SourceOutputs(sources, outputs, indices, is_zero_shot)
         yield _TargetTask(target, list(index_of_reference), outputs_by_source)
 

@@ -12,9 +12,9 @@ from pydantic import Field
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.base_settings import MAX_COUNT, Settings
 from manyglot.corpus.base import Row, Split
-from manyglot.corpus.languages import Direction
+from manyglot.corpus.languages import Direction, Languages
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.errors import CorpusError
+from manyglot.errors import CorpusError, SettingsError
 from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
 from manyglot.evaluation.metrics import BleuChrfScorer, BleuTokenizerName
 from manyglot.evaluation.results import DirectionResult as DirectionResult
@@ -62,12 +62,19 @@ class EvaluationSettings(Settings):
         return BleuChrfScorer(self.bleu_tokenizer, self.detokenize)
 
 
-def load_configured_identifier(settings: EvaluationSettings, dataset: PreparedDataset) -> LanguageIdentifier:
-    """Load the language identifier that the settings name; a profile learns from the training split."""
+def load_configured_identifier(
+    settings: EvaluationSettings, languages: Languages, dataset: PreparedDataset | None
+) -> LanguageIdentifier:
+    """Load the language identifier that the settings name; a profile learns from the training split of the dataset."""
+    if settings.language_identifier == "profile" and dataset is None:
+        raise SettingsError(
+            "evaluation.language_identifier: a profile learns from the training text of prepared data, which the test "
+            "set lacks. Use another identifier, or give prepared data."
+        )
     return load_identifier(
         settings.language_identifier,
-        dataset.languages,
-        partial(dataset.sentences, Split.TRAIN),
+        languages,
+        partial(dataset.sentences, Split.TRAIN) if dataset else None,
         restrict_to_data_languages=settings.restrict_to_data_languages,
         merge_language_variants=settings.merge_language_variants,
     )
@@ -79,8 +86,8 @@ class Evaluator:
 
     identifier: LanguageIdentifier
     settings: EvaluationSettings
-    decoding: DecodingSettings
-    """The decoding settings that produced the outputs, recorded in the results."""
+    decoding: DecodingSettings | None = None
+    """The decoding settings that produced the outputs, recorded in the results; None for another system."""
     central_language: str | None = None
     """The central language of the data, by which results are grouped."""
 
@@ -91,7 +98,11 @@ class Evaluator:
             d: DirectionTexts(sources, outputs[d], [row[d.target] for row in rows_by_direction[d]])
             for d, sources in evaluation_set.source_texts().items()
         }
-        zero_shot_directions = [d for d in rows_by_direction if d in evaluation_set.zero_shot_directions]
+        zero_shot_directions = (
+            [d for d in rows_by_direction if d in evaluation_set.zero_shot_directions]
+            if evaluation_set.is_supervision_known
+            else None
+        )
         scored = score_directions(texts_by_direction, zero_shot_directions, self.identifier, scorer)
         examples = [
             TranslationExample(*direction, scored_direction.result.zero_shot, *texts)
@@ -104,13 +115,14 @@ class Evaluator:
             d: scored_direction.statistics._replace(row_numbers_N=np.array(row_numbers[d]))
             for d, scored_direction in scored.items()
         }
+        decoding = {} if self.decoding is None else {"decoding": self.decoding.model_dump()}
         return Evaluation(
             directions=results,
             examples=examples,
             identifier_signature=self.identifier.signature,
             chrf_signature=scorer.chrf_signature(),
             central_language=self.central_language,
-            settings={"decoding": self.decoding.model_dump(), "evaluation": self.settings.model_dump()},
+            settings={**decoding, "evaluation": self.settings.model_dump()},
             statistics=statistics,
             output_language_counts=count_output_languages(results, statistics),
         )

@@ -29,6 +29,7 @@ from pydantic import Field, TypeAdapter
 from manyglot.checksums import FileSeal, parse_seals, seal_files
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
+from manyglot.evaluation.scored_system import ScoredSystem, SegmentMetric
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
 from manyglot.files import open_regular_file, replacing_file
 from manyglot.progress import print_status
@@ -48,6 +49,8 @@ class DirectionGroup(StrEnum):
     INTO_CENTRAL_LANGUAGE = "into_central_language"
     SUPERVISED = "supervised"
     ZERO_SHOT = "zero_shot"
+    ALL = "all"
+    """All directions of a system whose training directions are unknown."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class DirectionResult:
 
     source: str
     target: str
-    zero_shot: bool
+    zero_shot: bool | None
+    """None if it is unknown which directions the system was trained on."""
     num_sentences: int
     bleu: float
     chrf: float
@@ -79,6 +83,8 @@ class DirectionResult:
     """Words in the outputs per word in the references; None if the references have no words."""
     test_set_fingerprint: str = ""
     """Hash of sources and references. Scores are comparable only on the same test set."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The mean scores of other metrics, by name."""
 
     @property
     def direction(self) -> Direction:
@@ -87,7 +93,9 @@ class DirectionResult:
 
     @property
     def supervision(self) -> DirectionGroup:
-        """The group SUPERVISED or ZERO_SHOT."""
+        """The group SUPERVISED or ZERO_SHOT, or ALL if it is unknown."""
+        if self.zero_shot is None:
+            return DirectionGroup.ALL
         return DirectionGroup.ZERO_SHOT if self.zero_shot else DirectionGroup.SUPERVISED
 
     @property
@@ -104,7 +112,7 @@ class TranslationExample:
 
     source: str
     target: str
-    zero_shot: bool
+    zero_shot: bool | None
     source_text: str
     output: str
     reference: str
@@ -121,21 +129,25 @@ class Evaluation:
     chrf_signature: str
     central_language: str | None
     settings: Mapping[str, Any]
-    """The decoding and evaluation settings that produced the results."""
+    """The decoding and evaluation settings that produced the results; no decoding settings for another system."""
     statistics: Mapping[Direction, SentenceStatistics] = field(default_factory=dict)
     output_language_counts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Number of outputs by `DirectionResult.supervision`, target language and identified language."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The step or steps of the model's weights, as in its training.json."""
+    system: ScoredSystem | None = None
+    """The system whose translations `score` has scored; None for a model that `evaluate` has run."""
+    metrics: Mapping[str, SegmentMetric] = field(default_factory=dict)
+    """Metrics whose sentence scores were computed elsewhere, by name."""
     seals: Mapping[str, FileSeal] = field(default_factory=dict)
     """The checksums of the files beside a results.json that was loaded."""
 
     def select_display_examples(self, num_examples: int) -> list[TranslationExample]:
         """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
         selected = []
-        for zero_shot in (False, True):
+        for zero_shot in (False, True, None):
             group = [example for example in self.examples if example.zero_shot == zero_shot]
-            count = min(num_examples // 2, len(group))
+            count = min(num_examples if zero_shot is None else num_examples // 2, len(group))
             selected += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
         return selected
 
@@ -144,8 +156,10 @@ class Evaluation:
         groups = {
             DirectionGroup.FROM_CENTRAL_LANGUAGE: [d for d in self.directions if d.source == self.central_language],
             DirectionGroup.INTO_CENTRAL_LANGUAGE: [d for d in self.directions if d.target == self.central_language],
-            DirectionGroup.SUPERVISED: [d for d in self.directions if not d.zero_shot],
-            DirectionGroup.ZERO_SHOT: [d for d in self.directions if d.zero_shot],
+            **{
+                group: [d for d in self.directions if d.supervision is group]
+                for group in (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
+            },
         }
         return {name: macro_average(members) for name, members in groups.items() if members}
 
@@ -164,6 +178,8 @@ class Evaluation:
             "central_language": self.central_language,
             "settings": dict(self.settings),
             "training": dict(self.training),
+            "system": asdict(self.system) if self.system else None,
+            "metrics": {name: asdict(metric) for name, metric in self.metrics.items()},
             "output_language_counts": self.output_language_counts,
         }
 
@@ -208,6 +224,8 @@ class _StoredResults:
     settings: dict[str, Any]
     output_language_counts: dict[str, dict[str, dict[str, int]]]
     training: dict[str, Any]
+    system: ScoredSystem | None
+    metrics: dict[str, SegmentMetric]
 
 
 _STORED_RESULTS = TypeAdapter(_StoredResults)
@@ -294,7 +312,11 @@ def _as_record(result: DirectionResult) -> dict[str, Any]:
 
 
 def macro_average(results: Sequence[DirectionResult]) -> dict[str, Any]:
-    """Return unweighted means over directions. Accuracies skip directions where they are None."""
+    """Return unweighted means over directions. Accuracies skip directions where they are None.
+
+    Other metrics skip directions without scores.
+    """
+    metric_names = dict.fromkeys(name for d in results for name in d.metrics)
     return {
         "num_directions": len(results),
         "bleu": fmean(d.bleu for d in results),
@@ -305,7 +327,13 @@ def macro_average(results: Sequence[DirectionResult]) -> dict[str, Any]:
         "unrestricted_language_accuracy": mean_ignoring_none(d.unrestricted_language_accuracy for d in results),
         "copy_rate": fmean(d.copy_rate for d in results),
         "empty_rate": fmean(d.empty_rate for d in results),
+        "metrics": {name: fmean(d.metrics[name] for d in results if name in d.metrics) for name in metric_names},
     }
+
+
+def shared_segment_metrics(runs: Iterable[Evaluation]) -> dict[str, SegmentMetric]:
+    """Return the metrics of all runs whose sentence scores were computed elsewhere."""
+    return {name: metric for run in runs for name, metric in run.metrics.items()}
 
 
 def mean_ignoring_none(values: Iterable[float | None]) -> float | None:
@@ -329,7 +357,9 @@ def _write_parquet(path: Path, evaluation: Evaluation) -> None:
     except ImportError:
         print_status(f"Skipping {path.name}. To write it, run pip install 'manyglot[parquet]'.")
         return
-    table = pyarrow.Table.from_pylist([_as_record(d) for d in evaluation.directions])
+    names = dict.fromkeys(evaluation.metrics)  # a column per metric
+    records = [{**_as_record(d), **names, **d.metrics} for d in evaluation.directions]
+    table = pyarrow.Table.from_pylist([{key: v for key, v in each.items() if key != "metrics"} for each in records])
     common = {k: v for k, v in evaluation.to_dict().items() if k not in ("averages", "directions")}
     metadata = {"manyglot": json.dumps(common, ensure_ascii=False)}
     with replacing_file(path) as unfinished:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.files import StrPath
@@ -26,14 +27,17 @@ def to_run_specs(folders: Folders) -> list[str]:
     return [os.fspath(folder) for folder in folders]
 
 
-def name_systems(run_specs: Sequence[str]) -> dict[str, str]:
+def name_systems(run_specs: Sequence[str], stored_names: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the display name of each run specification.
 
-    This is the name it gives, else the name of its first folder. If these are not unique, runs without a given name
-    are called by their specification.
+    This is the name it gives, else the name that its results have stored, else that of its first folder. If these are
+    not unique, runs without a given name are called by their specification.
     """
     given_names = {spec: spec.partition("=")[0] for spec in run_specs if "=" in spec}
-    names = {spec: given_names.get(spec) or _folder_name(parse_run_folders(spec)[0]) for spec in run_specs}
+    names = {
+        spec: given_names.get(spec) or stored_names.get(spec) or _folder_name(parse_run_folders(spec)[0])
+        for spec in run_specs
+    }
     if len(set(names.values())) < len(run_specs):
         names = {spec: given_names.get(spec) or spec for spec in run_specs}
     if len(set(names.values())) < len(run_specs):

@@ -42,10 +42,19 @@ class SentenceStatistics(NamedTuple):
     """See `SENTENCE_FLAGS`."""
     row_numbers_N: Array | None = None
     """Row of the test set; numbers are shared by all directions."""
+    metric_scores_N: Array | None = None
+    """The scores of other metrics, one field per metric; NaN in directions without scores."""
 
     def select_sentences(self, indices: Array) -> SentenceStatistics:
         """Return the statistics of the sentences at these indices."""
         return SentenceStatistics._make(None if column is None else column[indices] for column in self)
+
+    def mean_metric_scores(self) -> dict[str, float]:
+        """Return the mean score of each metric that has scores in this direction."""
+        if self.metric_scores_N is None:
+            return {}
+        means = {name: float(np.mean(self.metric_scores_N[name])) for name in self.metric_scores_N.dtype.names or ()}
+        return {name: mean for name, mean in means.items() if np.isfinite(mean)}
 
     def sentence_chrf(self) -> npt.NDArray[np.float64]:
         """Return the chrF++ of every sentence."""
@@ -84,6 +93,7 @@ class SentenceStatistics(NamedTuple):
             "top_off_target_rate": 100 * language_counts[top_other] / num_sentences if top_other else 0.0,
             "length_ratio": bleu_sums[0] / bleu_sums[1] if bleu_sums[1] else None,
             "test_set_fingerprint": blake2b(np.sort(self.fingerprints_N).tobytes(), digest_size=8).hexdigest(),
+            "metrics": self.mean_metric_scores(),
         }
 
 

@@ -6,66 +6,42 @@ The win rate is the percentage of directions whose BLEU is strictly higher than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from statistics import fmean, stdev
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from manyglot.corpus.languages import Direction
-from manyglot.errors import ManyglotError, SettingsError, did_you_mean
+from manyglot.errors import SettingsError, did_you_mean
 from manyglot.evaluation.bootstrap import (
     BootstrapDifferences,
     Significance,
     bootstrap_bleu_difference,
     significance_of_mean,
 )
-from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, restrict_to_common_sentences
-from manyglot.evaluation.results import DirectionGroup, DirectionResult, Evaluation, mean_ignoring_none
+from manyglot.evaluation.comparability import (
+    check_same_metrics,
+    check_same_test_sets,
+    restrict_to_common_sentences,
+    share_supervision,
+)
+from manyglot.evaluation.results import (
+    DirectionGroup,
+    DirectionResult,
+    Evaluation,
+    mean_ignoring_none,
+)
 from manyglot.evaluation.run_specs import name_systems, parse_run_folders
-from manyglot.evaluation.sentence_statistics import SentenceStatistics
+from manyglot.evaluation.scored_system import FileOrigin, SegmentMetric
+from manyglot.evaluation.segment_metric_comparison import SegmentMetricComparison
+from manyglot.evaluation.system_scores import (
+    SIGNIFICANCE_LEVEL as SIGNIFICANCE_LEVEL,
+)
+from manyglot.evaluation.system_scores import DirectionGroupScore as DirectionGroupScore
+from manyglot.evaluation.system_scores import MeanStd as MeanStd
+from manyglot.evaluation.system_scores import System as System
+from manyglot.evaluation.system_scores import statistics_in_shared_order
 from manyglot.progress import progress_bar
-
-SIGNIFICANCE_LEVEL = 0.05
-"""Differences with a lower p-value are called significant."""
-
-
-@dataclass(frozen=True)
-class System:
-    """One row of a table: a name, and one run per seed."""
-
-    name: str
-    runs: Sequence[Evaluation]
-
-
-@dataclass(frozen=True)
-class MeanStd:
-    """A mean over runs; `std` is the sample standard deviation, or None for a single run."""
-
-    mean: float
-    std: float | None = None
-
-    @classmethod
-    def from_values(cls, values: Sequence[float]) -> MeanStd:
-        """Compute mean and standard deviation, one value per run."""
-        return cls(fmean(values), stdev(values) if len(values) > 1 else None)
-
-
-@dataclass(frozen=True)
-class DirectionGroupScore:
-    """The scores of one system in one group of directions."""
-
-    num_directions: int
-    bleu: MeanStd
-    language_accuracy: MeanStd | None
-    win_rate: MeanStd | None
-    """Percentage of directions won against the baseline; None for the baseline itself."""
-    significance: Significance | None = None
-    """Significance of the difference in mean BLEU from the baseline; None without a bootstrap."""
-    num_significantly_better: int | None = None
-    """Number of directions with significantly higher BLEU than the baseline."""
-    num_significantly_worse: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +60,14 @@ class Comparison:
     """The distinct BLEU signatures of all directions."""
     identifier_signature: str
     """Signature of the language identifier that LangAcc was computed with."""
+    origins: Mapping[str, FileOrigin] = field(default_factory=dict)
+    """By system name, where the translations of other systems come from."""
+    metrics: Mapping[str, SegmentMetric] = field(default_factory=dict)
+    """Other metrics, by name."""
+    metric_significance_by_system: Mapping[str, Mapping[str, Mapping[Direction, Significance]]] = field(
+        default_factory=dict
+    )
+    """Significance per direction, by metric and system name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
@@ -93,16 +77,26 @@ class Comparison:
             "num_bootstrap_samples": self.num_bootstrap_samples,
             "signatures": list(self.signatures),
             "identifier_signature": self.identifier_signature,
+            "origins": {name: asdict(origin) for name, origin in self.origins.items()},
             "systems": {
                 name: {g: asdict(score) for g, score in row.items()} for name, row in self.scores_by_system.items()
             },
-            "significance": {
-                name: [
-                    {**direction._asdict(), **asdict(significance)} for direction, significance in by_direction.items()
-                ]
-                for name, by_direction in self.significance_by_system.items()
+            "metrics": {name: {"lower_is_better": metric.lower_is_better} for name, metric in self.metrics.items()},
+            "significance": _significance_records(self.significance_by_system),
+            "metric_significance": {
+                metric: _significance_records(by_system)
+                for metric, by_system in self.metric_significance_by_system.items()
             },
         }
+
+
+def _significance_records(
+    significance_by_system: Mapping[str, Mapping[Direction, Significance]],
+) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [{**direction._asdict(), **asdict(each)} for direction, each in by_direction.items()]
+        for name, by_direction in significance_by_system.items()
+    }
 
 
 def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[System], str | None]:
@@ -111,16 +105,25 @@ def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[S
     The baseline is either one of the runs, given by name or as in `run_specs`, or a further run, which comes first.
     """
     specs = list(dict.fromkeys(run_specs))
-    names = name_systems(specs)
+    runs_by_spec = {spec: _load_runs(spec) for spec in specs}
+    names = name_systems(specs, _stored_names(runs_by_spec))
     if baseline is not None and baseline not in {*names, *names.values()}:
         if not all(folder.exists() for folder in parse_run_folders(baseline)):
             suggestion = did_you_mean(baseline, names.values())
             raise SettingsError(f"baseline: '{baseline}' is neither a folder nor the name of a run. {suggestion}")
-        names = name_systems([baseline, *specs])
-    systems = [
-        System(name, [Evaluation.load(folder) for folder in parse_run_folders(spec)]) for spec, name in names.items()
-    ]
+        runs_by_spec = {baseline: _load_runs(baseline), **runs_by_spec}
+        names = name_systems([baseline, *specs], _stored_names(runs_by_spec))
+    systems = [System(name, runs_by_spec[spec]) for spec, name in names.items()]
     return systems, None if baseline is None else names.get(baseline, baseline)
+
+
+def _load_runs(spec: str) -> list[Evaluation]:
+    return [Evaluation.load(folder) for folder in parse_run_folders(spec)]
+
+
+def _stored_names(runs_by_spec: Mapping[str, Sequence[Evaluation]]) -> dict[str, str]:
+    """Return the names of the systems that `score` has scored."""
+    return {spec: runs[0].system.name for spec, runs in runs_by_spec.items() if runs[0].system is not None}
 
 
 def compare_systems(
@@ -142,11 +145,11 @@ def compare_systems(
             f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "
             f"Use 1000, for example."
         )
+    systems = _replace_runs(systems, share_supervision([run for system in systems for run in system.runs]))
     runs = [run for system in systems for run in system.runs]
     check_same_metrics(runs)
     if common_test_only:
-        restricted = iter(restrict_to_common_sentences(runs))
-        systems = [replace(system, runs=[next(restricted) for _ in system.runs]) for system in systems]
+        systems = _replace_runs(systems, restrict_to_common_sentences(runs))
         runs = [run for system in systems for run in system.runs]
     else:
         check_same_test_sets([(system.name, run) for system in systems for run in system.runs])
@@ -157,10 +160,14 @@ def compare_systems(
         if num_bootstrap_samples and baseline_system
         else {}
     )
+    segment_metrics = SegmentMetricComparison.of(systems, baseline_system, num_bootstrap_samples, seed)
     scores_by_system = {
         system.name: {
-            name: _score_group(system, baseline_system, members, differences.get(system.name))
-            for name, members in groups.items()
+            group: replace(
+                _score_group(system, baseline_system, members, differences.get(system.name)),
+                metrics=segment_metrics.scores(system, members),
+            )
+            for group, members in groups.items()
         }
         for system in systems
     }
@@ -175,7 +182,21 @@ def compare_systems(
         },
         signatures=sorted({d.bleu_signature for d in runs[0].directions}),
         identifier_signature=runs[0].identifier_signature,
+        origins={s.name: s.runs[0].system.hypotheses for s in systems if s.runs[0].system is not None},
+        metrics=segment_metrics.metrics,
+        metric_significance_by_system={
+            metric: {
+                name: {d: resampled.significance() for d, resampled in by_direction.items()}
+                for name, by_direction in by_system.items()
+            }
+            for metric, by_system in segment_metrics.differences.items()
+        },
     )
+
+
+def _replace_runs(systems: Sequence[System], runs: Iterable[Evaluation]) -> list[System]:
+    remaining = iter(runs)
+    return [replace(system, runs=[next(remaining) for _ in system.runs]) for system in systems]
 
 
 def _bootstrap_systems(
@@ -188,7 +209,7 @@ def _bootstrap_systems(
     with progress_bar("resampling", total=len(others) * len(directions)) as progress:
         for system in others:
             for direction in directions:
-                ours, theirs = (_statistics_in_shared_order(either, direction) for either in (system, baseline))
+                ours, theirs = (statistics_in_shared_order(either, direction) for either in (system, baseline))
                 keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
                 differences[system.name][direction] = bootstrap_bleu_difference(
                     ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed
@@ -207,8 +228,9 @@ def group_directions(run: Evaluation) -> dict[DirectionGroup, list[Direction]]:
     conditions: dict[DirectionGroup, Callable[[DirectionResult], bool]] = {
         DirectionGroup.FROM_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.source == run.central_language,
         DirectionGroup.INTO_CENTRAL_LANGUAGE: lambda d: not d.zero_shot and d.target == run.central_language,
-        DirectionGroup.SUPERVISED: lambda d: not d.zero_shot,
-        DirectionGroup.ZERO_SHOT: lambda d: d.zero_shot,
+        DirectionGroup.SUPERVISED: lambda d: d.supervision is DirectionGroup.SUPERVISED,
+        DirectionGroup.ZERO_SHOT: lambda d: d.supervision is DirectionGroup.ZERO_SHOT,
+        DirectionGroup.ALL: lambda d: d.supervision is DirectionGroup.ALL,
     }
     groups = {name: [d.direction for d in run.directions if belongs(d)] for name, belongs in conditions.items()}
     return {name: members for name, members in groups.items() if members}
@@ -242,17 +264,6 @@ def _score_group(
     return replace(
         score,
         significance=significance_of_mean([differences[d] for d in members]),
-        num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference > 0 for s in significances),
-        num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.bleu_difference < 0 for s in significances),
+        num_significantly_better=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference > 0 for s in significances),
+        num_significantly_worse=sum(s.p_value < SIGNIFICANCE_LEVEL and s.difference < 0 for s in significances),
     )
-
-
-def _statistics_in_shared_order(system: System, direction: Direction) -> SentenceStatistics:
-    """Return statistics sorted so that the sentences of all runs align; a system is represented by its first run."""
-    run = system.runs[0]
-    if direction not in run.statistics:
-        raise ManyglotError(
-            f"{system.name} has no statistics.npz for {direction}. Evaluate it again, or leave out --significance."
-        )
-    statistics = run.statistics[direction]
-    return statistics.select_sentences(np.argsort(statistics.fingerprints_N, kind="stable"))

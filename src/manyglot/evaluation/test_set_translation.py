@@ -23,6 +23,8 @@ class EvaluationSet:
 
     rows_by_direction: Mapping[Direction, Sequence[Row]]
     zero_shot_directions: frozenset[Direction]
+    is_supervision_known: bool = True
+    """Whether it is known which directions the system was trained on."""
     model_codes: Mapping[str, str] = field(default_factory=dict)
     """The model's codes of languages that the test text names in another style."""
 

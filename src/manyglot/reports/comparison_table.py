@@ -10,10 +10,12 @@ from enum import StrEnum
 from typing import Literal, get_args
 
 from manyglot.errors import SettingsError, did_you_mean
+from manyglot.evaluation.bootstrap import Significance
 from manyglot.evaluation.results import DirectionGroup
 from manyglot.evaluation.system_comparison import SIGNIFICANCE_LEVEL, Comparison, DirectionGroupScore, MeanStd
 from manyglot.langid.identifier import describe_identifier
 from manyglot.reports.displayable import DisplayPart
+from manyglot.reports.result_parts import LOWER_IS_BETTER_MARK, segment_metric_label
 from manyglot.reports.result_table import ResultTable
 
 TableFormat = Literal["markdown", "latex", "csv", "json"]
@@ -28,16 +30,21 @@ class Metric(StrEnum):
     LANGUAGE_ACCURACY = "language_accuracy"
 
 
-TableColumn = tuple[DirectionGroup, Metric]
-_LABELS = {Metric.BLEU: "BLEU", Metric.WIN_RATE: "WR", Metric.LANGUAGE_ACCURACY: "LangAcc"}
-_SCORE_GETTERS: dict[Metric, ScoreGetter] = {
+TableColumn = tuple[DirectionGroup, str]
+"""A group of directions, and a `Metric` or the name of another metric."""
+_LABELS: dict[str, str] = {Metric.BLEU: "BLEU", Metric.WIN_RATE: "WR", Metric.LANGUAGE_ACCURACY: "LangAcc"}
+_SCORE_GETTERS: dict[str, ScoreGetter] = {
     Metric.BLEU: lambda score: score.bleu,
     Metric.WIN_RATE: lambda score: score.win_rate,
     Metric.LANGUAGE_ACCURACY: lambda score: score.language_accuracy,
 }
 _PAPER_COLUMNS: list[TableColumn] = [
     *((group, metric) for group in list(DirectionGroup)[:3] for metric in (Metric.BLEU, Metric.WIN_RATE)),
-    *((DirectionGroup.ZERO_SHOT, metric) for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)),
+    *(
+        (group, metric)
+        for group in (DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
+        for metric in (Metric.BLEU, Metric.LANGUAGE_ACCURACY, Metric.WIN_RATE)
+    ),
 ]
 SIGNIFICANCE_MARK = "†"
 """Marks a BLEU that differs significantly from the baseline's."""
@@ -77,7 +84,7 @@ def comparison_parts(comparison: Comparison) -> Iterator[DisplayPart]:
 
 def _column_names(comparison: Comparison) -> list[str]:
     return [
-        f"{_group_heading(group, comparison.central_language, '→')} {_LABELS[metric]}"
+        f"{_group_heading(group, comparison.central_language, '→')} {_metric_label(comparison, metric)}"
         for group, metric in _nonempty_columns(comparison)
     ]
 
@@ -86,7 +93,7 @@ def _nonempty_columns(comparison: Comparison) -> list[TableColumn]:
     """Return the columns with a value: no win rates without a baseline, no group without directions."""
     return [
         column
-        for column in _PAPER_COLUMNS
+        for column in [*_PAPER_COLUMNS, *((group, name) for group in DirectionGroup for name in comparison.metrics)]
         if any(_column_value(comparison, system, column) is not None for system in comparison.scores_by_system)
     ]
 
@@ -94,7 +101,24 @@ def _nonempty_columns(comparison: Comparison) -> list[TableColumn]:
 def _column_value(comparison: Comparison, system: str, column: TableColumn) -> MeanStd | None:
     group, metric = column
     score = comparison.scores_by_system[system].get(group)
-    return None if score is None else _SCORE_GETTERS[metric](score)
+    if score is None:
+        return None
+    if metric in _SCORE_GETTERS:
+        return _SCORE_GETTERS[metric](score)
+    return score.metrics[metric].mean if metric in score.metrics else None
+
+
+def _metric_label(comparison: Comparison, metric: str) -> str:
+    return _LABELS.get(metric) or segment_metric_label(metric, comparison.metrics[metric])
+
+
+def _significance_of(comparison: Comparison, system: str, column: TableColumn) -> Significance | None:
+    """Return the significance of a score's difference from the baseline, if it was tested."""
+    group, metric = column
+    score = comparison.scores_by_system[system][group]
+    if metric in comparison.metrics:
+        return score.metrics[metric].significance
+    return score.significance if metric == Metric.BLEU else None
 
 
 def _format_cell(
@@ -103,17 +127,18 @@ def _format_cell(
     """Format a value; the best values of a column with several values are bold."""
     value = _column_value(comparison, system, column)
     if value is None:
-        is_baseline = system == comparison.baseline and column[1] is Metric.WIN_RATE
+        is_baseline = system == comparison.baseline and column[1] == Metric.WIN_RATE
         return italic.format("base") if is_baseline else "–"
     column_values = [
         other for name in comparison.scores_by_system if (other := _column_value(comparison, name, column)) is not None
     ]
-    best = max(round(other.mean, 2) for other in column_values)
-    text = f"{value.mean:.2f}" + (f"{plus_minus}{value.std:.2f}" if value.std is not None else "")
-    significance = comparison.scores_by_system[system][column[0]].significance
-    is_significant = significance is not None and significance.p_value < SIGNIFICANCE_LEVEL
-    mark = SIGNIFICANCE_MARK if column[1] is Metric.BLEU and is_significant else ""
-    return (bold.format(text) if round(value.mean, 2) == best and len(column_values) > 1 else text) + mark
+    metric = comparison.metrics.get(column[1])
+    digits = 2 if metric is None or max(abs(other.mean) for other in column_values) >= 10 else 4
+    best = (min if metric and metric.lower_is_better else max)(round(other.mean, digits) for other in column_values)
+    text = f"{value.mean:.{digits}f}" + (f"{plus_minus}{value.std:.{digits}f}" if value.std is not None else "")
+    significance = _significance_of(comparison, system, column)
+    mark = SIGNIFICANCE_MARK if significance is not None and significance.p_value < SIGNIFICANCE_LEVEL else ""
+    return (bold.format(text) if round(value.mean, digits) == best and len(column_values) > 1 else text) + mark
 
 
 def _group_heading(group: DirectionGroup, central_language: str, arrow: str) -> str:
@@ -124,6 +149,7 @@ def _group_heading(group: DirectionGroup, central_language: str, arrow: str) -> 
         DirectionGroup.INTO_CENTRAL_LANGUAGE: f"XX{arrow}{name}",
         DirectionGroup.SUPERVISED: "All",
         DirectionGroup.ZERO_SHOT: "Zero-shot",
+        DirectionGroup.ALL: "All directions",
     }[group]
 
 
@@ -152,7 +178,7 @@ def _to_latex(comparison: Comparison) -> str:
         r"\toprule",
         rf"\multirow{{2}}{{*}}{{System}} & {' & '.join(spans)} \\",
         rf"\cmidrule{{2-{len(columns) + 1}}}",
-        f" & {' & '.join(_LABELS[metric] for _, metric in columns)} " + r"\\",
+        f" & {' & '.join(_latex_label(comparison, metric) for _, metric in columns)} " + r"\\",
         r"\midrule",
     ]
     for system in comparison.scores_by_system:
@@ -163,6 +189,10 @@ def _to_latex(comparison: Comparison) -> str:
         lines.append(f"{_escape_latex(system)} & {' & '.join(cells)} " + r"\\")
     notes = [f"% {note}" for note in _table_notes(comparison)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
+
+
+def _latex_label(comparison: Comparison, metric: str) -> str:
+    return _escape_latex(_metric_label(comparison, metric)).replace(LOWER_IS_BETTER_MARK, r"$\downarrow$")
 
 
 def _escape_latex(text: str) -> str:
@@ -198,8 +228,15 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
     )
     signatures = [*comparison.signatures, describe_identifier(comparison.identifier_signature)]
     notes = [f"Directions: {counted}.", f"Signatures: {'; '.join(signatures)}."]
-    if any(metric is Metric.WIN_RATE for _, metric in _nonempty_columns(comparison)):
+    notes += [f"{name}: translations from {origin.describe()}." for name, origin in comparison.origins.items()]
+    if any(metric == Metric.WIN_RATE for _, metric in _nonempty_columns(comparison)):
         notes.append(f"WR (win rate): percentage of directions with a higher BLEU than {comparison.baseline}.")
+    notes += [
+        f"{segment_metric_label(name, metric)}: lower is better."
+        for name, metric in comparison.metrics.items()
+        if metric.lower_is_better
+    ]
+    notes += _coverage_notes(comparison)
     has_several = any(
         score.bleu.std is not None for row in comparison.scores_by_system.values() for score in row.values()
     )
@@ -220,13 +257,32 @@ def _table_notes(comparison: Comparison) -> Sequence[str]:
     return notes
 
 
+def _coverage_notes(comparison: Comparison) -> list[str]:
+    """Say in how many directions all systems have scores of another metric, unless it is all of them."""
+    notes = {}
+    for row in comparison.scores_by_system.values():
+        for group, score in row.items():
+            for name, metric in score.metrics.items():
+                if metric.num_directions < score.num_directions:
+                    heading = _group_heading(group, comparison.central_language, "→")
+                    number = f"{metric.num_directions:,} of {score.num_directions:,}"
+                    notes[group, name] = f"{name}, {heading}: {number} directions have scores."
+    return list(notes.values())
+
+
 def _significance_text(comparison: Comparison, system: str) -> str:
     """Describe how a system differs from the baseline: by group, and the number of significant directions."""
     parts = []
     for group, score in comparison.scores_by_system[system].items():
         if score.significance is not None:
-            difference, p = score.significance.bleu_difference, score.significance.p_value
+            difference, p = score.significance.difference, score.significance.p_value
             heading = _group_heading(group, comparison.central_language, "→")
             directions = f"{score.num_significantly_better} better, {score.num_significantly_worse} worse"
             parts.append(f"{heading} {difference:+.2f} (p = {p:.3f}; {directions})")
+        for name, metric in score.metrics.items():
+            if metric.significance is not None:
+                difference, p = metric.significance.difference, metric.significance.p_value
+                heading = _group_heading(group, comparison.central_language, "→")
+                directions = f"{metric.num_significantly_better} better, {metric.num_significantly_worse} worse"
+                parts.append(f"{heading} {name} {difference:+.4f} (p = {p:.3f}; {directions})")
     return ", ".join(parts)

@@ -20,7 +20,8 @@ def direction_heatmap_svg(evaluation: Evaluation) -> str:
     right_x = _heatmap_size(evaluation.directions) + 24
     right = _heatmap(evaluation.directions, "language accuracy, %", lambda d: d.language_accuracy, x=right_x)
     width, height = right_x + _heatmap_size(evaluation.directions), _heatmap_size(evaluation.directions) + 26
-    note = "rows: source, columns: target · framed: supervised, others: zero-shot"
+    is_known = any(d.zero_shot is not None for d in evaluation.directions)
+    note = "rows: source, columns: target" + (" · framed: supervised, others: zero-shot" if is_known else "")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="system-ui, sans-serif" font-size="11">'
@@ -52,7 +53,7 @@ def _heatmap(directions: Sequence[DirectionResult], title: str, value: MetricGet
 def _heatmap_cell(direction: DirectionResult, value: float | None, x: float, y: float) -> str:
     share = 0.0 if value is None else min(max(value / 100, 0.0), 1.0)
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(LOW_COLOR, HIGH_COLOR, strict=True))
-    frame = "" if direction.zero_shot else ' stroke="#d9822b" stroke-width="2"'
+    frame = "" if direction.zero_shot is not False else ' stroke="#d9822b" stroke-width="2"'
     shown = "–" if value is None else f"{value:.0f}"
     ink = "white" if share > 0.5 else "#222"
     tip = f"{english_language_name(direction.source)} → {english_language_name(direction.target)}: {shown}"

@@ -74,8 +74,8 @@ class _Candidate(NamedTuple):
 
 
 def lowest_bleu_directions(evaluation: Evaluation) -> dict[DirectionGroup, list[DirectionResult]]:
-    """Return the directions with the lowest BLEU, separately for supervised and zero-shot directions."""
-    groups = (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT)
+    """Return the directions with the lowest BLEU, separately for supervised and zero-shot ones if these are known."""
+    groups = (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
     ordered = sorted(evaluation.directions, key=lambda d: (d.bleu, d.chrf, d.source, d.target))
     lowest = {group: [d for d in ordered if d.supervision is group][:NUM_WORST_DIRECTIONS] for group in groups}
     return {group: directions for group, directions in lowest.items() if directions}

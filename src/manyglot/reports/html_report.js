@@ -9,6 +9,8 @@
     bleu: "BLEU", chrf: "chrF++", language_accuracy: "LangAcc",
     relative_language_accuracy: "relative LangAcc",
   };
+  const segmentMetrics = new Map(data.segment_metrics.map((metric) => [metric.key, metric]));
+  for (const { key, label, lower_is_better: lower } of segmentMetrics.values()) METRIC_LABELS[key] = lower ? `${label} (lower is better)` : label;
   const METRIC_NOTES = {
     language_accuracy: "LangAcc: the percentage of outputs identified as the target language.",
     relative_language_accuracy: "Relative LangAcc: LangAcc of the outputs as a percentage of LangAcc of the references. " +
@@ -30,6 +32,8 @@
   const svgElement = (tag, attributes = {}, ...children) =>
     initialize(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
   const formatNumber = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+  /** A number of any scale in at most four characters: .83, −.02, 3.1, 85. */
+  const shortNumber = (value) => (Math.abs(value) < 1 ? value.toFixed(2).replace("0.", ".") : value.toFixed(Math.abs(value) < 10 ? 1 : 0)).replace("-", "−");
   const formatSigned = (value) => (value === null ? "–" : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(1));
   const mean = (values) => {
     const known = values.filter((value) => value !== null);
@@ -37,9 +41,11 @@
   };
   const languageName = (code) => (code === "" ? "no language" : data.language_names[code] || code);
   const directionTitle = (i) => `${languages[source[i]].name} → ${languages[target[i]].name}`;
-  const GROUP_LABELS = { supervised: "supervised", zero_shot: "zero-shot" };
-  const groupOf = (i) => (isZeroShot[i] ? "zero_shot" : "supervised");
+  const isSupervisionKnown = isZeroShot.some((value) => value !== null);
+  const GROUP_LABELS = isSupervisionKnown ? { supervised: "supervised", zero_shot: "zero-shot" } : { all: "all" };
+  const groupOf = (i) => (isZeroShot[i] === null ? "all" : isZeroShot[i] ? "zero_shot" : "supervised");
   const groupLabel = (i) => GROUP_LABELS[groupOf(i)];
+  const isLowerBetter = (metric) => Boolean(segmentMetrics.get(metric)?.lower_is_better);
   const difference = (a, b) => (a === null || b === null ? null : a - b);
   const selectControl = (label, options, value, onChange) =>
     element("label", {}, label, element("select", { onchange: (event) => onChange(event.target.value) },
@@ -60,11 +66,11 @@
 
   const languageOrder = () => {
     const codes = languages.map((_, i) => i);
-    const into = (code) => mean(allDirections.filter((i) => target[i] === code).map(cellValue)) ?? -Infinity;
+    const into = (code) => mean(allDirections.filter((i) => target[i] === code).map(cellValue)) ?? (isLowerBetter(state.metric) ? Infinity : -Infinity);
     if (state.order === "name") codes.sort((a, b) => languages[a].name.localeCompare(languages[b].name));
     if (state.order === "value") {
       const means = codes.map(into);
-      codes.sort((a, b) => means[b] - means[a]);
+      codes.sort((a, b) => (isLowerBetter(state.metric) ? means[a] - means[b] : means[b] - means[a]));
     }
     if (state.order === "data") codes.sort((a, b) => languages[b].num_training_sentences - languages[a].num_training_sentences);
     return codes;
@@ -75,10 +81,14 @@
     const values = allDirections.map(cellValue).filter((value) => value !== null);
     if (state.baseline >= 0) {
       const sizes = values.map(Math.abs).sort((a, b) => a - b);
+      if (segmentMetrics.has(state.metric)) return sizes[Math.floor(0.99 * (sizes.length - 1))] || 1;
       return Math.max(Math.ceil(sizes[Math.floor(0.99 * (sizes.length - 1))] || 0), 1);
     }
+    if (segmentMetrics.has(state.metric)) return Math.max(0, ...values) || 1;
     return PERCENT_METRICS.has(state.metric) ? 100 : Math.max(Math.ceil(Math.max(0, ...values) / 5) * 5, 5);
   };
+
+  const formatScale = (top) => (segmentMetrics.has(state.metric) ? top.toFixed(2) : top);
 
   const directionFacts = (i) => {
     const run = runs[state.run];
@@ -87,10 +97,11 @@
       lines.push(`LangAcc ${formatNumber(run.language_accuracy[i])}% (references ${formatNumber(run.reference_language_accuracy[i])}%)`);
     if (run.top_off_target_language[i]) lines.push(`${formatNumber(run.top_off_target_rate[i])}% in ${languageName(run.top_off_target_language[i])}`);
     if (run.copy_rate[i] || run.empty_rate[i]) lines.push(`copied ${formatNumber(run.copy_rate[i])}%, empty ${formatNumber(run.empty_rate[i])}%`);
+    for (const { key, label } of segmentMetrics.values()) if (run[key][i] !== null) lines.push(`${label} ${formatNumber(run[key][i], 4)}`);
     runs.forEach((other, k) => {
       if (k !== state.run) lines.push(`${other.name}: BLEU ${formatNumber(other.bleu[i])}, LangAcc ${formatNumber(other.language_accuracy[i])}%`);
     });
-    return [`${directionTitle(i)}, ${groupLabel(i)}`, ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
+    return [isSupervisionKnown ? `${directionTitle(i)}, ${groupLabel(i)}` : directionTitle(i), ...lines, `${data.num_sentences[i].toLocaleString("en")} sentences`];
   };
 
   // On a wide page the detail is beside the map, otherwise below the row of the selected cell. Sizes are in pixels.
@@ -134,11 +145,12 @@
       const rowCells = layout.rowParts[r][1];
       const i = directionAt.get(`${s} ${t}`);
       if (i === undefined) return;
-      const value = cellValue(i), share = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
-      const kind = value === null ? "none" : state.baseline < 0 ? "cell" : value < 0 ? "minus" : "plus";
-      const inset = isZeroShot[i] ? 0 : 0.5;
+      const value = cellValue(i), isLower = isLowerBetter(state.metric), size = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
+      const share = value !== null && isLower && state.baseline < 0 ? 1 - size : size;
+      const kind = value === null ? "none" : state.baseline < 0 ? "cell" : (isLower ? -value : value) < 0 ? "minus" : "plus";
+      const isFramed = isZeroShot[i] === 0, inset = isFramed ? 0.5 : 0;
       const rect = svgElement("rect", {
-        class: kind + (isZeroShot[i] ? "" : " supervised"), "data-i": i,
+        class: kind + (isFramed ? " supervised" : ""), "data-i": i,
         x: c * cell + gap / 2 + inset, y: gutter + r * cell + gap / 2 + inset,
         width: cell - gap - 2 * inset, height: cell - gap - 2 * inset, rx: cell > 20 ? 3 : 1,
         style: `--p:${(100 * share).toFixed(0)}%`,
@@ -146,7 +158,7 @@
       layout.rects[i] = rect;
       rowCells.append(rect);
       if (cell >= 22) {
-        const text = value === null ? "–" : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
+        const text = value === null ? "–" : segmentMetrics.has(state.metric) ? shortNumber(value) : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
         rowCells.append(svgElement("text", {
           class: `value on-${kind}`, style: `--p:${(100 * share).toFixed(0)}%`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
           "text-anchor": "middle", "font-size": cell >= 26 ? 11 : 10,
@@ -166,12 +178,13 @@
     grid.addEventListener("focus", () => drawFrame(grid.matches(":focus-visible")));
     grid.addEventListener("blur", () => drawFrame(false));
     const scale = state.baseline < 0
-      ? element("div", { class: "scale" }, "0", element("i"), `${top}${PERCENT_METRICS.has(state.metric) ? "%" : ""}`)
-      : element("div", { class: "scale both" }, `−${top} worse`, element("i"), `+${top} better than ${runs[state.baseline].name}`);
-    const values = allDirections.map(cellValue);
+      ? element("div", { class: "scale" }, isLowerBetter(state.metric) ? formatScale(top) : "0", element("i"), isLowerBetter(state.metric) ? "0" : `${formatScale(top)}${PERCENT_METRICS.has(state.metric) ? "%" : ""}`)
+      : element("div", { class: "scale both" }, `−${formatScale(top)} worse`, element("i"), `+${formatScale(top)} better than ${runs[state.baseline].name}`);
+    const sign = isLowerBetter(state.metric) ? -1 : 1, values = allDirections.map(cellValue).map((v) => (v === null ? null : sign * v));
     const wins = state.baseline < 0 ? "" :
-      `higher in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
-    scale.append(element("b"), "supervised directions", element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
+      `${sign < 0 ? "lower" : "higher"} in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
+    if (isSupervisionKnown) scale.append(element("b"), "supervised directions");
+    scale.append(element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
     const note = METRIC_NOTES[state.metric];
     box.replaceChildren(...[heatmapControls(), scale, note ? element("p", { class: "quiet" }, note) : null,
       element("div", { class: isBeside ? "matrix beside" : "matrix" }, element("div", { class: "map" }, rows, grid), directionDetail()),
@@ -366,6 +379,8 @@
         value: (i) => difference(run.bleu[i], other.bleu[i]), text: (i) => formatSigned(difference(run.bleu[i], other.bleu[i])),
       }])),
       numberColumn("chrF++", (i) => run.chrf[i]),
+      ...[...segmentMetrics.values()].map(({ key, label, lower_is_better: lower }) =>
+        numberColumn(lower ? `${label} ↓` : label, (i) => run[key][i], 4, lower ? "lower is better" : "")),
       numberColumn("LangAcc", (i) => run.language_accuracy[i], 1, "percentage of outputs identified as the target language"),
       numberColumn("relative LangAcc", (i) => run.relative_language_accuracy[i], 1, "LangAcc divided by the LangAcc of the references, in percent"),
       { title: "off-target", hint: "the most frequent wrong language of the outputs", value: (i) => run.top_off_target_language[i] && languageName(run.top_off_target_language[i]),
@@ -375,7 +390,7 @@
       numberColumn("empty", (i) => run.empty_rate[i], 1, "percentage of outputs that are empty"),
       numberColumn("length", (i) => run.length_ratio[i], 2, "words in the outputs per word in the references"),
       numberColumn("sentences", (i) => data.num_sentences[i], 0),
-      { title: "group", value: groupLabel, text: groupLabel },
+      ...(isSupervisionKnown ? [{ title: "group", value: groupLabel, text: groupLabel }] : []),
     ];
     const matches = (i, word) => {
       if (!word.includes(">")) return matchesLanguage(from(i), word) || matchesLanguage(into(i), word);
@@ -396,7 +411,7 @@
 
   const renderLanguages = () => {
     const run = runs[state.run];
-    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && isZeroShot[i] === zeroShot);
+    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && Number(isZeroShot[i]) === zeroShot);
     const rows = languages.map((language, code) => {
       const [into, intoZeroShot] = [directionsOf(target, code, 0), directionsOf(target, code, 1)];
       const [from, fromZeroShot] = [directionsOf(source, code, 0), directionsOf(source, code, 1)];
@@ -441,7 +456,7 @@
     return { total, onTarget: total ? (100 * (counts[code] || 0)) / total : null, offTarget };
   };
 
-  const offTargetState = { group: runs.some((run) => run.output_language_counts.zero_shot) ? "zero_shot" : "supervised" };
+  const offTargetState = { group: runs.some((run) => run.output_language_counts.zero_shot) ? "zero_shot" : Object.keys(GROUP_LABELS)[0] };
   const renderOffTarget = () => {
     const box = document.getElementById("off-target-chart");
     if (!box) return;

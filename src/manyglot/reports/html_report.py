@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,9 +18,9 @@ import yaml
 
 import manyglot
 from manyglot.corpus.languages import english_language_name
-from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets
+from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, share_supervision
 from manyglot.evaluation.evaluator import Evaluation
-from manyglot.evaluation.results import DirectionGroup, macro_average
+from manyglot.evaluation.results import DirectionGroup, macro_average, shared_segment_metrics
 from manyglot.evaluation.system_comparison import group_directions, win_rate
 from manyglot.files import report_unwritable, write_file
 from manyglot.langid.identifier import describe_identifier
@@ -32,7 +33,7 @@ from manyglot.reports.report_run import ReportRun as ReportRun
 from manyglot.reports.report_run import load_report_run as load_report_run
 from manyglot.reports.report_run import make_report_run as make_report_run
 from manyglot.reports.report_run import restrict_report_run as restrict_report_run
-from manyglot.reports.result_parts import group_label
+from manyglot.reports.result_parts import format_segment_score, group_label, segment_metric_label
 
 SECTIONS = {
     "verdict": "Verdict",
@@ -71,6 +72,8 @@ MAX_NAMED_LEAKING_PAIRS = 5
 
 def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     """Write a report of the first run, compared with the others; all must have the same metrics and test sets."""
+    evaluations = share_supervision([run.evaluation for run in runs])
+    runs = [replace(run, evaluation=evaluation) for run, evaluation in zip(runs, evaluations, strict=True)]
     if len(runs) > 1:
         check_same_metrics([run.evaluation for run in runs])
         check_same_test_sets([(run.name, run.evaluation) for run in runs])
@@ -88,7 +91,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         "languages": "<div id=language-table></div>",
         "similarities": similarities if data["language_maps"] else "",
         "learning": learning_curves_html(
-            [(run.name, run.model_card.get("curves", {})) for run in runs if run.model_card]
+            [(run.name, run.model_card.get("curves", {})) for run in runs if "model" in run.model_card]
         ),
         "card": "".join(map(_model_card_html, runs)),
     }
@@ -126,17 +129,20 @@ def _read_resource(name: str) -> str:
 def _introduction_html(evaluation: Evaluation) -> str:
     """Summarize an evaluation in a sentence."""
     codes = {code for d in evaluation.directions for code in (d.source, d.target)}
-    num_zero_shot = sum(d.zero_shot for d in evaluation.directions)
+    num_zero_shot = sum(d.zero_shot is True for d in evaluation.directions)
+    zero_shot = "" if evaluation.directions[0].zero_shot is None else f"{num_zero_shot:,} of them zero-shot; "
     num_sentences = sum(d.num_sentences for d in evaluation.directions)
     return (
         f"<p class=quiet>{len(evaluation.directions):,} directions between {len(codes)} languages, "
-        f"{num_zero_shot:,} of them zero-shot; {num_sentences:,} sentences.</p>"
+        f"{zero_shot}{num_sentences:,} sentences.</p>"
     )
 
 
 def _averages_html(runs: Sequence[ReportRun]) -> str:
     several = len(runs) > 1
     headings = ["directions", "number", *(["run"] if several else []), *AVERAGED_METRICS.values()]
+    segment_metrics = shared_segment_metrics([run.evaluation for run in runs])
+    headings += [segment_metric_label(name, metric) for name, metric in segment_metrics.items()]
     headings += [f"win rate against {run.name}" for run in runs if several]
     rows = []
     for group, members in group_directions(runs[0].evaluation).items():
@@ -151,6 +157,7 @@ def _averages_html(runs: Sequence[ReportRun]) -> str:
             is_first = i == 0
             values = [f"{len(members):,}" if is_first else "", *([run.name] if several else [])]
             values += [_format_score(means[key]) for key in AVERAGED_METRICS]
+            values += [format_segment_score(means["metrics"].get(name)) for name in segment_metrics]
             ours = [results[direction].bleu for direction in members]
             for other in runs if several else []:
                 theirs = {d.direction: d.bleu for d in other.evaluation.directions}
@@ -190,14 +197,21 @@ def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
 
 def _model_card_html(run: ReportRun) -> str:
     """Show the languages, data, parameters, training and settings of a run."""
-    card, facts = run.model_card, {}
-    if card:
+    card, facts, system = run.model_card, {}, run.evaluation.system
+    if system is not None:
+        facts["system"], facts["translations"] = system.name, system.hypotheses.path
+        facts["date of the translations"] = system.hypotheses.modified
+        facts["checksum (sha256)"] = system.hypotheses.sha256
+        facts["test set"] = (card.get("test") or {}).get("folder", "")
+    for name, metric in run.evaluation.metrics.items():
+        facts[f"scores of {name}"] = metric.scores.describe()
+    if "model" in card:
         data, codes = card["data"], card["languages"]
         facts["model"] = card["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{english_language_name(code)} ({code})' for code in codes)}"
         facts["trained directions"] = f"{card['num_trained_directions']:,}"
         facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
-        test = card.get("test") or {"folder": "the test split of the data"}
+        test = card.get("test") or {"folder": "the test split of the data", "leaks": None}
         facts["test set"] = test["folder"]
         facts["test sentences in training"] = _leakage_text(test.get("leaks"))
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
@@ -207,7 +221,11 @@ def _model_card_html(run: ReportRun) -> str:
         facts["training"] = ", ".join(_training_facts(card["training"]))
     settings = {**card.get("config", {}), **run.evaluation.settings}
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
-    missing = "" if card else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
+    missing = (
+        ""
+        if card or system is not None
+        else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
+    )
     text = escape(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return (
         f"<h3>{escape(run.name)}</h3>{missing}<dl class=facts>{rows}</dl>"

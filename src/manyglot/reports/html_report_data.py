@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from manyglot.corpus.languages import Direction, english_language_name
+from manyglot.evaluation.results import shared_segment_metrics
 from manyglot.reports.html_examples import example_data
 from manyglot.reports.html_language_map import representation_map_data
 from manyglot.reports.report_run import ReportRun
@@ -23,6 +24,8 @@ METRIC_DIGITS: Mapping[str, int] = {
     "length_ratio": 2,
 }
 """Attributes of a `DirectionResult`, with the number of decimals in the report's data."""
+SEGMENT_METRIC_DIGITS = 4
+"""Number of decimals of other metrics; COMET's scores are between 0 and 1."""
 
 
 def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
@@ -31,6 +34,7 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
     directions = [d.direction for d in first.directions]
     codes = sorted({code for direction in directions for code in direction})
     index_by_code = {code: i for i, code in enumerate(codes)}
+    segment_metrics = shared_segment_metrics([run.evaluation for run in runs])
     num_sentences = runs[0].model_card.get("data", {}).get("sentences", {})
     return {
         "languages": [
@@ -44,20 +48,33 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
         "central_language": first.central_language,
         "source": [index_by_code[d.source] for d in directions],
         "target": [index_by_code[d.target] for d in directions],
-        "zero_shot": [int(d.zero_shot) for d in first.directions],
+        "zero_shot": [None if d.zero_shot is None else int(d.zero_shot) for d in first.directions],
         "num_sentences": [d.num_sentences for d in first.directions],
-        "runs": [_metric_columns(run, directions) for run in runs],
+        "runs": [_metric_columns(run, directions, segment_metrics) for run in runs],
+        "segment_metrics": [
+            {"key": _segment_metric_key(name), "label": name, "lower_is_better": metric.lower_is_better}
+            for name, metric in segment_metrics.items()
+        ],
         "language_names": {label: english_language_name(label) for label in sorted(_identified_languages(runs))},
         **example_data(runs, directions),
         "language_maps": representation_map_data([(run.name, run.model_card) for run in runs]),
     }
 
 
-def _metric_columns(run: ReportRun, directions: Sequence[Direction]) -> dict[str, Any]:
+def _segment_metric_key(name: str) -> str:
+    """Return the key of another metric; it differs from all attributes of a `DirectionResult`."""
+    return f"segment:{name}"
+
+
+def _metric_columns(run: ReportRun, directions: Sequence[Direction], segment_metrics: Iterable[str]) -> dict[str, Any]:
     results = {d.direction: d for d in run.evaluation.directions}
     ordered = [results[direction] for direction in directions]
     columns = {
         name: [_round_if_finite(getattr(d, name), digits) for d in ordered] for name, digits in METRIC_DIGITS.items()
+    }
+    columns |= {
+        _segment_metric_key(name): [_round_if_finite(d.metrics.get(name), SEGMENT_METRIC_DIGITS) for d in ordered]
+        for name in segment_metrics
     }
     return {
         "name": run.name,

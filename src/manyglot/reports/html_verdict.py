@@ -42,7 +42,9 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
     """Judge the first run and name the best one."""
     run = runs[0]
     central = run.evaluation.central_language
-    supervised = GradedGroup("supervised directions", [d for d in run.evaluation.directions if not d.zero_shot])
+    is_known = all(d.zero_shot is not None for d in run.evaluation.directions)
+    name = "supervised directions" if is_known else "directions"
+    supervised = GradedGroup(name, [d for d in run.evaluation.directions if not d.zero_shot])
     zero_shot = GradedGroup("zero-shot directions", [d for d in run.evaluation.directions if d.zero_shot])
     groups = [group for group in (*_split_by_central_language(supervised, central), zero_shot) if group.results]
     findings = [" ".join(_group_sentences(group)) for group in groups]
@@ -59,8 +61,9 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
             f"LangAcc is not meaningful in {len(unjudged):,} directions into {names}: the identifier does not know the "
             f"language, or recognizes less than half of the references."
         )
-    advice = [*_supervised_advice(supervised, run), *_zero_shot_advice(zero_shot, supervised, run)]
-    if not zero_shot.results and _has_untested_directions(run):
+    is_own = run.evaluation.system is None or "config" in run.model_card  # advice names settings of manyglot
+    advice = [*_supervised_advice(supervised, run), *_zero_shot_advice(zero_shot, supervised, run)] if is_own else []
+    if is_own and not zero_shot.results and _has_untested_directions(run):
         advice.append("Evaluate with `--zero-shot` to test the directions that the model was not trained on.")
     if not advice and not any(g.share_of(Grade.BAD) or g.off_target() for g in groups):
         findings.append("No direction is bad or off-target.")
@@ -176,7 +179,7 @@ def _describe_drift(off_target: Sequence[DirectionResult]) -> str:
 def _best_run_sentence(runs: Sequence[ReportRun]) -> str:
     """Name the run with the highest mean BLEU in supervised and in zero-shot directions; empty if none is higher."""
     means_by_group: dict[str, list[float]] = {}
-    for zero_shot, name in ((False, "supervised"), (True, "zero-shot")):
+    for zero_shot, name in ((False, "supervised "), (True, "zero-shot "), (None, "")):
         scores = [[d.bleu for d in run.evaluation.directions if d.zero_shot == zero_shot] for run in runs]
         if scores[0]:
             means_by_group[name] = list(map(fmean, scores))
@@ -186,7 +189,7 @@ def _best_run_sentence(runs: Sequence[ReportRun]) -> str:
         if f"{first:.1f}" != f"{second:.1f}":
             best = means.index(first)
             other = f"; {runs[0].name}: {means[0]:.1f}" if best else ""
-            names_by_best.setdefault(best, []).append(f"{name} directions ({first:.1f}{other})")
+            names_by_best.setdefault(best, []).append(f"{name}directions ({first:.1f}{other})")
     if not names_by_best:
         return ""
     parts = [f"{runs[i].name} has the highest mean BLEU in {_join(names)}" for i, names in names_by_best.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,17 @@ def load_report_run(name: str, folder: Path) -> ReportRun:
     """Load a run from the folder that `manyglot evaluate --output` wrote, or from the results.json in it."""
     evaluation = Evaluation.load(folder)
     folder = folder if folder.is_dir() else folder.parent
+    load_examples = partial(read_examples, folder, seals=evaluation.seals)
+    return ReportRun(name, evaluation, load_examples, read_model_card(folder))
+
+
+def read_model_card(folder: Path) -> dict[str, Any]:
+    """Read the model card in the output folder of `evaluate`; it is empty if the file is missing."""
     path = folder / MODEL_CARD_FILE
     try:
-        model_card = read_sealed_json(path, MODEL_CARD_KIND) if path.exists() else {}
+        return read_sealed_json(path, MODEL_CARD_KIND) if path.exists() else {}
     except FolderError as error:
         raise FolderError(f"{error} Evaluate again, or delete the file to get a report without a model card.") from None
-    return ReportRun(name, evaluation, lambda indices: read_examples(folder, indices, evaluation.seals), model_card)
 
 
 def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> ReportRun:

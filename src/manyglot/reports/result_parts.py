@@ -9,9 +9,13 @@ from rich.text import Text
 
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
 from manyglot.evaluation.results import DirectionGroup
+from manyglot.evaluation.scored_system import SegmentMetric
 from manyglot.langid.identifier import describe_identifier
 from manyglot.reports.displayable import DisplayPart
 from manyglot.reports.result_table import NO_VALUE, ResultTable
+
+LOWER_IS_BETTER_MARK = "↓"
+"""Marks a metric whose lower scores are better."""
 
 
 def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
@@ -25,11 +29,17 @@ def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
             format_percent(row["language_accuracy"]),
             format_percent(row["reference_language_accuracy"]),
             format_percent(row["relative_language_accuracy"]),
+            *(format_segment_score(row["metrics"].get(name)) for name in evaluation.metrics),
         ]
         for group, row in evaluation.averages().items()
     ]
-    headings = ("directions", "number", "BLEU", "chrF++", "LangAcc", "references", "relative")
+    headings = ["directions", "number", "BLEU", "chrF++", "LangAcc", "references", "relative"]
+    headings += [segment_metric_label(name, metric) for name, metric in evaluation.metrics.items()]
     yield ResultTable(headings, rows)
+    if evaluation.system is not None:
+        yield f"System: {evaluation.system.name}, from {evaluation.system.hypotheses.describe()}"
+    for name, metric in evaluation.metrics.items():
+        yield f"{segment_metric_label(name, metric)}: mean sentence scores from {metric.scores.describe()}"
     for signature in sorted({d.bleu_signature for d in evaluation.directions}):
         yield f"BLEU {signature}"
     yield f"chrF++ {evaluation.chrf_signature}"
@@ -41,8 +51,8 @@ def evaluation_averages_parts(evaluation: Evaluation) -> Iterator[DisplayPart]:
 def translation_example_parts(examples: Iterable[TranslationExample]) -> Iterator[DisplayPart]:
     """Yield source, output and reference of each example."""
     for example in examples:
-        group = DirectionGroup.ZERO_SHOT if example.zero_shot else DirectionGroup.SUPERVISED
-        yield Text(f"{example.source}→{example.target} ({group_label(group)})", style="bold")
+        group = {True: " (zero-shot)", False: " (supervised)", None: ""}[example.zero_shot]
+        yield Text(f"{example.source}→{example.target}{group}", style="bold")
         for label, text in (
             ("source", example.source_text),
             ("output", example.output),
@@ -91,7 +101,20 @@ def group_label(group: DirectionGroup, central_language: str | None = None) -> s
         DirectionGroup.INTO_CENTRAL_LANGUAGE: f"xx→{central_language}",
         DirectionGroup.SUPERVISED: "supervised",
         DirectionGroup.ZERO_SHOT: "zero-shot",
+        DirectionGroup.ALL: "all directions",
     }[group]
+
+
+def segment_metric_label(name: str, metric: SegmentMetric) -> str:
+    """Return the heading of another metric, with a mark if lower scores are better."""
+    return f"{name} {LOWER_IS_BETTER_MARK}" if metric.lower_is_better else name
+
+
+def format_segment_score(value: float | None) -> str:
+    """Format the score of another metric: with four decimals, as COMET's are between 0 and 1, or two for large ones."""
+    if value is None:
+        return NO_VALUE
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
 def format_percent(value: float | None) -> str:

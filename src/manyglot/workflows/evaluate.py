@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,20 +35,15 @@ from manyglot.evaluation.evaluator import (
 )
 from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
-from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path, write_file
+from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path
 from manyglot.folders import resumable_folder
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel
 from manyglot.model.run_models import load_any_model, run_folder_of
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
-from manyglot.reports.direction_heatmap import direction_heatmap_svg
-from manyglot.reports.displayable import Displayable, DisplayPart, Svg
 from manyglot.reports.html_language_map import lower_triangle_similarities
-from manyglot.reports.html_report import make_report_run, write_html_report
-from manyglot.reports.report_run import MODEL_CARD_FILE, MODEL_CARD_KIND
-from manyglot.reports.result_parts import evaluation_averages_parts
+from manyglot.reports.result_folder import EvaluationResult, write_results_and_report
 from manyglot.reports.training_history import TrainingHistory
-from manyglot.sealed_json import write_sealed_json
 from manyglot.training.training_log import read_log
 
 REPORTED_CURVES = ("nll", "dev_nll", "dev_bleu", "dev_chrf", "zero_shot_language_accuracy", "zero_shot_chrf")
@@ -70,15 +65,6 @@ class EvaluationRequest:
     """Overrides of the model's `decoding` and `evaluation` settings, such as `decoding.beam_size=1`."""
     test: Path | None = None
     """A folder or file with test text that replaces the test split of the data."""
-
-
-class EvaluationResult(Displayable, Evaluation):
-    """The scores of all directions. Its `repr` shows the averages; a notebook adds the heat map."""
-
-    def display_parts(self) -> Iterator[DisplayPart]:
-        """Yield the averages, the signatures and the heat map."""
-        yield from evaluation_averages_parts(self)
-        yield Svg(direction_heatmap_svg(self))
 
 
 @checks_argument_types
@@ -175,7 +161,7 @@ class _EvaluationTask:
         )
         translator = Translator.from_trained_model(trained, settings.decoding, device)
         translator = translator.with_text_options(split="never", warn=False)  # a test sentence is translated as it is
-        identifier = load_configured_identifier(settings.evaluation, dataset)
+        identifier = load_configured_identifier(settings.evaluation, dataset.languages, dataset)
         evaluator = Evaluator(identifier, settings.evaluation, settings.decoding, dataset.central_language)
         return cls(request, trained, dataset, translator, evaluation_set, evaluator)
 
@@ -186,6 +172,7 @@ class _EvaluationTask:
     def provenance(self) -> dict[str, Any]:
         """Return everything that the outputs depend on: model checksums, decoding settings and sentences."""
         assert self.trained.folder is not None
+        assert self.evaluator.decoding is not None
         files = [path for name in MODEL_FILES if (path := self.trained.folder / name).exists()]
         sources = [[*direction, texts] for direction, texts in self.evaluation_set.source_texts().items()]
         return {
@@ -199,15 +186,6 @@ class _EvaluationTask:
         folder = self.request.test
         test = None if folder is None else {"folder": str(folder), "leaks": read_leak_statistics(folder)}
         return {**_model_card(self.trained, self.dataset), "test": test}
-
-
-def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
-    """Write all scores, the translations and the report; return the path of the report."""
-    evaluation.save(folder / "results.json")
-    write_sealed_json(folder / MODEL_CARD_FILE, MODEL_CARD_KIND, model_card)
-    write_file(folder / "matrix.svg", direction_heatmap_svg(evaluation))
-    write_html_report(folder / "report.html", [make_report_run(name, evaluation, model_card)])
-    return folder / "report.html"
 
 
 def _check_same_step(trained: TrainedModel, distributed: DistributedContext) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError
-from manyglot.evaluation.comparability import restrict_to_common_sentences
+from manyglot.evaluation.comparability import restrict_to_common_sentences, share_supervision
 from manyglot.evaluation.run_specs import Folders, name_systems, parse_run_folders, to_run_specs
 from manyglot.files import StrPath, report_unwritable
 from manyglot.reports.displayable import OutputFile
@@ -24,9 +25,12 @@ def report(runs: Folders, output: StrPath = "report.html", common_test_only: boo
     for spec in run_specs:
         if len(parse_run_folders(spec)) > 1:
             raise SettingsError(f"{spec}: a report shows single runs. Give each seed separately.")
-    report_runs = [load_report_run(name, parse_run_folders(spec)[0]) for spec, name in name_systems(run_specs).items()]
+    runs_by_spec = {spec: load_report_run(spec, parse_run_folders(spec)[0]) for spec in run_specs}
+    systems = {spec: run.evaluation.system for spec, run in runs_by_spec.items()}
+    names = name_systems(run_specs, {spec: system.name for spec, system in systems.items() if system is not None})
+    report_runs = [replace(run, name=names[spec]) for spec, run in runs_by_spec.items()]
     if common_test_only:
-        evaluations = restrict_to_common_sentences([run.evaluation for run in report_runs])
+        evaluations = restrict_to_common_sentences(share_supervision([run.evaluation for run in report_runs]))
         report_runs = [restrict_report_run(run, each) for run, each in zip(report_runs, evaluations, strict=True)]
     with report_unwritable(Path(output)):
         write_html_report(Path(output), report_runs)
