@@ -8,20 +8,21 @@ sizes agree with each other and with the size of the file, and all weights are s
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from manyglot.errors import FolderError
-from manyglot.files import open_regular_file
+from manyglot.files import open_regular_file, read_first_bytes
 
 MAX_MODEL_BYTES = 2**32
 """Maximum size of a model file. GlotLID, the largest known, has 1.7 GB."""
 LABEL_PREFIX = "__label__"
-_MAGIC_NUMBER = 793712314
+_MAGIC_BYTES = struct.pack("<i", 793712314)
 _VERSIONS = (11, 12)
 _SUPERVISED = 3
 _LOSSES = (1, 2, 3, 4)
@@ -52,10 +53,10 @@ class _Header(NamedTuple):
 
 
 class _Cursor:
-    """Reads values of a memory-mapped file in order."""
+    """Reads values of a file in order. The dictionary is memory-mapped; matrices are read in chunks."""
 
-    def __init__(self, content: mmap.mmap) -> None:
-        self._content, self._position = content, 0
+    def __init__(self, file: BinaryIO, content: mmap.mmap) -> None:
+        self._file, self._content, self._position = file, content, 0
 
     def read(self, format_: str) -> tuple[Any, ...]:
         """Read values in the format of `struct`, little-endian and unpadded."""
@@ -81,8 +82,8 @@ class _Cursor:
         start = self.skip(4 * num_weights)
         for first in range(0, num_weights, _WEIGHTS_PER_CHUNK):
             count = min(_WEIGHTS_PER_CHUNK, num_weights - first)
-            chunk_start = start + 4 * first
-            weights = np.frombuffer(self._content[chunk_start : chunk_start + 4 * count], dtype="<f4")
+            self._file.seek(start + 4 * first)
+            weights = np.frombuffer(self._file.read(4 * count), dtype="<f4")
             _require(bool((np.abs(weights) <= _MAX_WEIGHT).all()), "a weight is not a small finite number")
 
     def read_integers(self, count: int) -> npt.NDArray[np.int32]:
@@ -101,23 +102,18 @@ def read_fasttext_labels(path: Path) -> tuple[str, ...]:
     Raises a FolderError if the file is missing, damaged, too large, or no classifier.
     """
     with open_regular_file(path) as file:
-        size = file.seek(0, 2)
+        size, head = file.seek(0, os.SEEK_END), read_first_bytes(path, 4)
         if size > MAX_MODEL_BYTES:
             raise FolderError(f"{path} is too large for a fastText model: it has more than {MAX_MODEL_BYTES:,} bytes.")
-        if size < 8 or struct.unpack("<ii", _first_bytes(file, 8))[0] != _MAGIC_NUMBER:
+        if head != _MAGIC_BYTES:
             raise FolderError(f"{path} is not a fastText model. Give a .bin or .ftz file of fastText.")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             try:
-                return _verify(_Cursor(content))
+                return _verify(_Cursor(file, content))
             except _DamagedError as error:
                 raise FolderError(
                     f"{path} is not a usable fastText model ({error}). Download or train it again."
                 ) from None
-
-
-def _first_bytes(file: Any, count: int) -> bytes:
-    file.seek(0)
-    return bytes(file.read(count))
 
 
 def _verify(cursor: _Cursor) -> tuple[str, ...]:
