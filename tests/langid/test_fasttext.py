@@ -69,6 +69,13 @@ def test_the_signature_names_the_model_by_its_content(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("_fasttext")
+def test_a_replaced_model_is_loaded_again(model: Path) -> None:
+    assert FastTextIdentifier(model, Languages(SENTENCES)).identify("run") == "en"
+    model.write_bytes(fasttext_bytes({"__label__en": ["the"], "__label__de": ["run"]}))
+    assert FastTextIdentifier(model, Languages(SENTENCES)).identify("run") == "de"
+
+
+@pytest.mark.usefixtures("_fasttext")
 def test_worker_processes_load_the_model_again(model: Path) -> None:
     identifier = FastTextIdentifier(model, Languages(SENTENCES))
     copy = pickle.loads(pickle.dumps(identifier))

@@ -38,31 +38,30 @@ class FastTextIdentifier(ExternalIdentifier):
         restrict_to_data_languages: bool = True,
         merge_language_variants: bool = False,
     ) -> None:
-        self._path = path
-        load_fasttext_labels(path)
-        digest = file_sha256(path)[:_NUM_SIGNATURE_DIGITS]
-        self.package_name = f"{FASTTEXT_PREFIX}{re.sub('[^A-Za-z0-9._-]', '_', path.name)}@{digest}"
+        self._path, self._labels = path, read_fasttext_labels(path)
+        self._sha256 = file_sha256(path)
+        file_name = re.sub("[^A-Za-z0-9._-]", "_", path.name)
+        self.package_name = f"{FASTTEXT_PREFIX}{file_name}@{self._sha256[:_NUM_SIGNATURE_DIGITS]}"
         super().__init__(languages, restrict_to_data_languages, merge_language_variants)
 
     def _load_model(self) -> Iterable[str]:
-        _load_fasttext(self._path)
-        self._num_labels = len(load_fasttext_labels(self._path))
-        return load_fasttext_labels(self._path)
+        _load_fasttext(self._path, self._sha256)
+        return self._labels
 
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions:
         pairs = [self._identify_line(_as_line(text)) for text in texts]
         return LanguagePredictions([restricted for restricted, _ in pairs], [unrestricted for _, unrestricted in pairs])
 
     def _identify_line(self, line: str) -> tuple[str, str]:
-        num_candidates = min(FIRST_CANDIDATES, self._num_labels)
+        num_candidates = min(FIRST_CANDIDATES, len(self._labels))
         while True:
             restricted, unrestricted = self._best_labels(self._ranked_codes(line, num_candidates))
-            if restricted or num_candidates == self._num_labels:
+            if restricted or num_candidates == len(self._labels):
                 return restricted, unrestricted
-            num_candidates = min(num_candidates * 8, self._num_labels)
+            num_candidates = min(num_candidates * 8, len(self._labels))
 
     def _ranked_codes(self, line: str, num_candidates: int) -> list[str]:
-        model = _load_fasttext(self._path)
+        model = _load_fasttext(self._path, self._sha256)
         try:
             labels, _ = model.predict(line, k=num_candidates, threshold=_NO_THRESHOLD)
         except (RuntimeError, ValueError) as error:
@@ -71,14 +70,8 @@ class FastTextIdentifier(ExternalIdentifier):
 
 
 @cache
-def load_fasttext_labels(path: Path) -> tuple[str, ...]:
-    """Verify a model file once per process and return its labels."""
-    return read_fasttext_labels(path)
-
-
-@cache
-def _load_fasttext(path: Path) -> Any:
-    """Load a verified model once per process. Worker processes load it again, because it cannot be pickled."""
+def _load_fasttext(path: Path, sha256: str) -> Any:
+    """Load a verified model once per process and content. Worker processes load it again, as it cannot be pickled."""
     try:
         import fasttext
     except ImportError:
