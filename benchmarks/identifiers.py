@@ -1,6 +1,6 @@
 """Measure the accuracy and speed of each language identifier on text of known language.
 
-    python benchmarks/identifiers.py FOLDER --sentences 500
+    python benchmarks/identifiers.py FOLDER --sentences 500 --fasttext lid.176.ftz
 
 FOLDER holds one file per language: test.de, test.en …. The result is a Markdown table with the percentage of sentences
 identified correctly in each language (restricted to the languages of the folder / unrestricted), and the speed on one
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -19,6 +21,7 @@ import torch
 from manyglot.corpus.languages import Languages, english_language_name
 from manyglot.errors import ManyglotError
 from manyglot.langid.external_identifiers import EXTERNAL_IDENTIFIERS, ExternalIdentifier
+from manyglot.langid.fasttext import FastTextIdentifier
 from manyglot.langid.identifier import LanguagePredictions, language_accuracy
 
 NOT_IDENTIFIABLE = "–"
@@ -29,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sentences", type=int, default=500, help="Maximum number of sentences per language.")
+    parser.add_argument("--fasttext", type=Path, action="append", default=[], help="A fastText model; may be repeated.")
     parser.add_argument("--averages", action="store_true", help="Print only the rows below the languages.")
     parser.add_argument(
         "--separate-variants",
@@ -38,11 +42,15 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     texts = _read(arguments.folder, arguments.sentences)
+    factories: dict[str, Callable[..., ExternalIdentifier]] = {
+        **EXTERNAL_IDENTIFIERS,
+        **{path.name: partial(FastTextIdentifier, path) for path in arguments.fasttext},
+    }
     columns = {}
-    for name, identifier_class in EXTERNAL_IDENTIFIERS.items():
+    for name, make_identifier in factories.items():
         try:
             columns[name] = _evaluate_identifier(
-                identifier_class(Languages(texts), merge_language_variants=not arguments.separate_variants), texts
+                make_identifier(Languages(texts), merge_language_variants=not arguments.separate_variants), texts
             )
         except ManyglotError as error:
             print(f"skipping {name}: {error}")

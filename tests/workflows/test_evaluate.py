@@ -185,6 +185,19 @@ def test_damaged_test_text_is_one_line(
     assert "test.qab" in mistake(capsys, *command)
 
 
+@pytest.mark.parametrize(("content", "reason"), [(None, "Cannot read"), (b"PK", "is not a fastText model")])
+def test_a_damaged_identifier_is_one_line(
+    trained: Experiment, tmp_path: Path, content: bytes | None, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "lid.bin"
+    if content is not None:
+        model.write_bytes(content)
+    setting = f"evaluation.language_identifier=fasttext:{model}"
+    message = mistake(capsys, "evaluate", trained.run / "model", "--data", trained.data, "--set", setting)
+    assert str(model) in message
+    assert reason in message
+
+
 def test_several_processes_need_an_output_folder(trained: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ManyglotError, match="Give --output"):

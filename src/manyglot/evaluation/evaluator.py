@@ -40,10 +40,11 @@ class EvaluationSettings(Settings):
     (spBLEU)."""
     detokenize: bool = False
     """Detokenize outputs and references with sacremoses before scoring. Use it for tokenized corpora such as TED-59."""
-    language_identifier: IdentifierName = "py3langid"
+    language_identifier: IdentifierName = "auto"
     """Language identifier for LangAcc (language accuracy): py3langid, langid (as in the paper for TED-59), langdetect
-    (slow; as in the paper for OPUS-100), pycld2 or profile. A profile learns character n-grams from the training text.
-    It suits very short text and languages that no package knows."""
+    (slow; as in the paper for OPUS-100), pycld2, fasttext:PATH or profile. auto chooses the installed one that knows
+    most languages of the data, py3langid among equals. fasttext:PATH is a fastText model, such as GlotLID. A profile
+    learns character n-grams from the training text. It suits very short text and languages that no package knows."""
     restrict_to_data_languages: bool = True
     """Let the identifier choose only among the languages of the data. false allows all languages it knows, as in the
     paper."""

@@ -48,7 +48,7 @@ class ExternalIdentifier(ABC):
         if not self._label_by_code:
             raise ManyglotError(
                 f"{self.package_name} knows none of the languages of the data. "
-                f"Set evaluation.language_identifier to profile."
+                f"Set evaluation.language_identifier to profile or fasttext:PATH."
             )
 
     def label_for(self, code: str) -> str | None:
@@ -121,7 +121,7 @@ class LangidIdentifier(_NaiveBayesIdentifier):
         try:
             return load_langid_model()
         except ImportError:
-            raise _not_installed("langid") from None
+            raise missing_package_error("langid") from None
 
 
 class LangdetectIdentifier(ExternalIdentifier):
@@ -133,7 +133,7 @@ class LangdetectIdentifier(ExternalIdentifier):
         try:
             from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
         except ImportError:
-            raise _not_installed("langdetect") from None
+            raise missing_package_error("langdetect") from None
         self._factory = DetectorFactory()
         self._factory.load_profile(PROFILES_DIRECTORY)
         self._factory.set_seed(LANGDETECT_SEED)
@@ -178,11 +178,12 @@ def _import_pycld2() -> Any:
     try:
         import pycld2
     except ImportError:
-        raise _not_installed("pycld2") from None
+        raise missing_package_error("pycld2") from None
     return pycld2
 
 
-def _not_installed(package_name: str) -> ManyglotError:
+def missing_package_error(package_name: str) -> ManyglotError:
+    """Return the error of an optional identifier that is not installed."""
     return ManyglotError(
         f"evaluation.language_identifier: {package_name} is not installed: pip install 'manyglot[{package_name}]'."
     )

@@ -8,6 +8,7 @@ zh). The table below merges languages that have codes of their own but are too s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from manyglot.corpus.language_codes import parse_language_code
 from manyglot.corpus.scripts import language_script_code
@@ -27,6 +28,7 @@ MERGED_LABELS = {
 """The common label of near-identical languages, unless `evaluation.merge_language_variants` is false."""
 
 
+@lru_cache(maxsize=2**14)
 def language_label(code: str, merge_language_variants: bool) -> str:
     """Return the label by which a language code is compared; region and script are dropped."""
     merged = MERGED_LABELS.get(code) if merge_language_variants else None
