@@ -53,6 +53,8 @@ class ScoringRequest:
     target_language_ids: Sequence[int]
     """Target language id of each translation."""
     settings: DecodingSettings
+    sentence_offset: int = 0
+    """Number of sentences of the text before the first one, as in `SearchRequest`."""
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.translations) == len(self.target_language_ids)

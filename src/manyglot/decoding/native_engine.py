@@ -97,7 +97,7 @@ class NativeEngine:
         model = self._get_variant(_ModelVariant(is_bfloat16, folded_language=None))
         full_precision_VD = self.model.embedding.weight.detach() if is_bfloat16 else None
         decoder = ForcedDecoder(model, full_precision_VD)
-        random_lang_B = self._random_languages(len(request.sources), request.settings.seed)
+        random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
         advice = "Lower decoding.max_batch_tokens, or stop other programs that use this memory"
         scores = [TranslationScore(0.0, 0.0)] * len(request.sources)
         for rows in decoder.index_batches(request):

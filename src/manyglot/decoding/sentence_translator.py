@@ -72,16 +72,18 @@ class SentenceTranslator:
         translations: Sequence[str],
         targets: Sequence[str],
         source_languages: Sequence[str | None],
+        sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
     ) -> list[TranslationScore]:
         """Return the scores of given translations. With a pivot, they are translations of the text in the pivot."""
         if self.pivot_code is not None:
-            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, 0)
+            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
         request = ScoringRequest(
             sources=self.vocabulary.encode(sentences),
             translations=self.vocabulary.encode(translations),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self.settings,
+            sentence_offset=sentence_offset,
         )
         return self.engine.score(request, progress)
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -19,6 +20,8 @@ from manyglot.decoding.translation_requests import TextFormat, TranslationReques
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.files import fsync_path, os_error_reason, unfinished_path
 
+SCORE_TSV_HEADER = ("text", "to", "output", "score", "log_probability", "problem", "warnings")
+"""The columns of scored translations."""
 RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem", "warnings")
 
 
@@ -32,6 +35,8 @@ class TranslationResult:
     output: str
     score: float | None = None
     """Score as in `Translation`."""
+    log_probability: float | None = None
+    """Log-probability of a given translation, before it is divided by its length."""
     alternatives: tuple[Translation, ...] = ()
     """Other translations, best first."""
     on_target: bool | None = None
@@ -87,13 +92,19 @@ def format_as_text(result: TranslationResult) -> str:
     return to_single_line(result.output)
 
 
-def format_as_tsv(result: TranslationResult) -> str:
-    """Return the columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
-    score = "" if result.score is None else f"{result.score:.4f}"
-    on_target = "" if result.on_target is None else str(result.on_target).lower()
-    warnings = " ".join(result.warnings)
-    cells = (result.source, result.target, result.output, score, on_target, result.problem, warnings)
-    return "\t".join(to_single_line(cell.replace("\t", " ")) for cell in cells)
+def format_as_tsv(result: TranslationResult, columns: Sequence[str] = RESULT_TSV_HEADER) -> str:
+    """Return the given columns. Tabs in texts become spaces."""
+    cells = {
+        "text": result.source,
+        "to": result.target,
+        "output": result.output,
+        "score": "" if result.score is None else f"{result.score:.4f}",
+        "log_probability": "" if result.log_probability is None else f"{result.log_probability:.4f}",
+        "on_target": "" if result.on_target is None else str(result.on_target).lower(),
+        "problem": result.problem,
+        "warnings": " ".join(result.warnings),
+    }
+    return "\t".join(to_single_line(cells[column].replace("\t", " ")) for column in columns)
 
 
 def format_as_json(result: TranslationResult) -> str:
@@ -101,6 +112,7 @@ def format_as_json(result: TranslationResult) -> str:
     required = {"number": result.number, "text": result.source, "to": result.target, "output": result.output}
     optional = {
         "score": _finite(result.score),
+        "log_probability": _finite(result.log_probability),
         "alternatives": [_alternative_to_dict(other, result.score is not None) for other in result.alternatives]
         or None,
         "on_target": result.on_target,
@@ -131,10 +143,17 @@ _FORMATTERS: Mapping[TextFormat, Callable[[TranslationResult], str]] = {
 class StreamWriter:
     """Writes all results to one stream. Errors call it by the name."""
 
-    def __init__(self, stream: BinaryIO, text_format: TextFormat = "text", name: str = "standard output") -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        text_format: TextFormat = "text",
+        name: str = "standard output",
+        columns: Sequence[str] = RESULT_TSV_HEADER,
+    ) -> None:
         self.stream, self.format_line, self.name = stream, _FORMATTERS[text_format], name
         if text_format == "tsv":
-            self._write_lines(["\t".join(RESULT_TSV_HEADER)])
+            self.format_line = partial(format_as_tsv, columns=columns)
+            self._write_lines(["\t".join(columns)])
 
     def write(self, results: Iterable[TranslationResult]) -> None:
         """Write a line for each result."""
@@ -169,7 +188,10 @@ class PerLanguageWriter:
 
 @contextmanager
 def open_result_writer(
-    output: Path | BinaryIO, text_format: TextFormat, targets: Sequence[str]
+    output: Path | BinaryIO,
+    text_format: TextFormat,
+    targets: Sequence[str],
+    columns: Sequence[str] = RESULT_TSV_HEADER,
 ) -> Iterator[ResultWriter]:
     """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt.
 
@@ -181,7 +203,7 @@ def open_result_writer(
                 raise ManyglotError(
                     "Text in several languages needs one file per language. Name an output file, or use tsv or jsonl."
                 )
-            yield StreamWriter(output, text_format)
+            yield StreamWriter(output, text_format, columns=columns)
         elif text_format == "text" and len(targets) > 1:
             paths = dict(zip(targets, result_paths(output, text_format, targets), strict=True))
             writers = {
@@ -190,7 +212,7 @@ def open_result_writer(
             }
             yield PerLanguageWriter(writers)
         else:
-            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output))
+            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output), columns)
 
 
 def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) -> list[Path]:

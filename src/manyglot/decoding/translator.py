@@ -314,6 +314,7 @@ class Translator:
         to: str | Sequence[str],
         *,
         source: str | Sequence[str | None] | None = None,
+        sentence_offset: int = 0,
         progress: ProgressReporter | None = None,
     ) -> list[TranslationScore]:
         """Return how probable given translations are to the model (forced decoding).
@@ -335,7 +336,7 @@ class Translator:
                     f"at once. Split it, or raise max_chars."
                 )
         targets, languages = self._target_codes(to, len(lines)), self._source_codes(source, len(lines))
-        scores = self._sentence_translator().score(lines, outputs, targets, languages, progress)
+        scores = self._sentence_translator().score(lines, outputs, targets, languages, sentence_offset, progress)
         return [
             replace(score, warnings=self._unknown_character_warnings(text, output))
             for score, text, output in zip(scores, lines, outputs, strict=True)
