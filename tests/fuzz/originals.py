@@ -49,6 +49,7 @@ def write_originals(folder: Path, experiment: Experiment) -> None:
     _write_settings(folder / "settings", experiment)
     _write_corpora(folder)
     _write_requests(folder / "requests")
+    _write_hypotheses(folder / "hypotheses")
 
 
 def _write_settings(folder: Path, experiment: Experiment) -> None:
@@ -100,3 +101,23 @@ def _write_requests(folder: Path) -> None:
     for name, lines in REQUEST_LINES.items():
         content = "".join(f"{line}\n" for line in lines).encode()
         (folder / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
+
+
+def _write_hypotheses(folder: Path) -> None:
+    """Write the references of the test split as translations, with their sources, and scores of each format."""
+    rows, outputs, scores = SPLIT_ROWS["test"], folder / "outputs", folder / "scores"
+    outputs.mkdir(parents=True)
+    scores.mkdir()
+    english, german = ([row[code] for row in rows] for code in ("en", "de"))
+    (outputs / "de-en.txt").write_text("".join(f"{line}\n" for line in english), "utf-8")
+    (outputs / "de-en.src").write_text("".join(f"{line}\n" for line in german), "utf-8")
+    (outputs / "en-de.hyp.gz").write_bytes(gzip.compress("".join(f"{line}\n" for line in german).encode(), mtime=0))
+    records = [{"src_lang": "fra", "tgt_lang": "en", "src": row["fr"], "mt": row["en"]} for row in rows]
+    (outputs / "more.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    comet = {"out/de-en.txt": [{"src": row["de"], "mt": row["en"], "COMET": 0.5} for row in rows]}
+    (scores / "comet.json").write_text(json.dumps(comet), "utf-8")
+    metricx = [{**record, "prediction": 1.5} for record in records]
+    (scores / "metricx.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metricx), "utf-8")
+    (scores / "all.txt").write_text("".join(f"{i / 8}\n" for i in range(3 * len(rows))), "utf-8")
+    printed = [f"out/en-de.txt\tSegment {i}\tscore: 0.{i}\n" for i in range(len(rows))]
+    (scores / "printed.tsv").write_text("".join(printed), "utf-8")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from manyglot.config.experiment import Experiment
 from tests.fuzz.cases import Target
+from tests.fuzz.hypotheses_target import HypothesesTarget
+from tests.fuzz.originals import SPLIT_ROWS
 from tests.fuzz.resumed_targets import resumed_targets
 from tests.fuzz.run_targets import ResultsTarget, RunTarget
 from tests.fuzz.sealed_targets import DatasetTarget, ExportTarget, ModelTarget
@@ -24,7 +26,7 @@ SHARES = {
     "results": 5,
     "resumed-prepare": 3,
     "resumed-evaluate": 1,
-    "settings": 13,
+    "settings": 10,
     "corpus-text": 2,
     "corpus-compressed": 3,
     "corpus-tsv": 2,
@@ -32,6 +34,7 @@ SHARES = {
     "corpus-jsonl": 3,
     "corpus-parquet": 4,
     "requests": 3,
+    "hypotheses": 3,
 }
 """Percentage of the cases that each target gets."""
 
@@ -51,6 +54,7 @@ def make_targets(experiment: Experiment) -> dict[str, Target]:
         SettingsTarget(),
         *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet")),
         RequestsTarget(),
+        HypothesesTarget(SPLIT_ROWS["test"]),
         *resumed_targets(experiment),
     ]
     return {target.name: target for target in targets}

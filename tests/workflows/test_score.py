@@ -204,16 +204,18 @@ def test_other_systems_and_our_models_are_compared(
         record["output"] = record["reference"]
     (tmp_path / "perfect.jsonl").write_text("".join(json.dumps(record) + "\n" for record in foreign))
     manyglot.score(tmp_path / "perfect.jsonl", trained.data, tmp_path / "theirs", name="Perfect", overrides=PROFILE)
-    out, _ = run(
+    out, error = run(
         capsys, "compare", tmp_path / "ours", tmp_path / "theirs", "--baseline", "ours", "--significance", "40"
     )
     assert "| Perfect | **100.00**†" in out
     assert "Zero-shot" in out
+    assert "The training directions of 1 of 2 runs are unknown. Their directions are grouped as in" in error
     assert f"Perfect: translations from {tmp_path / 'perfect.jsonl'}" in out
     manyglot.report([tmp_path / "theirs", tmp_path / "ours"], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "<title>Perfect · ours</title>" in page
     assert ">zero-shot<" in page
+    assert "log.jsonl was missing" not in page, "another system has no learning curves"
 
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {

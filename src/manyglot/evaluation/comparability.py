@@ -26,6 +26,12 @@ def share_supervision(runs: Sequence[Evaluation]) -> list[Evaluation]:
         for d in run.directions:
             if d.zero_shot is not None:
                 known.setdefault(d.direction, d.zero_shot)
+    unknown = [run for run in runs if any(d.zero_shot is None and d.direction in known for d in run.directions)]
+    if unknown:
+        print_status(
+            f"The training directions of {len(unknown)} of {len(runs)} runs are unknown. Their directions are grouped "
+            f"as in the other runs."
+        )
     central_language = next((run.central_language for run in runs if run.central_language is not None), None)
     return [_adopt_supervision(run, known, central_language) for run in runs]
 

@@ -194,7 +194,7 @@ def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) 
             if columns is None or output is None:
                 raise CorpusError(
                     f"{path} needs the columns source_language, target_language and output; it has "
-                    f"{', '.join(map(str, record.cells)) or 'none'}. Rename them."
+                    f"{record.describe_columns()}. Rename them."
                 )
             extra = {
                 FileRole.SOURCE: find_column(record, SOURCE_TEXT, used=columns),

@@ -139,7 +139,7 @@ def _score_column(record: Record, metric: str) -> str:
         if name in columns:
             return columns[name]
     raise CorpusError(
-        f"{record.place} has no column '{metric}' or 'score'; it has {', '.join(map(str, record.cells)) or 'none'}. "
+        f"{record.place} has no column '{metric}' or 'score'; it has {record.describe_columns()}. "
         f"Name the metric as its column."
     )
 

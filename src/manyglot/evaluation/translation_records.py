@@ -32,6 +32,10 @@ class Record(NamedTuple):
         """The file and the line, for error messages."""
         return f"{self.path}, line {self.line}"
 
+    def describe_columns(self) -> str:
+        """Return the names of the columns, for error messages."""
+        return shorten(", ".join(map(str, self.cells))) or "none"
+
     def text(self, column: str) -> str:
         """Return a cell that must be text."""
         value = self.cells.get(column)
@@ -73,7 +77,7 @@ def read_records(path: Path) -> Iterator[Record]:
         if columns is None:
             columns = frozenset(record.cells)
         elif columns - record.cells.keys():
-            missing = sorted(columns - record.cells.keys())[0]
+            missing = shorten(sorted(columns - record.cells.keys())[0])
             raise CorpusError(f"{record.place} has no '{missing}', but the first record has. Complete the record.")
         yield record
 

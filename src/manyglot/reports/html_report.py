@@ -91,7 +91,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         "languages": "<div id=language-table></div>",
         "similarities": similarities if data["language_maps"] else "",
         "learning": learning_curves_html(
-            [(run.name, run.model_card.get("curves", {})) for run in runs if run.model_card]
+            [(run.name, run.model_card.get("curves", {})) for run in runs if "model" in run.model_card]
         ),
         "card": "".join(map(_model_card_html, runs)),
     }
