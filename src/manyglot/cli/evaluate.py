@@ -7,13 +7,22 @@ from typing import Annotated
 
 import typer
 
-from manyglot.cli.options import AsJson, EvaluationOverrides, ModelFolder, print_json
+from manyglot.cli.options import AsJson, EvaluationOverrides, print_json
+from manyglot.errors import SettingsError
 from manyglot.progress import is_secondary_process
 
 
 def evaluate(
-    model: ModelFolder,
-    data: Annotated[Path, typer.Option(help="Prepared data whose test split is translated.", show_default=False)],
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A model folder, a run folder, a checkpoint, or an export for CTranslate2.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Prepared data whose test split is translated; a model needs it.", show_default=False),
+    ] = None,
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also evaluate zero-shot directions.")] = False,
     test_folder: Annotated[
         Path | None, typer.Option(help="Folder of other test text: line-aligned test.de, test.en, … or file pairs.")
@@ -21,18 +30,63 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
     ] = None,
+    engine_command: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate a program instead of a model: 'mytool --from {source} --to {target}' reads a sentence per "
+            "line and writes a translation per line."
+        ),
+    ] = None,
+    engine_languages: Annotated[
+        list[str],
+        typer.Option("--engine-language", metavar="CODE=NAME", help="What the program calls a language: zh=zh-CN."),
+    ] = [],  # noqa: B006
+    engine_timeout: Annotated[
+        float | None, typer.Option(help="Maximum seconds of the program per direction; default 3600.")
+    ] = None,
+    engine_jobs: Annotated[
+        int | None, typer.Option(help="Directions that the program translates at the same time; default 1.")
+    ] = None,
+    trained_directions: Annotated[
+        str | None,
+        typer.Option(help="Directions that a program or export was trained on: de>en,en>de; all; or a model."),
+    ] = None,
+    central_language: Annotated[
+        str | None, typer.Option(help="Language whose directions a program or export was trained on.")
+    ] = None,
     overrides: EvaluationOverrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a model in every direction.
+    """Evaluate a model, or any program that translates, in every direction.
 
     Translates the test split and prints BLEU, chrF++ and language accuracy, supervised and zero-shot. With --output, an
     interrupted evaluation resumes where it stopped. Under torchrun, all processes translate.
     """
+    from manyglot.evaluation.command_engine import DEFAULT_TIMEOUT, CommandEngine, parse_engine_languages
     from manyglot.reports.displayable import print_parts
     from manyglot.workflows import evaluate as workflow
 
-    evaluation = workflow.evaluate(model, data, zero_shot, output, overrides, test_folder)
+    if engine_command is None and (engine_languages or engine_timeout is not None or engine_jobs is not None):
+        raise SettingsError("--engine-language, --engine-timeout and --engine-jobs need --engine-command. Add it.")
+    if (model is None) == (engine_command is None):
+        raise SettingsError("Give either a model or --engine-command.")
+    system: Path | CommandEngine | None = model
+    if engine_command is not None:
+        languages = parse_engine_languages(engine_languages)
+        timeout = DEFAULT_TIMEOUT if engine_timeout is None else engine_timeout
+        jobs = 1 if engine_jobs is None else engine_jobs
+        system = CommandEngine(engine_command, languages, timeout, jobs)
+    assert system is not None
+    evaluation = workflow.evaluate(
+        system,
+        data,
+        zero_shot,
+        output,
+        overrides,
+        test_folder,
+        trained_directions=trained_directions,
+        central_language=central_language,
+    )
     if is_secondary_process():
         return
     if as_json:
