@@ -20,10 +20,10 @@ test: $(VENV)/.installed-dev  ## the tests (seven to nine minutes on two cores)
 test-slow: $(VENV)/.installed-dev  ## all tests, the slow ones too
 	$(PYTEST) --dist load
 
-faults: $(VENV)/.installed-dev  ## make each file operation of each command fail (half an hour on two cores)
+faults: $(VENV)/.installed-dev  ## make each file operation of each command fail (twelve minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-fuzz: $(VENV)/.installed-dev  ## damage files of every kind in 20,000 ways (fifteen minutes on two cores)
+fuzz: $(VENV)/.installed-dev  ## damage files of every kind in 20,000 ways (five minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --mutations 20000
 
 check: static test  ## what CI runs: format, lint, types, tests

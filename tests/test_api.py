@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 import pydoc
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import manyglot
 from manyglot.errors import StoppedByUser
 from manyglot.training.callbacks import CheckpointEvent, StepEvent, ValidationEvent
 from tests.conftest import tiny_experiment
+from tests.decoding.stub import stub
 
 FUNCTIONS = [name for name in manyglot.__all__ if inspect.isfunction(getattr(manyglot, name))]
 
@@ -132,8 +135,77 @@ def test_nonsense_instead_of_folders_is_one_line(name: str, folders: Any) -> Non
 
 
 def test_a_callback_must_be_a_function(settings: dict[str, Any]) -> None:
-    with pytest.raises(manyglot.ManyglotError, match="on_step: give a function of one argument, not 'x'"):
+    with pytest.raises(manyglot.ManyglotError, match=r"on_step` should be a function or None, got 'x' \(str\)"):
         manyglot.train(settings, on_step="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("load", (None,), r"load: `folder` should be text or a path, got None \(NoneType\)\."),
+        ("prepare", (3,), "prepare: `experiment` should be Experiment or text or a path or a dictionary, got 3"),
+        ("evaluate", ("m", "d", "yes"), "`zero_shot` should be True or False, got 'yes'"),
+        (
+            "compare",
+            ({"a": [3]},),
+            "`runs` should be text or a path or a list \\(of text or a path\\) or a dictionary, ",
+        ),
+        (
+            "average",
+            (["a", None],),
+            "`run_or_checkpoints` should be text or a path or a list \\(of text or a path\\), ",
+        ),
+        ("translate", ("m", None), "`job` should be TranslationJob, got None"),
+        ("describe", (3.5,), "`source` should be "),
+        ("export", ("m", "out", [1]), "`targets` should be text or a list of text"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_one_line(name: str, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(manyglot.ManyglotError, match=message):
+        getattr(manyglot, name)(*arguments)
+
+
+def test_an_unknown_argument_is_one_line() -> None:
+    with pytest.raises(manyglot.ManyglotError, match=r"export has no argument 'target'\. Did you mean 'targets'\?"):
+        manyglot.export("m", "out", target="de")  # type: ignore[call-arg]
+
+
+def test_mistakes_of_a_translator_are_one_line() -> None:
+    model: Any = stub()
+    calls: dict[str, Callable[[], object]] = {
+        "translate: `texts` should be a list of text, got None": lambda: model.translate(None, to="de"),
+        "Texts must be str, but one is int": lambda: model.translate(["a", 3], to="de"),
+        "`n` should be a whole number, got 2.5": lambda: model.translate_n_best(["a"], to="de", n=2.5),
+        "with_text_options has no argument 'splt'. Did you mean 'split'?": lambda: model.with_text_options(
+            splt="always"
+        ),
+        "`split` should be 'auto' or 'always' or 'never', got 3": lambda: model.with_text_options(split=3),
+        "`max_chars` should be a whole number, got '5'": lambda: model.with_text_options(max_chars="5"),
+        "`identify` should be": lambda: model.with_off_target_filter("py3langid"),
+        "should return a list of 2 language codes": lambda: model.with_off_target_filter(
+            lambda texts, targets: ["de"]
+        ).translate(["a", "b"], to="de"),
+        "Use translate_to_all": lambda: model.translate("a", to="all"),
+        "Give a list of texts, not a string": lambda: model.translate_to_all("a"),
+    }
+    for message, call in calls.items():
+        with pytest.raises(manyglot.ManyglotError, match=re.escape(message)):
+            call()
+
+
+def test_a_report_cannot_replace_a_folder(settings: dict[str, Any], trained: Any, tmp_path: Path) -> None:
+    manyglot.evaluate(trained, settings["data"], output=tmp_path / "scores")
+    for write in (
+        lambda: manyglot.report(tmp_path / "scores", tmp_path),
+        lambda: manyglot.plot(trained.run, tmp_path),
+    ):
+        with pytest.raises(manyglot.ManyglotError, match=r"Cannot write|unknown image format"):
+            write()
+
+
+def test_a_translator_shows_its_model(trained: Any) -> None:
+    shown = repr(manyglot.load(trained))
+    assert f"{Path(trained)}, step {trained.training_info['step']}, NativeEngine, into qaa, qab, qac" in shown
 
 
 TRAINING = {"validate_every": 2, "checkpoint_every": 2, "warmup_steps": 10, "learning_rate": 1e-2, "device": "cpu"}

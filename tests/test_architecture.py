@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "manyglot"
 ROOT_FILES = {
     "__init__",
     "__main__",
+    "argument_types",
     "errors",
     "progress",
     "devices",
@@ -52,7 +53,7 @@ STAGES = (
     "cli",
     "__main__",
 )
-LANGUAGE_FACTS = {"corpus.languages", "corpus.language_lookup", "corpus.scripts"}
+LANGUAGE_FACTS = {"corpus.languages", "corpus.language_codes", "corpus.language_lookup", "corpus.scripts"}
 """Modules of the corpus that langid imports: codes, names and scripts. They import no stage; cleaning uses langid."""
 NOT_BETWEEN = {
     ("decoding", "training"),

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from manyglot.checksums import FileSeal, find_altered_file, find_wrong_size, parse_seals, seal_files
+from manyglot.errors import UnreadableFileError
 
 
 def test_seals_reveal_every_change(tmp_path: Path) -> None:
@@ -38,3 +41,17 @@ def test_incomplete_seals_are_refused(values: Any) -> None:
 def test_an_empty_file_has_a_seal(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     assert FileSeal.of(tmp_path / "a").size == 0
+
+
+def test_a_file_that_the_system_cannot_read_is_not_taken_for_altered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("a text")
+    seals = parse_seals(seal_files(tmp_path, ["a"]), ["a"])
+
+    def failing_open(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("manyglot.files.os.open", failing_open)
+    with pytest.raises(UnreadableFileError, match=r"Cannot read .*a: Input/output error\."):
+        find_altered_file(tmp_path, seals)

@@ -5,7 +5,7 @@
 >>> model.translate("Tuesday, March 5", to="de")           # doctest: +SKIP
 'Dienstag, 5. März'
 
-Every command has a function of the same name:
+The main commands have a function of the same name:
 
     prepare(experiment)         read, clean and tokenize a corpus
     train(experiment)           train a model, or resume a run; takes callbacks
@@ -19,12 +19,13 @@ Every command has a function of the same name:
     describe(model)             show the architecture and size of a model
     average(run, last=5)        average the weights of checkpoints
     export(model, output)       write a model in another format
-    translate(model, job)       translate files
+    translate(model, job)       translate files: a manyglot.decoding.translation_job.TranslationJob
     demo()                      train and evaluate a small model
 
 An experiment is an `Experiment`, the path of its YAML file, or a dictionary of settings; `read_experiment` reads a
 file. Paths are text or `Path`. Results print as tables, and notebooks show their tables and pictures. A mistake raises
-a `ManyglotError` with a one-line message. The logger `manyglot` receives status messages.
+a `ManyglotError` with a one-line message. The logger `manyglot` receives status messages. The functions of
+`manyglot corpus` are in `manyglot.workflows.corpus`.
 """
 
 from __future__ import annotations

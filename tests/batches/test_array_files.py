@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manyglot.batches.array_files import add_array_header, create_memory_mapped, load_memory_mapped
+from manyglot.batches.array_files import add_array_header, create_memory_mapped, load_memory_mapped, save_array
 from manyglot.errors import FolderError
 
 
@@ -65,3 +65,8 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     for name in ("pipe.npy", "missing.npy", "."):
         with pytest.raises(FolderError):
             load_memory_mapped(tmp_path / name, (np.int64,))
+
+
+def test_a_full_disk_is_noticed_for_small_arrays() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        save_array(Path("/dev/full"), np.arange(3))

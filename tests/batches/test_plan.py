@@ -200,3 +200,17 @@ def test_max_tokens_below_the_longest_sentence_is_refused(tmp_path: Path) -> Non
         SettingsError, match=r"batches.max_tokens: 20 is smaller than the longest sentence \(30 tokens\)"
     ):
         make_plan(bilingual(tmp_path, [[3, 28]]), num_special_tokens=2, max_tokens=20)
+
+
+def test_weights_name_languages_in_any_style(tmp_path: Path) -> None:
+    index = bilingual(tmp_path, [[5] * 300, [6] * 100])
+
+    def counts(**settings: Any) -> list[int]:
+        return make_plan(index, max_tokens=60, **settings).samples_per_epoch_D.tolist()
+
+    assert counts(direction_weights={"eng>Latin": 5}) == counts(direction_weights={"en>la": 5})
+    assert counts(target_weights={"eng_Latn": 0.5}) == counts(target_weights={"en": 0.5})
+    with pytest.raises(SettingsError, match=r"batches.target_weights: eng is en, which has a weight already"):
+        counts(target_weights={"en": 2, "eng": 0.5})
+    with pytest.raises(SettingsError, match=r"batches.direction_weights: German>en is not trained on"):
+        counts(direction_weights={"German>en": 2})

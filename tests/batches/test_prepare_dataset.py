@@ -105,12 +105,13 @@ def test_long_sentences_are_dropped_and_counted(tmp_path: Path) -> None:
     assert PairIndex(dataset.token_store(Split.TRAIN)).num_pairs(dataset.train_directions[0]) == 49
 
 
-def test_a_direction_without_text_is_refused(tmp_path: Path) -> None:
+def test_a_direction_without_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n".join(f"word{i} and{i} more{i}" for i in range(50)) + "\n"
     text = write_text(tmp_path / "text", train_en=lines, train_de=lines, train_fr="\n" * 50)
     experiment = tiny_experiment(tmp_path, corpus={"kind": "multiway", "path": text}, **MULTIWAY)
     with pytest.raises(CorpusError, match="no training text for en→fr"):
         manyglot.prepare(experiment)
+    assert "! 100% of the training sentences in German (de) and English (en) are the same." in capsys.readouterr().err
 
 
 def test_empty_training_files_are_refused(tmp_path: Path) -> None:

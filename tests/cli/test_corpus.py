@@ -49,6 +49,25 @@ def test_a_corpus_is_inspected_and_previewed_before_preparation(
     assert "was prepared from other text or settings" in mistake(capsys, "corpus", "preview", config, *other)
 
 
+def test_a_corpus_without_training_text_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.yaml").write_text(f"{{corpus: {{kind: multiway, path: {tmp_path}}}, data: x, run: y}}\n")
+    for code in ("de", "en"):
+        (tmp_path / f"train.{code}").touch()
+    out, err = run(capsys, "corpus", "inspect", tmp_path / "mine.yaml", code=2)
+    assert "! No training text in any direction." in out
+    assert err == "manyglot: The corpus has no training text. Correct the problems listed above.\n"
+    (tmp_path / "train.de").write_text("eins\n")
+    out, err = run(capsys, "corpus", "inspect", tmp_path / "mine.yaml", code=2)
+    assert out.count("is empty") == 1
+    assert "A part of the corpus cannot be read." in err
+
+
+def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = run(capsys, "corpus")
+    assert "Usage: manyglot corpus" in out
+    assert err == ""
+
+
 def test_weights_are_checked_before_preparation(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = mistake(capsys, "prepare", config, "--set", "batches.direction_weights={qab>qac: 3}")
     assert "batches.direction_weights: qab>qac is not trained on." in line

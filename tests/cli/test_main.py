@@ -45,7 +45,7 @@ def test_prepare_train_and_evaluate(config: Path, tmp_path: Path, capsys: pytest
     out, err = run(capsys, "train", config, "--set", "training.max_steps=4")
     assert out.strip() == str(tmp_path / "run" / "model")
     summary = err.splitlines()[-5:]
-    assert summary[0].startswith("4 steps to epoch 1, ")
+    assert summary[0].startswith("4 steps, the last in epoch 1 (counted from 1), ")
     assert summary[1].startswith("last loss ")
     assert ", dev loss " in summary[1]
     assert summary[2].startswith("highest loss into qa")
@@ -232,6 +232,18 @@ def test_an_interruption_prints_no_traceback(
     assert err.startswith("manyglot: interrupted")
 
 
+def test_an_interrupted_dry_run_has_nothing_to_resume(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manyglot.workflows import train as workflow
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "dry_run", interrupted)
+    assert run(capsys, "train", config, "--dry-run", code=130)[1] == "manyglot: interrupted.\n"
+
+
 def test_a_stopped_training_has_its_own_exit_code(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,3 +293,7 @@ def test_output_is_utf8_whatever_the_locale(trained: Experiment, tmp_path: Path)
     result = subprocess.run(command, capture_output=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert "xx→qaa" in result.stdout.decode("utf-8")
+
+
+def test_a_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "?. " not in mistake(capsys, "tarin")

@@ -159,3 +159,12 @@ def test_missing_uriel_data_names_what_to_install(
     monkeypatch.delenv("MANYGLOT_URIEL", raising=False)
     monkeypatch.setattr("sys.path", [])
     assert "pip install 'manyglot[typology]'" in mistake(capsys, "probe", make("one", {"method": "token"}))
+
+
+def test_a_missing_model_is_reported_before_missing_features(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options in ((), ("--predict-missing", "de"), ("--all-checkpoints",)):
+        assert "nope" in mistake(
+            capsys, "probe", tmp_path / "nope", "--uriel-folder", tmp_path / "no-features", *options
+        )

@@ -67,7 +67,7 @@ def test_bad_lines_do_not_stop_the_others(
 def test_mistakes_are_explained(trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.tsv").write_text("duka\tqab\tfaku\n")
     command = ["translate", trained.run / "model", tmp_path / "in.tsv", "--score-translations"]
-    assert "reads TSV or JSONL input" in mistake(capsys, *command, "--to", "qab")
+    assert "reads TSV or JSONL input" in mistake(capsys, *command, "--to", "qab", "--format", "text")
     tsv = [*command, "--format", "tsv"]
     assert "needs a fourth column" in mistake(capsys, *tsv, "--columns", "1,2,3")
     assert "--n-best has no effect" in mistake(capsys, *tsv, "--n-best", 2)

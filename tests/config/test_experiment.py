@@ -129,7 +129,7 @@ def test_a_missing_file_and_a_file_that_is_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match="not UTF-8"):
         read_experiment(path)
-    with pytest.raises(SettingsError, match="Cannot read"):
+    with pytest.raises(SettingsError, match="is a folder"):
         read_experiment(tmp_path)
 
 
@@ -167,3 +167,9 @@ def test_a_long_chain_of_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="extends more than 50 files"):
         read_experiment(tmp_path / "0.yaml")
     assert read_experiment(tmp_path / "15.yaml").run == Path("r")
+
+
+def test_mistakes_name_the_file_and_all_missing_settings(tmp_path: Path) -> None:
+    path = write(tmp_path, "seed: 3\n")
+    with pytest.raises(SettingsError, match=rf"^{path}: data is required but missing, and so are run, corpus\.$"):
+        read_experiment(path)

@@ -135,7 +135,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     for path, message in {
         tmp_path / "pipe": "is not a file",
         Path("/dev/zero"): "is not a file",
-        tmp_path: "is not a file|Cannot read",
+        tmp_path: "is a folder. Give a YAML file",
         tmp_path / "missing": "There is no file",
         tmp_path / ("x" * 300): "There is no file",
         Path("a\0b"): "There is no file",

@@ -33,6 +33,8 @@ def test_sentences_in_another_language_are_dropped() -> None:
     kept, dropped = find_clean_sentences(texts, np.full(3, 9), "en", CleaningSettings(filter_by_language=True))
     assert kept.tolist() == [True, False, True], "sentences too short to identify are kept"
     assert dropped["wrong_language"].tolist() == [1]
+    kept, _ = find_clean_sentences(texts, np.full(3, 9), "deu_Latn", CleaningSettings(filter_by_language=True))
+    assert kept.tolist() == [False, True, True]
     assert find_clean_sentences(texts, np.full(3, 9), "qaa", CleaningSettings(filter_by_language=True))[0].all()
 
 
@@ -40,7 +42,7 @@ def test_sentences_in_another_language_are_dropped() -> None:
     ("code", "script"),
     [("de", "Latn"), ("ru", "Cyrl"), ("sr", "Cyrl"), ("sr-Latn", "Latn"), ("zh", "Hans"), ("zh-tw", "Hant"),
      ("ja", "Jpan"), ("ko", "Kore"), ("pt-br", "Latn"), ("fa", "Arab"), ("my", "Mymr"), ("deu", "Latn"),
-     ("rus", "Cyrl"), ("qaa", None)],
+     ("rus", "Cyrl"), ("arb_Latn", "Latn"), ("kor_Hang", "Kore"), ("twi", "Latn"), ("qaa", None)],
 )  # fmt: skip
 def test_the_script_of_a_language(code: str, script: str | None) -> None:
     assert language_script_code(code) == script

@@ -133,7 +133,7 @@ def test_compressed_files_are_decompressed(ending: str, tmp_path: Path) -> None:
         ({"train.tsv": "de\tde\neins\tone\n"}, "the same column name twice"),
         (
             {"train.tsv": "Guten Tag.\tGood day.\n"},
-            r"names no language: 'Guten Tag\.', … .* corpus.columns: \[de, en\]",
+            r"names no language: 'Guten Tag\.', … .* corpus.columns: \[de, en\] .* option --columns",
         ),
         ({"train.tsv": "Ja.\tJa.\n"}, "names no language"),
         ({"train.jsonl": '{"de": "a", "en": "b"}\nnonsense\n'}, "train.jsonl, line 2 is not a JSON object"),
@@ -180,8 +180,8 @@ def test_a_dev_table_needs_a_header_too(tmp_path: Path) -> None:
         (["de", "en"], "the first line already names the columns. Remove corpus.columns"),
         (["de", "de"], "corpus.columns: two columns have the same name"),
         (
-            ["German", "English"],
-            "corpus.columns: no column is named by a language code such as de; got German, English",
+            ["Klingonish", "text"],
+            "corpus.columns: no column is named by a language code such as de; got Klingonish, text",
         ),
         ("de", r"corpus.columns should be a list, such as \[a, b\], got 'de'"),
         ([False, "en"], "corpus.columns.0"),
@@ -207,12 +207,6 @@ def test_only_newlines_end_lines(ending: str, tmp_path: Path) -> None:
     path.write_bytes(compress(b"eins\rzwei\rdrei\r"))
     with pytest.raises(ManyglotError, match=r"train\.de.* separates lines with carriage returns"):
         list(read_lines(path))
-
-
-def test_two_spellings_of_a_language_code_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, {"train.pt-br": "um\n", "train.pt_BR": "um\n", "train.en": "one\n"})
-    with pytest.raises(ManyglotError, match="pt-br and pt_BR are two spellings of one language code"):
-        open_corpus(MultiwaySettings(path=tmp_path))
 
 
 def test_a_duplicate_file_is_refused(tmp_path: Path) -> None:
@@ -243,7 +237,7 @@ def test_settings_select_the_training_directions(settings: dict[str, Any], expec
     [
         ({"train_directions": ["de-en"]}, "'de-en' is not a direction such as de>en"),
         ({"exclude_directions": ["de>xx"]}, "Unknown language 'xx'"),
-        ({"train_directions": ["de>de"]}, "'de>de' is not a direction"),
+        ({"train_directions": ["de>de"]}, "'de>de' has the same source and target language"),
         ({"train_directions": ["de>en"], "exclude_directions": ["de>en"]}, "leaves no directions to train on"),
     ],
 )
@@ -261,7 +255,7 @@ def test_a_corpus_without_text_has_the_listed_languages(tmp_path: Path) -> None:
 
 def test_an_unknown_language_is_refused_unless_listed(tmp_path: Path) -> None:
     write(tmp_path, {"train.de": "a\n", "train.en": "b\n", "train.xyz": "web\n"})
-    with pytest.raises(ManyglotError, match=r"unknown language codes: xyz. List the languages"):
+    with pytest.raises(ManyglotError, match=r"train\.xyz: 'xyz' is not a language code .* list the languages"):
         open_corpus(MultiwaySettings(path=tmp_path))
     assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en"))).languages == ("de", "en")
     assert open_corpus(MultiwaySettings(path=tmp_path, languages=("de", "en", "xyz"))).languages[-1] == "xyz"

@@ -55,11 +55,23 @@ def test_defects_are_reported(tmp_path: Path) -> None:
     )
     text = "\n".join(inspection.warnings)
     assert ["test.en ends before line 2" in error for error in inspection.read_errors] == [True]
-    assert "No training text for de→en." in text
+    assert "No training text for de→en, en→de." in text
     assert "No dev text." in text
     assert "No test text in de." in text
     assert "train.ru: 50% of the sentences are not in the usual script of Russian, such as: privet" in text
     assert "train.en: 50% of the sentences are repetitions." in text
+
+
+def test_an_empty_file_is_one_problem(tmp_path: Path) -> None:
+    inspection = inspect_files(tmp_path, train_en="one\n", train_de="", dev_en="x\n", dev_de="y\n")
+    (error,) = inspection.read_errors
+    assert "train.de is empty, but other files of the split are not." in error
+    assert not [warning for warning in inspection.warnings if "No train" in warning]
+
+
+def test_empty_files_are_one_problem(tmp_path: Path) -> None:
+    inspection = inspect_files(tmp_path, train_en="", train_de="", train_fr="")
+    assert inspection.warnings[0] == "No training text in any direction."
 
 
 def test_splits_without_text_have_no_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,9 +92,19 @@ def test_written_rows_are_read_back_unchanged(tmp_path: Path) -> None:
     [
         ({}, {}, "contains no training text"),
         ({"train_en": "a\n"}, {}, "at least two languages; this one has en"),
-        ({"train_en": "a\n", "train_de": "x\n"}, {"languages": ("en", "dee")}, "has no train.dee. Did you mean 'de'"),
-        ({"train_fr": "a\n", "train_de": "x\n"}, {}, "corpus.central_language: 'en' is not a language of the corpus"),
+        (
+            {"train_en": "a\n", "train_de": "x\n"},
+            {"languages": ("en", "dee")},
+            r"corpus.languages: .*'dee'. Did you mean de \(German\)",
+        ),
+        (
+            {"train_fr": "a\n", "train_de": "x\n"},
+            {},
+            "corpus.central_language: English \\(en\\) is not among the corpus's languages: de, fr. Name one",
+        ),
         ({"train_en": "a\n", "train_de": "x\n", "train_Backup": ""}, {}, "'Backup' is not a language code"),
+        ({"train_en": "a\n", "train_de_bak": ""}, {}, r"/train\.de\.bak: 'de\.bak' is not a language code"),
+        ({"train_en": "a\n", "train_txt": ""}, {}, r"/train\.txt: 'txt' is not .* remove the file, or list"),
     ],
 )
 def test_an_unusable_folder_is_refused(
@@ -130,7 +140,9 @@ def test_file_pairs_must_match_their_names(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"train\.de-en has files in de and ru"):
         bilingual(tmp_path)
     (tmp_path / "train.de-en.ru").rename(tmp_path / "train.de-en.en")
-    with pytest.raises(ManyglotError, match="has no text in 'fra'"):
+    with pytest.raises(
+        ManyglotError, match=r"corpus.languages: French \(fr\) is not among the languages of .*: de, en\."
+    ):
         bilingual(tmp_path, languages=("de", "en", "fra"))
 
 

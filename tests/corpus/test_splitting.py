@@ -92,6 +92,11 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, sizes: tuple[int, int], mess
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_without_text_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match="group 0 has no rows with text in two or more languages"):
+        split(tmp_path / "out", [{}, {"de": "x"}], num_dev=1, num_test=1)
+
+
 def write_texts(folder: Path, *names: str, count: int = 30) -> list[Path]:
     for name in names:
         text = "".join(f"{name.split('.')[-1]} {name.split('.')[0]} {i}\n" for i in range(count))
@@ -113,6 +118,7 @@ def test_files_are_grouped_by_name(tmp_path: Path) -> None:
         (["news.de"], r"news.de has no translation"),
         (["news.de", "news.txt"], "news.txt: the file name should end with a language code, such as news.en"),
         (["news"], "the file name should end with a language code"),
+        (["news.de", "news.en", "talks.deu", "talks.en"], r"news\.de and .*talks\.deu are in one language, German"),
         (["news.de", "a.tsv"], "a.tsv is a table .*Split it without other files"),
     ],
 )

@@ -46,7 +46,9 @@ def test_load_chooses_the_engine_by_the_folder(trained: Experiment, exported: Pa
 def test_an_unsuitable_engine_is_rejected_with_advice(trained: Experiment, exported: Path) -> None:
     model = trained.run / "model"
     assert isinstance(manyglot.load(exported, engine="ctranslate2").engine, CTranslate2Engine)
-    with pytest.raises(FolderError, match=rf"Export the model in it first: `manyglot export {model} -o FOLDER`"):
+    with pytest.raises(
+        FolderError, match=rf"Export the model in it first: `manyglot export {model} -o FOLDER --target LANGUAGES`"
+    ):
         manyglot.load(model, engine="ctranslate2")
     with pytest.raises(FolderError, match="is an export for CTranslate2"):
         manyglot.load(exported, engine="native")

@@ -146,3 +146,10 @@ def test_out_of_memory_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
         ManyglotError, match=r"A search does not fit into the memory of cpu\. Lower decoding\.max_batch_tokens"
     ):
         search(engine({"method": "laa", "init_gain": 1.0}), SOURCES, [0] * len(SOURCES))
+
+
+def test_a_short_block_of_a_large_model_has_fewer_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    num_parameters = sum(parameter.numel() for parameter in engine().model.parameters())
+    for sentences, expected in ((10**6, 1024), (300, 300), (3, 64)):
+        monkeypatch.setattr(native_engine, "SHORT_BLOCK_PARAMETERS", sentences * num_parameters)
+        assert engine().short_block_size == expected

@@ -179,6 +179,8 @@ def test_lines_that_may_lose_text_are_reported(capsys: pytest.CaptureFixture[str
         "the translation."
     )
     assert "line 2 of stdin has " in messages[1]
+    run(b"one\ttwo\n", targets=["de"])
+    assert "unknown to the model: tab (U+0009). " in capsys.readouterr().err
     assert "the longest training text has 100. Parts of it may be missing in the translation." in messages[1]
     assert messages[-1] == ("manyglot: 13 lines have characters unknown to the model; the first 10 are listed above.")
 
@@ -375,3 +377,44 @@ def test_memory_does_not_grow_with_the_text() -> None:
 
     peak(64)  # warm up one-time allocations
     assert peak(20_480) < 2 * peak(2_048)
+
+
+def test_suffixes_choose_the_formats(tmp_path: Path) -> None:
+    table, requests, text = (tmp_path / name for name in ("in.tsv", "in.jsonl.gz", "in.txt"))
+    table.write_text("one\tfr\n")
+    requests.write_bytes(gzip.compress(b'{"text": "one", "to": "fr"}\n'))
+    text.write_text("one\n")
+    assert run(files=[table])[0][1] == "one\tfr\tfr:one\t\t\t\t"
+    assert json.loads(run(files=[requests])[0][0])["output"] == "fr:one"
+    assert run(files=[table], targets=["de"], input_format="text")[0][0].startswith("de:one")
+    run(files=[text], targets=["de"], output=tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text())["output"] == "de:one"
+    run(files=[text], targets=["de", "fr"], output=tmp_path / "out.tsv.gz")
+    assert len(gzip.decompress((tmp_path / "out.tsv.gz").read_bytes()).splitlines()) == 3
+    mixed = r"in\.txt is text and .*in\.jsonl\.gz is jsonl\. Translate them separately, or give --format\."
+    with pytest.raises(ManyglotError, match=mixed):
+        run(files=[requests, text], targets=["de"])
+
+
+def test_a_header_is_recognized(capsys: pytest.CaptureFixture[str]) -> None:
+    run(b"body\tlang\none\tfr\n", input_format="tsv")
+    assert "line 1 of stdin looks like a header. Name the columns to use, such as --columns body,lang." in (
+        capsys.readouterr().err
+    )
+    run(b"one\tfr\ntwo\ttlh\n", input_format="tsv")
+    assert "header" not in capsys.readouterr().err
+
+
+def test_the_same_source_and_target_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    run(b"one\n", targets=["German"], source="de")
+    assert "the text and its translation are both in de" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_no_empty_columns() -> None:
+    for options, header in (({}, "text\tto\toutput"), ({"include_scores": True}, "text\tto\toutput\tscore")):
+        stdout = Terminal()
+        TranslationJob(targets=["de", "fr"], **options).run(stub(), io.BytesIO(b"one\n"), stdout)  # type: ignore[arg-type]
+        first, second, _ = stdout.getvalue().decode().splitlines()
+        assert first == header
+        assert second.startswith("one\tde\tde:one")
+        assert len(second.split("\t")) == len(header.split("\t"))

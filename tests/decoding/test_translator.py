@@ -182,7 +182,7 @@ def test_translations_begin_with_their_prefixes(translator: Translator, sentence
 def test_non_text_is_rejected_and_surrogates_are_replaced(translator: Translator) -> None:
     with pytest.raises(ManyglotError, match=r"Texts must be str, but one is NoneType: None"):
         translator.translate(["duka", None], "qab")  # type: ignore[list-item]
-    with pytest.raises(ManyglotError, match=r"`to` must be a language such as 'de' or a list .* got None"):
+    with pytest.raises(ManyglotError, match="`to` should be text or a list of text, got None"):
         translator.translate(["duka"], None)  # type: ignore[arg-type]
     translator = translator.with_text_options(warn=False)
     assert translator.translate(["\ud800duka"], "qab") == translator.translate(["?duka"], "qab")
@@ -272,7 +272,7 @@ def test_wrong_source_languages_are_rejected() -> None:
             translate(["one"], to="de", source="sw")
     with pytest.raises(ManyglotError, match="There are 1 texts and 2 source languages"):
         stub().translate(["one"], to="de", source=["de", "en"])
-    with pytest.raises(ManyglotError, match=r"`source` must be a language such as 'de' or a list .* got 7"):
+    with pytest.raises(ManyglotError, match=r"`source` should be text or .* got 7"):
         stub().translate(["one"], to="de", source=7)  # type: ignore[arg-type]
 
 
@@ -296,3 +296,13 @@ def test_text_that_may_be_incomplete_causes_a_warning() -> None:
     assert translator.with_text_options(warn=False).translate(texts, to="de") == outputs
     copying = translator.with_text_options(copy_unknown=True, warn=False)
     assert copying.translate(["Ab \u2603. Cd.", "\u2603"], to="de") == ["de:Ab. \u2603 de:Cd.", "\u2603"]
+
+
+def test_weights_that_overflow_are_reported(trained: Experiment, translator: Translator, sentences: list[str]) -> None:
+    loaded = load_model(trained.run / "model")
+    with torch.no_grad():
+        for parameter in loaded.model.encoder.parameters():
+            parameter.fill_(1e38)
+    overflowing = Translator.from_trained_model(loaded, translator.settings, torch.device("cpu"))
+    with pytest.raises(ManyglotError, match="scores are NaN or infinite"):
+        overflowing.translate(sentences, to="qab")

@@ -44,5 +44,6 @@ def test_every_character_is_translated_or_copied_once(sentence: str) -> None:
 
 
 def test_characters_are_listed_with_their_code_points() -> None:
-    assert describe_characters("🎉\u200b") == "🎉 (U+1F389), ? (U+200B)"
+    assert describe_characters("🎉\u200b") == "🎉 (U+1F389), zero width space (U+200B)"
+    assert describe_characters("\t\u00a0\x01") == "tab (U+0009), no-break space (U+00A0), control character (U+0001)"
     assert describe_characters("abcdefghijklm").endswith("j (U+006A) and 3 more")

@@ -41,8 +41,9 @@ def test_unequal_lengths_are_refused() -> None:
 
 def test_the_tokenizer_is_a_setting() -> None:
     assert "tok:13a" in score_translations(["你好"], ["你好"], "zh", BleuChrfScorer("13a")).bleu_signature
-    assert {code: BleuChrfScorer("mecab").tokenizer_name(code) for code in ("ko", "ja", "zh-tw", "de")} == {
-        "ko": "ko-mecab", "ja": "ja-mecab", "zh-tw": "zh", "de": "13a",
+    codes = ["ko", "jpn", "zh-tw", "cmn_Hans", "de"]
+    assert {code: BleuChrfScorer("mecab").tokenizer_name(code) for code in codes} == {
+        "ko": "ko-mecab", "jpn": "ja-mecab", "zh-tw": "zh", "cmn_Hans": "zh", "de": "13a",
     }  # fmt: skip
     assert BleuChrfScorer("flores200").tokenizer_name("zh") == "flores200"
 

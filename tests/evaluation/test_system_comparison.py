@@ -98,7 +98,7 @@ def test_significance_by_direction_and_overall() -> None:
         ([System("good", [GOOD]), System("bad", [BAD])], None),
         ([System("good", [GOOD])], "good"),
     ):
-        with pytest.raises(ManyglotError, match="needs --baseline and at least one other run"):
+        with pytest.raises(ManyglotError, match=r"needs a baseline .* and at least one other run"):
             compare_systems(systems, reference, num_bootstrap_samples=100)
     with pytest.raises(ManyglotError, match="10 samples are too few"):
         compare_systems([System("good", [GOOD]), System("bad", [BAD])], "good", num_bootstrap_samples=10)
@@ -182,3 +182,9 @@ def test_runs_are_named_by_their_folders(tmp_path: Path) -> None:
         load_systems([f"x={a}", f"x={b}"], None)
     with pytest.raises(ManyglotError, match=r"Cannot read .*/c"):
         load_systems([str(tmp_path / "c")], None)
+
+
+def test_a_results_file_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    GOOD.save(tmp_path / "good" / "results.json")
+    systems, _ = load_systems([str(tmp_path / "good" / "results.json")], None)
+    assert [system.name for system in systems] == ["good"]

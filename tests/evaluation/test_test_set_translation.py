@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
-from manyglot.evaluation import test_set_translation
-from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.test_set_translation import (
+    EvaluationSet,
+    complete_directions,
+    translate_evaluation_set,
+)
 from manyglot.evaluation.translation_cache import TranslationCache
 
 CODES = ("de", "en", "fr", "sw")
@@ -20,19 +24,14 @@ EVALUATION_SET = EvaluationSet(
 EXPECTED = {d: [f"{d.target}({row[d.source]})" for row in rows] for d, rows in EVALUATION_SET.rows_by_direction.items()}
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_set_translation, "MIN_BLOCK_SENTENCES", 1)
-
-
 class Translator:
     """Records its calls; can be interrupted after some of them."""
 
     pivot_code: str | None = None
 
-    def __init__(self, preferred_block_size: int = 1000, stop_after: int | None = None) -> None:
+    def __init__(self, short_block_size: int = 1000, stop_after: int | None = None) -> None:
         self.engine, self.calls, self.stop_after = (
-            SimpleNamespace(preferred_block_size=preferred_block_size),
+            SimpleNamespace(short_block_size=short_block_size),
             [],
             stop_after,
         )  # type: ignore[var-annotated]
@@ -46,7 +45,7 @@ class Translator:
         return [f"{prefix}{code}({text})" for text, code in zip(texts, to, strict=True)]
 
     def with_settings(self, pivot: None) -> Translator:
-        return Translator(self.engine.preferred_block_size, self.stop_after)
+        return Translator(self.engine.short_block_size, self.stop_after)
 
 
 class Process:
@@ -75,8 +74,8 @@ def test_directions_are_translated_together() -> None:
 def test_sentence_positions_do_not_depend_on_the_blocks() -> None:
     """Sampling therefore gives the same outputs with any engine and any number of processes."""
     texts_by_position = []
-    for preferred_block_size, num_processes in ((1, 1), (5, 1), (1000, 1), (5, 3)):
-        translator = Translator(preferred_block_size)
+    for short_block_size, num_processes in ((1, 1), (5, 1), (1000, 1), (5, 3)):
+        translator = Translator(short_block_size)
         for rank in range(num_processes):
             run(translator, None, Process(rank, num_processes))
         texts_by_position.append(
@@ -107,9 +106,9 @@ def test_only_zero_shot_directions_use_the_pivot() -> None:
 
 def test_sentence_positions_do_not_depend_on_the_cache(tmp_path: Path) -> None:
     """Sampling therefore gives the same outputs after an interruption."""
-    whole, first, second = Translator(1), Translator(1, stop_after=3), Translator(1)
+    whole, first, second = Translator(3), Translator(3, stop_after=3), Translator(3)
     run(whole)
-    assert len(whole.calls) > 4
+    assert len(whole.calls) > 4, "blocks are shorter than directions"
     with pytest.raises(KeyboardInterrupt):
         run(first, TranslationCache(tmp_path, {}))
     assert run(second, TranslationCache(tmp_path, {})) == EXPECTED
@@ -118,18 +117,29 @@ def test_sentence_positions_do_not_depend_on_the_cache(tmp_path: Path) -> None:
 
 def test_processes_share_the_missing_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(Translator(1, stop_after=2), TranslationCache(tmp_path, {}))
-    translators = [Translator(1) for _ in range(3)]
-    done = TranslationCache(tmp_path, {}).read()
+        run(Translator(7, stop_after=2), TranslationCache(tmp_path, {}))
+    translators = [Translator(7) for _ in range(3)]
+    (interrupted,) = tmp_path.iterdir()
+    num_done = sum(map(len, TranslationCache(tmp_path, {}).read().values()))
+    assert num_done == 14
     for rank, translator in enumerate(translators):  # one after another, each with the cache of the start
         folder = tmp_path / str(rank)
         folder.mkdir()
-        cache = TranslationCache(folder, {}, rank)
-        cache.add(done)
-        run(translator, cache, Process(rank, 3))
-        done_here = cache.read()
-        assert done.keys() <= done_here.keys()
-        TranslationCache(tmp_path, {}, rank + 1).add(done_here)
-    assert TranslationCache(tmp_path, {}).read() == EXPECTED
-    assert [len(translator.calls) for translator in translators] == [4, 3, 3]
-    assert "2 of 12 directions are already translated." in capsys.readouterr().err
+        shutil.copy(interrupted, folder)
+        run(translator, TranslationCache(folder, {}, rank + 1), Process(rank, 3))
+    for rank in range(3):
+        shutil.copy(tmp_path / str(rank) / TranslationCache(tmp_path, {}, rank + 1).path.name, tmp_path)
+    outputs = complete_directions(TranslationCache(tmp_path, {}).read(), EVALUATION_SET.source_texts())
+    assert outputs == EXPECTED
+    num_sentences = sum(map(len, EXPECTED.values()))
+    assert [len(translator.calls) for translator in translators] == [2, 2, 2]
+    assert f"14 of {num_sentences} sentences are already translated." in capsys.readouterr().err
+
+
+def test_a_cache_of_other_blocks_is_used(tmp_path: Path) -> None:
+    """For example, if an evaluation resumes on another device."""
+    with pytest.raises(KeyboardInterrupt):
+        run(Translator(4, stop_after=4), TranslationCache(tmp_path, {}))
+    resumed = Translator(6)
+    assert run(resumed, TranslationCache(tmp_path, {})) == EXPECTED
+    assert resumed.calls[0][2] == 12, "two blocks of six are complete"

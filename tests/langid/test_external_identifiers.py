@@ -120,6 +120,12 @@ def test_langdetect_is_deterministic() -> None:
     assert first == second
 
 
+def test_codes_of_any_style_are_identified() -> None:
+    styles = {"ces_Latn": "cs", "deu": "de", "fas": "fa", "arb_Arab": "ar", "zho_Hant": "zh", "por_Latn_braz1360": "pt"}
+    identifier = Py3LangidIdentifier(Languages(styles))
+    assert {code: identifier.label_for(code) for code in styles} == styles
+
+
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     identifier = Py3LangidIdentifier(Languages(SCRIPTS))
     together = identifier.identify_batch(TEXTS)

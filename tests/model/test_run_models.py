@@ -38,7 +38,10 @@ def test_an_unfinished_run_stands_for_its_best_checkpoint(
     check_step(folder, 20, trained)
     stderr = capsys.readouterr().err
     assert stderr.count("\n") == 1
-    assert f"{folder} is not finished. Using its checkpoint of step 20 of 30, the best by dev_bleu (30.00)." in stderr
+    assert (
+        f"{folder} is not finished. Using its checkpoint of step 20, the best by dev_bleu (30.00); its last checkpoint "
+        f"is of step 30." in stderr
+    )
     assert load_any_model(folder).training_info == {
         "steps": 30,
         "step": 20,
@@ -59,7 +62,7 @@ def test_a_damaged_best_checkpoint_is_replaced_by_the_next_best_and_then_by_the_
     check_step(folder, 10, trained)
     stderr = capsys.readouterr().err
     assert "step-00000020 is damaged and skipped" in stderr
-    assert "step 10 of 30, the best by dev_nll (5.00)" in stderr
+    assert "step 10, the best by dev_nll (5.00); its last checkpoint is of step 30" in stderr
     assert load_any_model(folder).training_info["measured_on"] == {"num_pairs": 9}
     damage(folder, 10)
     check_step(folder, 30, trained)
@@ -124,7 +127,7 @@ def test_commands_take_an_unfinished_run_or_a_checkpoint(
     trained: Experiment, make_run: RunMaker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = make_run(10, 20, best=(StepScore(10, "dev_bleu", 30.0),))
-    checkpoint, notice = folder / "checkpoints" / "step-00000020", "Using its checkpoint of step 10 of 20"
+    checkpoint, notice = folder / "checkpoints" / "step-00000020", "Using its checkpoint of step 10, the best"
     (tmp_path / "in.txt").write_text("duka\n", encoding="utf-8")
     out, err = run(capsys, "translate", folder, tmp_path / "in.txt", "--to", "qab")
     assert out.count("\n") == 1

@@ -57,6 +57,7 @@ def test_excluded_languages_have_a_reason(small: UrielDatabase) -> None:
 
 def test_a_variant_represents_its_language_if_the_plain_code_is_missing(small: UrielDatabase) -> None:
     assert small.match_languages(["de", "pt-br", "pt-pt"]).codes == ("de", "pt-br")
+    assert small.match_languages(["deu_Cyrl", "deu_Latn", "slk"]).codes == ("deu_Latn",)
 
 
 def test_feature_sets_are_per_source_and_shared_by_two_languages(small: UrielDatabase) -> None:

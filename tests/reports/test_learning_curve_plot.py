@@ -153,7 +153,7 @@ def test_a_summary_has_the_totals_and_final_values_of_a_log() -> None:
     assert summary.tokens_per_second == pytest.approx(120 / (40 / 100 + 40 / 200 + 40 / 400))
     assert summary.last_validation == {"dev_nll": 2.4, "dev_bleu": 7.5}
     assert str(summary).splitlines() == [
-        "4 steps to epoch 1, 120 target tokens in 8 s, 171 tokens/s",
+        "4 steps, the last in epoch 1 (counted from 1), 120 target tokens in 8 s, 171 tokens/s",
         "last loss 3.000 (smoothed), dev loss 2.4, dev BLEU 7.5",
         "highest loss into Swahili 5.25, Georgian 4.25, English 3.25",
     ]

@@ -22,6 +22,7 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.contrastive_alignment import (
     TEMPERATURE,
     ContrastiveAlignmentSettings,
+    explain_disabled_alignment,
     make_aligned_target_selection,
     mean_contrastive_alignment_loss,
     resolve_alignment,
@@ -186,3 +187,11 @@ def test_auto_aligns_where_it_can_help(
             has_zero_shot_directions=has_zero_shot_directions,
         )
         assert resolved == expected
+
+
+def test_a_disabled_alignment_is_explained() -> None:
+    few = explain_disabled_alignment(tiny_model(COMBINATIONS["laa"]), 29.4)
+    assert "a batch has 29 sentence pairs on average, and alignment needs 32. Raise batches.max_tokens" in few
+    assert "token tells the encoder the target language." in explain_disabled_alignment(
+        tiny_model(COMBINATIONS["token"]), 500
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -161,6 +162,25 @@ def test_damaged_checkpoints_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ManyglotError, match=r"All checkpoints in .* are damaged"):
         manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
     assert len(list(checkpoints.iterdir())) == 2
+
+
+def test_an_unreadable_checkpoint_is_not_taken_for_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = trained_without_model(tmp_path)
+    leftover = checkpoints / "step-00000002.unfinished"
+    leftover.mkdir()
+    real_open = os.open
+
+    def failing_open(path: Any, *arguments: int) -> int:
+        if str(path).endswith("step-00000014/optimizer.safetensors"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real_open(path, *arguments)
+
+    monkeypatch.setattr("manyglot.files.os.open", failing_open)
+    with pytest.raises(ManyglotError, match=r"Cannot read .*: Input/output error\."):
+        manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
+    monkeypatch.undo()
+    manyglot.train(read_experiment(tmp_path / "experiment.yaml"))
+    assert not leftover.exists(), "the remains of a killed deletion are deleted on resume"
 
 
 def test_a_full_disk_keeps_the_earlier_checkpoint(tmp_path: Path) -> None:

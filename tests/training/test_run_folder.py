@@ -178,3 +178,14 @@ def test_a_run_does_not_write_through_a_link(name: str, tmp_path: Path) -> None:
     with pytest.raises(FolderError, match=rf"{name} is a link to .*private, outside its folder"):
         check_resumable(experiment.run, experiment, DIGEST)
     assert (tmp_path / "private").read_text() == "mine"
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written_starts_again(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    run = experiment.run
+    run.mkdir(parents=True)
+    (run / "config.yaml.unfinished").write_text("guid")
+    check_resumable(run, experiment, DIGEST)
+    (run / "other").touch()
+    with pytest.raises(FolderError, match="is not a run folder"):
+        check_resumable(run, experiment, DIGEST)

@@ -148,8 +148,10 @@ def test_mistakes_are_one_line(make_run: RunMaker, tmp_path: Path, capsys: pytes
     assert "exclude each other" in mistake(capsys, "average", folder, "--last", 2, "--best", 2)
     assert "at least two checkpoints, not 1" in mistake(capsys, "average", folder, "--best", 1)
     assert "takes one run folder" in mistake(capsys, "average", folder, checkpoint, "--last", 2)
-    assert "is a run folder. Add --last N or --best N" in mistake(capsys, "average", folder)
-    assert "--output is needed" in mistake(capsys, "average", checkpoint, folder / "checkpoints" / "step-00000020")
+    assert "is a run folder. Select its checkpoints with --last N or --best N" in mistake(capsys, "average", folder)
+    assert "Give the folder to write (--output)" in mistake(
+        capsys, "average", checkpoint, folder / "checkpoints" / "step-00000020"
+    )
     output = ("-o", tmp_path / "new")
     assert "two different checkpoints" in mistake(capsys, "average", checkpoint, *output)
     assert "two different checkpoints" in mistake(capsys, "average", checkpoint, checkpoint, *output)

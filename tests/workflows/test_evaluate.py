@@ -21,7 +21,6 @@ from manyglot.decoding import native_engine
 from manyglot.decoding.translator import Translator
 from manyglot.distributed import DistributedContext
 from manyglot.errors import ManyglotError
-from manyglot.evaluation import test_set_translation
 from manyglot.model.model_folder import load_model
 from manyglot.probing.language_representations import load_representations
 from manyglot.reports.html_language_map import lower_triangle_similarities
@@ -32,16 +31,15 @@ from tests.commands import mistake
 IN_SMALL_BLOCKS = """
 from manyglot import cli
 from manyglot.decoding import native_engine
-from manyglot.evaluation import test_set_translation
-native_engine.DEFAULT_BLOCK_SIZE = test_set_translation.MIN_BLOCK_SENTENCES = 1
+native_engine.SHORT_BLOCK_PARAMETERS, native_engine.MIN_SHORT_BLOCK_SIZE = 1, 4
 cli.main()
 """
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_engine, "DEFAULT_BLOCK_SIZE", 1)
-    monkeypatch.setattr(test_set_translation, "MIN_BLOCK_SENTENCES", 1)
+    monkeypatch.setattr(native_engine, "SHORT_BLOCK_PARAMETERS", 1)
+    monkeypatch.setattr(native_engine, "MIN_SHORT_BLOCK_SIZE", 7)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +83,8 @@ def test_an_interrupted_evaluation_resumes(
         manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
     assert not output.exists(), "a partial result must not look complete"
     manyglot.evaluate(model, trained.data, zero_shot=True, output=output)
-    assert "2 of 6 directions are already translated." in capsys.readouterr().err
-    assert len(calls) == 3 + 4
+    assert "14 of 48 sentences are already translated." in capsys.readouterr().err
+    assert len(calls) == 3 + 5
     check_same(output, uninterrupted)
     assert not (tmp_path / "scores.unfinished").exists()
 
@@ -225,3 +223,21 @@ def test_damaged_test_text_is_never_translated(
     monkeypatch.setattr("manyglot.workflows.evaluate.translate_evaluation_set", None)
     with pytest.raises(ManyglotError, match=rf"{path} is damaged \(its checksum is wrong\)"):
         manyglot.evaluate(trained.run / "model", tmp_path / "data")
+
+
+def test_data_and_test_text_may_name_languages_in_another_style_than_the_model(
+    trained: Experiment, uninterrupted: Path, tmp_path: Path
+) -> None:
+    for path in (trained.data / "text").iterdir():
+        (tmp_path / f"{path.name}-Latn").write_bytes(path.read_bytes())
+    corpus = {"kind": "multiway", "path": str(tmp_path), "central_language": "qaa"}
+    values = trained.to_dict() | {"corpus": corpus, "data": str(tmp_path / "data"), "run": str(tmp_path / "run")}
+    manyglot.prepare(values)
+    expected = {
+        (f"{d.direction.source}-Latn", f"{d.direction.target}-Latn", d.zero_shot): d.bleu
+        for d in load_report_run("x", uninterrupted).evaluation.directions
+    }
+    for test_folder in (None, trained.data / "text"):
+        evaluation = manyglot.evaluate(trained.run / "model", tmp_path / "data", True, test_folder=test_folder)
+        assert {(*d.direction, d.zero_shot): d.bleu for d in evaluation.directions} == expected
+        assert evaluation.central_language == "qaa-Latn"

@@ -11,10 +11,10 @@ Shape letters: D directions, K buckets, C cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from manyglot.batches.array_files import AnyInts, IntArray
 from manyglot.batches.pair_index import PairIndex, cell_length_bounds
 from manyglot.batches.permutation import hash_numbers, permuted_position
 from manyglot.config.base_settings import Settings
-from manyglot.corpus.languages import Direction
+from manyglot.corpus.languages import Direction, Languages, parse_direction
 from manyglot.corpus.temperature_sampling import temperature_pair_counts, weighted_pair_counts
-from manyglot.errors import CorpusError, SettingsError, did_you_mean, shorten
+from manyglot.errors import CorpusError, LanguageError, SettingsError, did_you_mean, shorten
+
+K = TypeVar("K")
 
 MAX_COUNTED_SAMPLES = 2**20
 """If an unfinished epoch has more samples than this, its counts by direction are estimated."""
@@ -72,33 +74,56 @@ class BatchSettings(Settings):
         return self.bucket_by == "none"
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
-        """Raise an error if a weight names a direction or target language that is not trained on."""
+        """Raise an error if a weight names what is not trained on, or if two weights name the same."""
         directions = list(directions)
-        known_directions = [direction.as_setting() for direction in directions]
-        known_targets = sorted({direction.target for direction in directions})
-        for setting, weights, known in (
-            ("direction_weights", self.direction_weights, known_directions),
-            ("target_weights", self.target_weights, known_targets),
-        ):
-            for name in weights:
-                if name not in known:
-                    raise SettingsError(
-                        f"batches.{setting}: {shorten(name)} is not trained on. {did_you_mean(name, known)}"
-                    )
+        self._weight_by_direction(directions)
+        self._weight_by_target(directions)
 
     def pair_counts_per_epoch(self, sizes: Mapping[Direction, int]) -> IntArray:
         """Return how many pairs of each direction an epoch samples, given the number of pairs of each."""
-        self.check_weights(sizes)
+        direction_weights, target_weights = self._weight_by_direction(sizes), self._weight_by_target(sizes)
         sizes_D = np.array(list(sizes.values()), dtype=np.int64)
-        if self.direction_weights:
-            weight_D = np.array([self.direction_weights.get(d.as_setting(), 1.0) for d in sizes])
+        if direction_weights:
+            weight_D = np.array([direction_weights.get(d, 1.0) for d in sizes])
             counts_D = weighted_pair_counts(sizes_D, weight_D)
         else:
             counts_D = temperature_pair_counts(sizes_D, self.temperature)
-        if not self.target_weights:
+        if not target_weights:
             return counts_D
-        target_weight_D = np.array([self.target_weights.get(d.target, 1.0) for d in sizes])
+        target_weight_D = np.array([target_weights.get(d.target, 1.0) for d in sizes])
         return weighted_pair_counts(sizes_D, target_weight_D * counts_D, total=counts_D.sum())
+
+    def _weight_by_direction(self, directions: Iterable[Direction]) -> dict[Direction, float]:
+        known = {direction.as_setting(): direction for direction in directions}
+        languages = Languages(code for direction in known.values() for code in direction)
+        return _resolve_weights(
+            "direction_weights",
+            self.direction_weights,
+            known,
+            lambda name: parse_direction(name, languages).as_setting(),
+        )
+
+    def _weight_by_target(self, directions: Iterable[Direction]) -> dict[str, float]:
+        known = {code: code for code in sorted({direction.target for direction in directions})}
+        return _resolve_weights("target_weights", self.target_weights, known, Languages(known).find_code)
+
+
+def _resolve_weights(
+    setting: str, weights: Mapping[str, float], known: Mapping[str, K], find: Callable[[str], str]
+) -> dict[K, float]:
+    """Return the weights by direction or target language; the setting may name languages in any style."""
+    resolved: dict[K, float] = {}
+    for name, weight in weights.items():
+        try:
+            found = name if name in known else find(name)
+        except LanguageError:
+            found = name
+        if found not in known:
+            raise SettingsError(f"batches.{setting}: {shorten(name)} is not trained on. {did_you_mean(name, known)}")
+        if known[found] in resolved:
+            raise SettingsError(f"batches.{setting}: {shorten(name)} is {found}, which has a weight already. Keep one.")
+        resolved[known[found]] = weight
+    return resolved
 
 
 @dataclass(frozen=True)

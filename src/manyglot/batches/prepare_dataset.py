@@ -26,6 +26,8 @@ from manyglot.checksums import seal_files
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
+from manyglot.corpus.copied_text import CopiedTextCounter
+from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned_rows
@@ -73,7 +75,7 @@ def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedData
     directions = resolve_train_directions(languages, settings.corpus)
     metadata = {
         "languages": list(languages),
-        "central_language": settings.corpus.central_language,
+        "central_language": find_central_language(settings.corpus.central_language, languages.codes),
         "directions": directions,
         "provenance": provenance,
     }
@@ -123,7 +125,11 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     step = StepRecord(folder / STEPS / "text.json", folder, text_files(languages), {})
     if not step.is_finished():
         step.restart()
-        step.write({s: write_aligned_rows(folder / "text", s, languages, corpus.rows(s)) for s in Split})
+        copies = CopiedTextCounter()
+        rows = {s: copies.count(corpus.rows(s)) if s is Split.TRAIN else corpus.rows(s) for s in Split}
+        step.write({s: write_aligned_rows(folder / "text", s, languages, rows[s]) for s in Split})
+        for warning in copies.warnings():
+            print_status(f"! {warning}")
     num_rows: dict[str, int] = step.read_result()
     return num_rows
 

@@ -109,9 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code: object = _run_command(arguments)
         except SystemExit as stop:
             code = stop.code
-    hint = RESUME_HINTS.get(arguments[0] if arguments else "", "")
-    if code == exit_codes.INTERRUPTED and hint:
-        print_error(f"manyglot: interrupted. {hint}")
+    hint = "" if "--dry-run" in arguments else RESUME_HINTS.get(arguments[0] if arguments else "", "")
+    if code == exit_codes.INTERRUPTED and (hint or "--dry-run" in arguments):
+        print_error(f"manyglot: interrupted. {hint}".rstrip())
     if code == exit_codes.TERMINATED:
         print_error(f"manyglot: terminated. {hint}".rstrip())
     if code:
@@ -148,5 +148,6 @@ def _run_command(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         message, context = " ".join(error.format_message().split()).rstrip("."), getattr(error, "ctx", None)
-        print_error(f"manyglot: {message}. Try '{context.command_path if context else 'manyglot'} --help'.")
+        end = "" if message.endswith("?") else "."
+        print_error(f"manyglot: {message}{end} Try '{context.command_path if context else 'manyglot'} --help'.")
     return exit_codes.USER_ERROR

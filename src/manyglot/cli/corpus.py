@@ -14,9 +14,15 @@ from manyglot.progress import format_bytes, print_status
 
 app = typer.Typer(
     help="Inspect or split a corpus before preparation, or verify prepared data.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command("inspect")
@@ -32,6 +38,7 @@ def inspect_corpus(
     another language or script than their names say, and repetitions.
     """
     from manyglot.config.experiment import read_experiment
+    from manyglot.corpus.base import Split
     from manyglot.reports.corpus_tables import print_corpus_inspection
     from manyglot.workflows import corpus as workflow
 
@@ -41,7 +48,9 @@ def inspect_corpus(
     else:
         print_corpus_inspection(inspection)
     if inspection.read_errors:
-        raise ManyglotError(f"The corpus cannot be read: {inspection.read_errors[0]}")
+        raise ManyglotError("A part of the corpus cannot be read. Correct the problems listed above.")
+    if not sum(inspection.num_pairs[Split.TRAIN].values()):
+        raise ManyglotError("The corpus has no training text. Correct the problems listed above.")
 
 
 @app.command("preview")

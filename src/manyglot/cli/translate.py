@@ -47,20 +47,34 @@ def translate(
         typer.Option(
             "--output",
             "-o",
-            help="Output file, plain or .gz; one per language if text has several: out.de.txt, out.fr.txt …",
+            help="Output file, plain or .gz, replaced if it exists; one per language if text has several: out.de.txt, "
+            "out.fr.txt …",
         ),
     ] = None,
     file_format: Annotated[
-        str, typer.Option("--format", help="Format of input and output: text, tsv or jsonl.")
-    ] = "text",
+        str | None,
+        typer.Option(
+            "--format",
+            help="Format of input and output: text, tsv or jsonl. Default: by the suffix .tsv or .jsonl, otherwise "
+            "text.",
+            show_default=False,
+        ),
+    ] = None,
     output_format: Annotated[
-        str | None, typer.Option("--output-format", help="Format of the output if it differs from the input.")
+        str | None,
+        typer.Option(
+            "--output-format",
+            help="Format of the output. Default: by its suffix, otherwise that of the input.",
+            show_default=False,
+        ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
             help="tsv columns of text, target and source language, by number or name: 1,2 or text,to,from. One column "
-            "alone is the text. With --score-translations, the fourth is the translation."
+            "alone is the text. Names need a header. Default: 1,2, without a header. With --score-translations, the "
+            "fourth is the translation.",
+            show_default=False,
         ),
     ] = None,
     n_best: Annotated[int, typer.Option(help="Number of translations per line, for tsv or jsonl.")] = 1,
@@ -77,7 +91,7 @@ def translate(
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 1 prefers longer outputs, below 1 shorter.")
     ] = None,
-    max_length: Annotated[int | None, typer.Option(help="Maximum output length in subwords.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Cut outputs after this many subwords.")] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Sample instead of searching; above 1 flattens the distribution.")
     ] = None,

@@ -75,7 +75,7 @@ def is_changeable_on_resume(settings: Settings, name: str) -> bool:
 
 
 def parse_settings(settings_class: type[S], values: Mapping[str, Any], parent_name: str = "") -> S:
-    """Parse plain values into settings. Raise a one-line error that names the first invalid setting.
+    """Parse plain values into settings. Raise a one-line error with the first invalid setting, or all missing ones.
 
     `parent_name` is the name of the setting that contains these values, for the message.
     """
@@ -83,8 +83,11 @@ def parse_settings(settings_class: type[S], values: Mapping[str, Any], parent_na
     try:
         return settings_class.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        message = _explain_validation_error(settings_class, dict(first), parent_name)
+        errors = [dict(each) for each in error.errors(include_url=False)]
+        message = _explain_validation_error(settings_class, errors[0], parent_name)
+        if missing := [each for each in errors[1:] if each["type"] == errors[0]["type"] == "missing"]:
+            others = [_explain_validation_error(settings_class, each, parent_name).split()[0] for each in missing]
+            message = f"{message.rstrip('.')}, and so {'is' if len(others) == 1 else 'are'} {', '.join(others)}."
         raise SettingsError(shorten(message, MAX_ERROR_CHARS)) from None
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepare_dataset import PreparationSettings
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings, parse_settings
@@ -90,9 +91,15 @@ def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> 
     return parse_settings(Experiment, values)
 
 
+@checks_argument_types
 def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
     """Read a YAML file, apply `key=value` overrides, and validate the settings."""
-    values = read_yaml(Path(path))
+    values, overrides = read_yaml(Path(path)), tuple(overrides)
     for override in overrides:
         apply_override(values, override)
-    return parse_settings(Experiment, values)
+    try:
+        return parse_settings(Experiment, values)
+    except SettingsError as error:
+        if overrides:  # the mistake may be in them
+            raise
+        raise SettingsError(f"{path}: {error}") from None

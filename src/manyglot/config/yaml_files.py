@@ -50,6 +50,8 @@ def read_yaml_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds a mapping; raise a one-line SettingsError for anything else."""
     if not os.path.exists(path):  # unlike Path.exists, this raises no error for a name that is too long
         raise SettingsError(f"There is no file {path}.")
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder. Give a YAML file.")
     try:
         values = parse_yaml(read_text(path, MAX_YAML_BYTES))
     except FolderError as error:

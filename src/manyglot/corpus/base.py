@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from manyglot.config.base_settings import Settings
+from manyglot.corpus.language_codes import CodeStyle
 
 T = TypeVar("T")
 MAX_GENERATED_ROWS = 1_000_000
@@ -41,8 +42,12 @@ SPLIT_ALIASES = {
 
 
 class BaseCorpusSettings(Settings):
-    """Settings shared by all corpora: the directions to train on."""
+    """Settings shared by all corpora: how to show language codes, and the directions to train on."""
 
+    code_style: CodeStyle = "as_given"
+    """How the dataset, its model and all results show language codes. as_given: as the files, columns or generated
+    languages are named. bcp47: de, pt-BR, zh-Hant. iso639-3: deu, por-BR, zho-Hant. flores: deu_Latn, por_Latn_BR,
+    zho_Hant. Settings and commands accept all styles in any case."""
     central_language: str | None = "en"
     """Train only to and from this language, so that all other directions are zero-shot; null trains on all pairs."""
     train_directions: tuple[str, ...] = ()

@@ -21,8 +21,9 @@ from typing import Annotated, Literal
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.language_selection import check_spelled_once, select_languages
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
-from manyglot.errors import CorpusError, LanguageError, did_you_mean
+from manyglot.errors import CorpusError
 
 _SPLIT, _PAIR, _CODE = f"(?P<split>{'|'.join(SPLIT_ALIASES)})", r"(?P<pair>[\w-]+)", r"(?P<code>[\w-]+)"
 _FILE_NAME_PATTERNS = [
@@ -47,7 +48,7 @@ class BilingualSettings(BaseCorpusSettings):
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()
-    """Use only pairs of these languages; empty uses all pairs in the folder."""
+    """Use only pairs of these languages, in any style of code; empty uses all pairs in the folder."""
 
 
 class BilingualCorpus:
@@ -58,13 +59,14 @@ class BilingualCorpus:
         if not folder.is_dir():
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.de-en.de.")
         self._pairs = find_bilingual_files(folder)
-        available = sorted({code for files in self._pairs.values() for code in files})
-        for code in settings.languages:
-            if code not in available:
-                hint = did_you_mean(code, available)
-                raise LanguageError(f"corpus.languages: {folder} has no text in '{code}'. {hint}")
-        if settings.languages:
-            self._pairs = {key: f for key, f in self._pairs.items() if set(f) <= set(settings.languages)}
+        paths_by_name = {name: str(path) for files in self._pairs.values() for name, path in files.items()}
+        check_spelled_once(paths_by_name)
+        codes = select_languages(paths_by_name, settings.languages, settings.code_style, f"the languages of {folder}")
+        self._pairs = {
+            key: {codes[name]: path for name, path in files.items()}
+            for key, files in self._pairs.items()
+            if codes.keys() >= files.keys()
+        }
         if not any(split == Split.TRAIN for split, _ in self._pairs):
             raise CorpusError(
                 f"{folder} contains no training pairs. Name the files train.de-en.de and train.de-en.en, …"

@@ -17,6 +17,7 @@ from babel import Locale, UnknownLocaleError, localedata
 from babel.dates import format_date
 from babel.numbers import format_decimal
 
+from manyglot.corpus.language_codes import parse_language_code
 from manyglot.errors import LanguageError, did_you_mean, shorten
 
 _NUMBER_STYLES = ("long", "short")
@@ -35,7 +36,7 @@ class CldrFormatter:
         # of Yoruba, for example). With an empty cache every language is loaded anew.
         getattr(localedata, "_cache", {}).clear()
         try:
-            self.locale = Locale.parse(code, sep="-" if "-" in code else "_")
+            self.locale = Locale.parse(str(parse_language_code(code)), sep="-")
             self._data: Any = self.locale._data
         except (UnknownLocaleError, ValueError):
             raise LanguageError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from manyglot.config.base_settings import MAX_COUNT, Settings
-from manyglot.corpus.languages import primary_subtag
+from manyglot.corpus.languages import base_language
 from manyglot.corpus.scripts import language_script_code, script_ratio
 from manyglot.langid.py3langid import load_py3langid
 
@@ -81,8 +81,8 @@ def find_clean_sentences(
         min_ratio = settings.min_script_ratio
         is_wrong_script = (script_ratio(text, script) < min_ratio for text in texts)
         reasons[DropReason.WRONG_SCRIPT] = np.fromiter(is_wrong_script, dtype=np.bool_)
-    if settings.filter_by_language and primary_subtag(code) in load_py3langid().nb_classes:
-        is_wrong_language = (_is_in_another_language(text, primary_subtag(code)) for text in texts)
+    if settings.filter_by_language and base_language(code) in load_py3langid().nb_classes:
+        is_wrong_language = (_is_in_another_language(text, base_language(code)) for text in texts)
         reasons[DropReason.WRONG_LANGUAGE] = np.fromiter(is_wrong_language, dtype=np.bool_)
     return _apply_filters(present, reasons)
 

@@ -14,6 +14,8 @@ from manyglot.errors import ManyglotError
 
 MAX_REPETITION_CHECKED = 1_000_000
 """Sentences per language and split that are checked for repetitions."""
+MAX_NAMED_DIRECTIONS = 5
+"""Number of directions without training text that a warning lists."""
 WARNING_SHARE = 0.05
 """Warn when more than this share of the checked sentences is repeated."""
 
@@ -80,7 +82,7 @@ def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples:
     statistics = {split: {code: SplitLanguageStatistics() for code in languages} for split in Split}
     num_pairs: dict[Split, Counter[Direction]] = {split: Counter() for split in Split}
     suspicious_files: list[SuspiciousFile] = []
-    read_errors = []
+    read_errors, is_train_read = [], True
     for split in Split:
         samples: dict[str, FileSample] = {}
         seen_hashes: dict[str, set[int]] = {code: set() for code in languages}
@@ -95,9 +97,10 @@ def inspect_splits(corpus: Corpus, directions: Sequence[Direction], num_samples:
                 num_pairs[split].update(_directions_in_row(row, directions))
         except ManyglotError as error:
             read_errors.append(str(error))
+            is_train_read &= split != Split.TRAIN
         suspicious_files += [defect for _, sample in sorted(samples.items()) for defect in sample.find_defects()]
     inspection = CorpusInspection(languages, num_rows, statistics, num_pairs, suspicious_files, read_errors, [])
-    inspection.warnings += _corpus_warnings(inspection, directions)
+    inspection.warnings += _corpus_warnings(inspection, directions if is_train_read else ())
     return inspection
 
 
@@ -129,9 +132,12 @@ def _directions_in_row(row: Row, directions: Sequence[Direction]) -> Iterator[Di
 
 def _corpus_warnings(inspection: CorpusInspection, directions: Sequence[Direction]) -> Iterator[str]:
     """Yield a message for each possible defect, most serious first."""
-    for direction in directions:
-        if not inspection.num_pairs[Split.TRAIN][direction]:
-            yield f"No training text for {direction}."
+    without_text = [str(direction) for direction in directions if not inspection.num_pairs[Split.TRAIN][direction]]
+    if without_text and len(without_text) == len(directions):
+        yield "No training text in any direction."
+    elif without_text:
+        more = f" and {len(without_text) - MAX_NAMED_DIRECTIONS} more" if without_text[MAX_NAMED_DIRECTIONS:] else ""
+        yield f"No training text for {', '.join(without_text[:MAX_NAMED_DIRECTIONS])}{more}."
     for split in (Split.DEV, Split.TEST):
         if not inspection.num_rows[split]:
             yield f"No {split} text."

@@ -1,22 +1,21 @@
-"""Find the language that a user means by an ISO 639 or CLDR code, or by a name in English or in the language itself.
+"""Find the language that a user means by a code of any style, or by a name in English or in the language itself.
 
-A code is parsed into its parts and canonicalized as in CLDR (deu and ger become de, iw becomes he, cmn becomes zh). A
-name is replaced by its CLDR code. The result is then matched against the available languages.
+A name is replaced by its CLDR code. A code is then matched against the available codes (see `language_codes.py`).
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
-from typing import NamedTuple
+from functools import cache
 
 from babel import Locale, localedata
 from babel.core import get_global
 
-_MACROLANGUAGE_MEMBERS = {"no": ("nb", "nn")}
-"""Macrolanguages that CLDR does not list, with their members. The code usually means the first member."""
+from manyglot.corpus.language_codes import ParsedLanguageCode, parse_language_code
+
+_RELATED_LANGUAGES = {"ak": ("tw",), "apc": ("ajp",), "no": ("nb", "nn")}
+"""Languages that CLDR does not list as macrolanguages, with their members. The code usually means the first member."""
 
 _EXTRA_ENGLISH_NAMES = {
     "bokmål": "nb",
@@ -29,53 +28,25 @@ _EXTRA_ENGLISH_NAMES = {
     "oriya": "or",
     "uighur": "ug",
 }
-"""English names that CLDR lacks."""
+"""More English names of languages that CLDR names otherwise."""
 
-
-class ParsedLanguageCode(NamedTuple):
-    """The parts of a language code; absent parts are empty."""
-
-    language: str
-    script: str = ""
-    region: str = ""
-    variant: str = ""
-
-    def __str__(self) -> str:
-        return "-".join(filter(None, self))
-
-    @property
-    def is_language_only(self) -> bool:
-        """Whether the code has no script, region or variant."""
-        return not any(self[1:])
-
-    def with_likely_subtags(self) -> ParsedLanguageCode:
-        """Fill in the likely script and region where they are absent: zh-tw becomes zh-Hant-TW."""
-        likely = get_global("likely_subtags")
-        keys = ((self.language, self.script, self.region), (self.language, self.region), (self.language, self.script))
-        full = next((likely[k] for k in ("_".join(filter(None, key)) for key in keys) if k in likely), None)
-        default = parse_language_code(full or likely.get(self.language, self.language))
-        return self._replace(script=self.script or default.script, region=self.region or default.region)
-
-    def contradicts(self, other: ParsedLanguageCode) -> bool:
-        """Whether two codes of one language exclude each other, such as pt-pt and pt-br, or zh-cn and zh-Hant."""
-        if self.is_language_only or other.is_language_only:
-            return False
-        if self.with_likely_subtags().script != other.with_likely_subtags().script:
-            return True
-        return any(a and b and a != b for a, b in zip(self[2:], other[2:], strict=True))
-
-
-@lru_cache(maxsize=4096)
-def parse_language_code(code: str) -> ParsedLanguageCode:
-    """Parse a code in any case and with `-` or `_`, and replace aliases of its language with CLDR's code."""
-    first, *rest = code.replace("_", "-").casefold().split("-")
-    alias = get_global("language_aliases").get(first, first)
-    language, *implied = alias.replace("_", "-").casefold().split("-")
-    script = next((part.title() for part in (*rest, *implied) if re.fullmatch("[a-z]{4}", part)), "")
-    region = next((part.upper() for part in (*rest, *implied) if re.fullmatch("[a-z]{2}|[0-9]{3}", part)), "")
-    return ParsedLanguageCode(
-        language, script, region, "-".join(part for part in rest if part not in (script.lower(), region.lower()))
-    )
+MISSING_ENGLISH_NAMES = {
+    "acm": "Mesopotamian Arabic",
+    "acq": "Taʽizzi-Adeni Arabic",
+    "ajp": "South Levantine Arabic",
+    "apc": "Levantine Arabic",
+    "azb": "South Azerbaijani",
+    "cjk": "Chokwe",
+    "fuv": "Nigerian Fulfulde",
+    "hne": "Chhattisgarhi",
+    "kbp": "Kabiyè",
+    "ktu": "Kituba",
+    "lld": "Ladin",
+    "mey": "Hassaniya Arabic",
+    "taq": "Tamasheq",
+    "uzs": "Southern Uzbek",
+}
+"""Names of languages that CLDR lacks; these are the ones in FLORES+ and NTREX-128."""
 
 
 def possible_languages(name: str) -> set[ParsedLanguageCode]:
@@ -84,16 +55,23 @@ def possible_languages(name: str) -> set[ParsedLanguageCode]:
     A known code takes precedence over a name: ga is Irish, although a language Ga exists.
     """
     code = parse_language_code(name.strip())
-    if code.language in Locale("en").languages or code.language in get_global("language_aliases").values():
-        return {code}
-    return _languages_by_name(name)
+    return {code} if is_known_language(code.language) else _languages_by_name(name)
+
+
+def is_known_language(language: str) -> bool:
+    """Whether the language part of a parsed code is the code of a known language."""
+    return (
+        language in Locale("en").languages
+        or language in MISSING_ENGLISH_NAMES
+        or language in get_global("language_aliases").values()
+    )
 
 
 def best_matching_codes(wanted: ParsedLanguageCode, codes: Iterable[str]) -> list[str]:
     """The available codes that match the wanted one best: one code, several equally good ones, or none.
 
     Script and region matter where the available codes differ in them. A code that is less specific than the wanted one
-    matches it. A more specific code matches if it is the only one.
+    matches it. A more specific code matches if it is the only one, or if it only adds the usual script.
     """
     same_language = [code for code in codes if parse_language_code(code).language == wanted.language]
     if not same_language:
@@ -113,11 +91,16 @@ def _normalize_spelling(code: str) -> str:
     return code.strip().replace("_", "-").casefold()
 
 
+def usual_member(language: str) -> str:
+    """The member that the code of a macrolanguage usually means: nb for no; other languages are returned unchanged."""
+    return _RELATED_LANGUAGES.get(language, (language,))[0]
+
+
 def _related_languages(language: str) -> set[str]:
     """The members of a macrolanguage, or the macrolanguages whose code usually means this language."""
     return {
-        *_MACROLANGUAGE_MEMBERS.get(language, ()),
-        *(macro for macro, members in _MACROLANGUAGE_MEMBERS.items() if members[0] == language),
+        *_RELATED_LANGUAGES.get(language, ()),
+        *(macro for macro, members in _RELATED_LANGUAGES.items() if members[0] == language),
     }
 
 
@@ -127,6 +110,7 @@ def _match_rank(code: ParsedLanguageCode, wanted: ParsedLanguageCode) -> tuple[i
         return (code.is_language_only,)
     full, full_wanted = code.with_likely_subtags(), wanted.with_likely_subtags()
     return (
+        code.minimal == wanted.minimal,
         full.script == full_wanted.script,
         full.region == full_wanted.region,
         code.variant == wanted.variant,
@@ -135,21 +119,24 @@ def _match_rank(code: ParsedLanguageCode, wanted: ParsedLanguageCode) -> tuple[i
 
 
 def _languages_by_name(name: str) -> set[ParsedLanguageCode]:
-    """Look up a name such as German, Deutsch, Brazilian Portuguese, Chinese (Simplified) or Portuguese (br)."""
-    if known := _languages_by_exact_name(name):
-        return known
+    """Look up a name such as German, Deutsch, Brazilian Portuguese, Chinese (Simplified) or Portuguese (br).
+
+    English names come first: they are fast to load.
+    """
     language, bracket, qualifier = name.rstrip(" )").partition("(")
     if not bracket:
         language, _, qualifier = name.partition(",")
-    return {
-        code._replace(**part) for code in _languages_by_exact_name(language) for part in _script_or_region(qualifier)
-    }
-
-
-def _languages_by_exact_name(name: str) -> set[ParsedLanguageCode]:
-    """Look up a whole name, first in English and then in all languages."""
-    key = normalize_language_name(name)
-    return _english_names().get(key) or _native_names().get(key) or set()
+    for load_names in (_english_names, _native_names):
+        names = load_names()
+        if known := names.get(normalize_language_name(name)):
+            return known
+        if qualified := {
+            code._replace(**part)
+            for code in names.get(normalize_language_name(language), ())
+            for part in _script_or_region(qualifier)
+        }:
+            return qualified
+    return set()
 
 
 def _script_or_region(qualifier: str) -> Iterator[dict[str, str]]:
@@ -171,7 +158,8 @@ def normalize_language_name(name: str) -> str:
 def _english_names() -> dict[str, set[ParsedLanguageCode]]:
     """Maps normalized English names to languages."""
     names: dict[str, set[ParsedLanguageCode]] = {}
-    for code, name in (*Locale("en").languages.items(), *((code, name) for name, code in _EXTRA_ENGLISH_NAMES.items())):
+    extra_names = ((code, name) for name, code in _EXTRA_ENGLISH_NAMES.items())
+    for code, name in (*Locale("en").languages.items(), *MISSING_ENGLISH_NAMES.items(), *extra_names):
         names.setdefault(normalize_language_name(name), set()).add(parse_language_code(code))
     return names
 

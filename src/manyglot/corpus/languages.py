@@ -10,13 +10,14 @@ from itertools import permutations
 from typing import NamedTuple
 
 from babel import Locale
-from babel.core import get_global
 
+from manyglot.corpus.language_codes import parse_language_code
 from manyglot.corpus.language_lookup import (
+    MISSING_ENGLISH_NAMES,
     best_matching_codes,
     codes_spelled_like,
+    is_known_language,
     normalize_language_name,
-    parse_language_code,
     possible_languages,
 )
 from manyglot.errors import MAX_LISTED_NAMES, LanguageError, did_you_mean, shorten
@@ -58,11 +59,11 @@ class Languages:
     def find_code(self, name: str) -> str:
         """Return the code of the language that a user means.
 
-        The name may be a code in another spelling or standard (PT_br, deu, iw), a code with a script or region that
-        these languages do not distinguish (de-DE), or a name in English or in the language itself. Ambiguous names are
+        The name may be a code in another style (PT_br, deu_Latn, iw), a code with a script or region that these
+        languages do not distinguish (de-DE), or a name in English or in the language itself. Ambiguous names are
         refused with an error that lists the candidates.
         """
-        return name if name in self._ids else _find_code(name, self.codes)
+        return name if name in self._ids else find_language(name, self.codes)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -90,37 +91,48 @@ def looks_like_language_code(name: str) -> bool:
 
 def is_known_language_code(code: str) -> bool:
     """Whether CLDR knows the language, or its code is reserved for private use (qaa to qtz)."""
-    language = primary_subtag(code)
-    return (
-        language in Locale("en").languages
-        or language in get_global("language_aliases")
-        or re.fullmatch("q[a-t][a-z]", language) is not None
-    )
+    language = base_language(code)
+    return is_known_language(language) or re.fullmatch("q[a-t][a-z]", language) is not None
 
 
 def check_language_code(code: str) -> str:
-    """Return a code, or raise if it does not have the form of a language code (`de`, `deu`, `pt-br`, `sr-Latn`)."""
+    """Return a code, or raise if it does not have the form of a language code (`de`, `deu_Latn`, `pt-br`)."""
     if not looks_like_language_code(code):
         raise LanguageError(f"'{code}' is not a language code such as de, deu or pt-br.")
     return code
 
 
 def primary_subtag(code: str) -> str:
-    """The language part of a code, without region and script: pt for pt-br."""
+    """The language part of a code as it is spelled: pt for pt-br, deu for deu_Latn."""
     return code.replace("_", "-").split("-")[0]
+
+
+def base_language(code: str) -> str:
+    """The language of a code of any style as CLDR names it, in two letters if possible: pt for por_Latn_braz1360."""
+    return parse_language_code(code).language
 
 
 @cache
 def english_language_name(code: str) -> str:
-    """The English name of a language, or its code if CLDR has no name (private-use codes, for example)."""
-    names = Locale("en").languages
-    language = primary_subtag(code)
-    name = str(names.get(language, language))
-    return f"{name} ({code[len(language) + 1 :]})" if language != code else name
+    """The English name of a language, or its code if CLDR has no name (private-use codes, for example).
+
+    A script is named if the language has a more usual one, or if it is Chinese: Serbian (Latn), Chinese (Hans).
+    """
+    names = {**Locale("en").languages, **MISSING_ENGLISH_NAMES}
+    first, *rest = code.replace("_", "-").split("-")
+    spelled, parsed = parse_language_code(first), parse_language_code(code)
+    if not parsed.minimal.script and f"{parsed.language}_{parsed.script}" not in names:
+        rest = [part for part in rest if not re.fullmatch("[A-Za-z]{4}", part)]
+    candidates = (first, f"{spelled.language}_{spelled.region}", parsed.language)
+    name = next((str(names[key]) for key in candidates if key in names), first)
+    return f"{name} ({'-'.join(rest)})" if rest else name
 
 
 @lru_cache(maxsize=4096)
-def _find_code(name: str, codes: tuple[str, ...]) -> str:
+def find_language(name: str, codes: tuple[str, ...], owner: str = "the model's languages") -> str:
+    """Return the one of some codes that a user means; see `Languages.find_code`. `owner` is for the error message."""
+    if name in codes:
+        return name
     if len(name) > _MAX_NAME_LENGTH:
         raise LanguageError(f"Unknown language '{name[:_MAX_NAME_LENGTH]}…'.")
     meanings = possible_languages(name)
@@ -133,9 +145,7 @@ def _find_code(name: str, codes: tuple[str, ...]) -> str:
     if not candidates and meanings:
         missing = " or ".join(sorted(f"{english_language_name(str(meaning))} ({meaning})" for meaning in meanings))
         more = f" and {len(codes) - MAX_LISTED_NAMES} more" if len(codes) > MAX_LISTED_NAMES else ""
-        raise LanguageError(
-            f"{missing} is not among the model's languages: {', '.join(codes[:MAX_LISTED_NAMES])}{more}."
-        )
+        raise LanguageError(f"{missing} is not among {owner}: {', '.join(codes[:MAX_LISTED_NAMES])}{more}.")
     if not candidates:
         raise LanguageError(f"Unknown language '{name}'. {_nearest_languages_hint(name, codes)}")
     return candidates[0]
@@ -162,13 +172,14 @@ def _format_languages(codes: Iterable[str], last_separator: str) -> str:
 
 
 def parse_direction(text: str, languages: Languages) -> Direction:
-    """Parse `de>en` or `de→en`; both languages must be among `languages`."""
-    source, arrow, target = text.replace("→", ">").partition(">")
-    if not arrow or source.strip() == target.strip():
-        raise LanguageError(f"'{text}' is not a direction such as de>en.")
-    for code in (source.strip(), target.strip()):
-        languages.id(code)
-    return Direction(source.strip(), target.strip())
+    """Parse `de>en` or `de→en`; both languages must be among `languages`, named in any style."""
+    source, arrow, target = (part.strip() for part in text.replace("→", ">").partition(">"))
+    if not arrow or not source or not target:
+        raise LanguageError(f"'{shorten(text)}' is not a direction such as de>en.")
+    direction = Direction(*(find_language(name, languages.codes, "the languages") for name in (source, target)))
+    if direction.source == direction.target:
+        raise LanguageError(f"'{shorten(text)}' has the same source and target language. Name two languages.")
+    return direction
 
 
 def enumerate_directions(languages: Languages, central_language: str | None = None) -> list[Direction]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.language_selection import check_spelled_once, select_languages
+from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
-from manyglot.errors import CorpusError, LanguageError, did_you_mean
+from manyglot.errors import CorpusError, LanguageError
 
 
 class MultiwaySettings(BaseCorpusSettings):
@@ -21,7 +23,7 @@ class MultiwaySettings(BaseCorpusSettings):
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder."""
     languages: tuple[str, ...] = ()
-    """The languages to use; empty uses all languages with a training file."""
+    """The languages to use, in any style of code; empty uses all languages with a training file."""
 
 
 class MultiwayCorpus:
@@ -32,15 +34,20 @@ class MultiwayCorpus:
         if not folder.is_dir():
             raise CorpusError(f"corpus.path: {folder} is not a folder. It should contain files such as train.en.")
         self._paths = find_aligned_files(folder)
-        available = [name.removeprefix("train.") for name in self._paths if name.startswith("train.")]
+        paths_by_split = {split: _paths_by_language(self._paths, split) for split in Split}
+        available = paths_by_split[Split.TRAIN]
         if not available:
             raise CorpusError(f"{folder} contains no training text. Name the files train.en, train.de, …")
-        for code in settings.languages:
-            if code not in available:
+        for paths in paths_by_split.values():
+            check_spelled_once({**paths, **available})
+        self._codes = select_languages(available, settings.languages, settings.code_style, f"the languages of {folder}")
+        for name, code in () if settings.languages else self._codes.items():
+            if not looks_like_language_code(code) or not is_known_language_code(code):
                 raise LanguageError(
-                    f"corpus.languages: {folder} has no train.{code}. {did_you_mean(code, sorted(available))}"
+                    f"{available[name]}: '{name}' is not a language code such as de or pt-br. "
+                    f"Rename or remove the file, or list the languages to use in corpus.languages."
                 )
-        self.languages = tuple(settings.languages or sorted(available))
+        self.languages = tuple(self._codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read a split. Dev and test may lack languages; every language has training text."""
@@ -51,7 +58,13 @@ class MultiwayCorpus:
         return fingerprint_files(path for split in Split for path in self._files(split).values())
 
     def _files(self, split: Split) -> dict[str, Path]:
-        return {code: path for code in self.languages if (path := self._paths.get(f"{split}.{code}"))}
+        return {code: path for name, code in self._codes.items() if (path := self._paths.get(f"{split}.{name}"))}
+
+
+def _paths_by_language(paths: Mapping[str, Path], split: Split) -> dict[str, str]:
+    """Map the languages of a split, as file names spell them, to their files."""
+    prefix = f"{split}."
+    return {name.removeprefix(prefix): str(path) for name, path in sorted(paths.items()) if name.startswith(prefix)}
 
 
 def find_aligned_files(folder: Path) -> dict[str, Path]:

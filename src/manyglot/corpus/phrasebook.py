@@ -20,6 +20,7 @@ from pydantic import Field
 
 from manyglot.corpus.base import MAX_GENERATED_ROWS, BaseCorpusSettings, Row, Split, take_split
 from manyglot.corpus.cldr import CldrFormatter, MissingPattern
+from manyglot.corpus.language_selection import select_languages
 
 PhraseWriter = Callable[[CldrFormatter], str]
 """Writes one sampled meaning in a language, or raises `MissingPattern`."""
@@ -53,7 +54,7 @@ class PhrasebookSettings(BaseCorpusSettings):
     kind: Literal["phrasebook"] = "phrasebook"
     """The kind of corpus: the built-in phrasebook."""
     languages: tuple[str, ...]
-    """Codes of CLDR languages, for example [en, de, sw]."""
+    """CLDR languages, in any style of code, for example [en, de, sw]."""
     train_rows: int = Field(6000, ge=1, le=MAX_GENERATED_ROWS)
     """Training phrases; each is written in all languages."""
     dev_rows: int = Field(200, ge=0, le=MAX_GENERATED_ROWS)
@@ -71,7 +72,9 @@ class PhrasebookCorpus:
 
     def __init__(self, settings: PhrasebookSettings) -> None:
         self.settings = settings
-        self.languages = tuple(settings.languages)
+        listed = {language: language for language in settings.languages}
+        codes = select_languages(listed, settings.languages, settings.code_style, "corpus.languages")
+        self.languages = tuple(codes.values())
         self._english = CldrFormatter("en")
         self._formatters = {code: CldrFormatter(code) for code in self.languages}
 

@@ -10,6 +10,12 @@ from pydantic import Field
 
 from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings, find_bilingual_files
+from manyglot.corpus.language_selection import (
+    check_spelled_once,
+    find_central_language,
+    match_languages,
+    select_languages,
+)
 from manyglot.corpus.languages import (
     Direction,
     Languages,
@@ -46,7 +52,9 @@ def corpus_languages(settings: CorpusSettings) -> Languages:
         and settings.languages
         and not settings.path.exists()
     ):
-        return _check_languages(Languages(settings.languages), settings)
+        named = {language: language for language in settings.languages}
+        codes = select_languages(named, settings.languages, settings.code_style, "corpus.languages")
+        return _check_languages(Languages(codes.values()), settings)
     return Languages(open_corpus(settings).languages)
 
 
@@ -57,7 +65,8 @@ def resolve_train_directions(languages: Languages, settings: CorpusSettings) -> 
         excluded = {parse_direction(text, languages) for text in settings.exclude_directions}
     except LanguageError as error:
         raise LanguageError(f"corpus.train_directions or corpus.exclude_directions: {error}") from None
-    directions = [d for d in listed or enumerate_directions(languages, settings.central_language) if d not in excluded]
+    central_language = find_central_language(settings.central_language, languages.codes)
+    directions = [d for d in listed or enumerate_directions(languages, central_language) if d not in excluded]
     if not directions:
         raise CorpusError("corpus.exclude_directions leaves no directions to train on.")
     return list(dict.fromkeys(directions))
@@ -100,7 +109,8 @@ def make_zero_shot_sets(
     `drop_leaked` omits sentences that training has seen, `deduplicate_translations` keeps one copy of each repeated
     translation, and `include_supervised` adds the pairs with the central language.
     """
-    central_language, corpus = require_central_language(settings.central_language), open_corpus(settings)
+    corpus = open_corpus(settings)
+    central_language = require_central_language(find_central_language(settings.central_language, corpus.languages))
     tests = ZeroShotSets(corpus.rows(Split.TEST), central_language, deduplicate_translations, include_supervised)
     return write_zero_shot_sets(
         folder, tests, LeakDetector(tests, corpus.rows(Split.TRAIN)), drop_leaked, max_sentences_per_pair
@@ -108,9 +118,9 @@ def make_zero_shot_sets(
 
 
 def read_test_rows(folder: Path, codes: Iterable[str] | None) -> list[Row]:
-    """Read test text from line-aligned files `test.de`, `test.en`, … or from file pairs.
+    """Read test text in the given languages, or in all, from `test.de`, `test.en`, … or from file pairs.
 
-    Languages other than the given ones are left out; None reads all languages.
+    File names may have other styles of codes. The rows have the given codes.
     """
     if not folder.is_dir():
         raise CorpusError(
@@ -119,10 +129,15 @@ def read_test_rows(folder: Path, codes: Iterable[str] | None) -> list[Row]:
     files = {name: path for name, path in find_aligned_files(folder).items() if name.startswith(f"{Split.TEST}.")}
     file_sets = [{name.removeprefix(f"{Split.TEST}."): path for name, path in files.items()}] if files else []
     file_sets = file_sets or [pair for (split, _), pair in find_bilingual_files(folder).items() if split == Split.TEST]
-    known = {code for files in file_sets for code in files} if codes is None else set(codes)
-    if unknown := sorted({code for files in file_sets for code in files} - known):
+    names = {name: str(path) for files in file_sets for name, path in files.items()}
+    check_spelled_once(names)
+    matches = match_languages(names if codes is None else codes, names, f"the languages of {folder}")
+    code_by_name = {name: code for code, name in matches.items()}
+    if unknown := sorted(names.keys() - code_by_name.keys()):
         print_status(f"Skipping test text in languages that the data lacks: {', '.join(unknown)}.")
-    file_sets = [{code: path for code, path in files.items() if code in known} for files in file_sets]
+    file_sets = [
+        {code_by_name[name]: path for name, path in files.items() if name in code_by_name} for files in file_sets
+    ]
     texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
         {code: texts.setdefault(text, text) for code, text in row.items()}
@@ -137,22 +152,13 @@ def read_test_rows(folder: Path, codes: Iterable[str] | None) -> list[Row]:
 
 def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
     """Count the translations of each training sentence of the central language."""
-    return count_distinct_translations(
-        open_corpus(settings).rows(Split.TRAIN), require_central_language(settings.central_language)
-    )
+    corpus = open_corpus(settings)
+    central_language = require_central_language(find_central_language(settings.central_language, corpus.languages))
+    return count_distinct_translations(corpus.rows(Split.TRAIN), central_language)
 
 
 def _check_languages(languages: Languages, settings: CorpusSettings) -> Languages:
     if len(languages) < 2:
         raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
-    spellings: dict[str, str] = {}
-    for code in languages:
-        other = spellings.setdefault(code.lower().replace("_", "-"), code)
-        if other != code:
-            raise LanguageError(f"{other} and {code} are two spellings of one language code. Use one of them.")
-    if settings.central_language is not None and settings.central_language not in languages:
-        raise CorpusError(
-            f"corpus.central_language: '{settings.central_language}' is not a language of the corpus "
-            f"({', '.join(languages)}). Name one of them, or use null to train on all pairs."
-        )
+    find_central_language(settings.central_language, languages.codes)
     return languages

@@ -5,9 +5,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-from babel.core import get_global
-
-from manyglot.corpus.languages import primary_subtag
+from manyglot.corpus.language_codes import parse_language_code
 
 UNICODE_NAME_PREFIXES = {
     "Arab": ("ARABIC",),
@@ -44,15 +42,12 @@ UNICODE_NAME_PREFIXES = {
 
 @cache
 def language_script_code(code: str) -> str | None:
-    """The ISO 15924 code of a language's usual script in Unicode CLDR; None if the script is not listed above."""
-    parts = code.replace("_", "-").split("-")
-    explicit = next((part.title() for part in parts[1:] if part.title() in UNICODE_NAME_PREFIXES), None)
-    likely, aliases = get_global("likely_subtags"), get_global("language_aliases")
-    language = aliases.get(primary_subtag(code), primary_subtag(code))  # deu is de
-    region = likely.get("_".join([language, *(p.upper() for p in parts[1:] if len(p) == 2)]))
-    full = region or likely.get(language, "")
-    script = explicit or next((part for part in full.split("_") if part in UNICODE_NAME_PREFIXES), None)
-    return script
+    """The ISO 15924 code of a language's script: as the code names it, or as usual in Unicode CLDR.
+
+    None if the script is not listed above.
+    """
+    script = parse_language_code(code).with_likely_subtags().script
+    return script if script in UNICODE_NAME_PREFIXES else None
 
 
 def script_ratio(text: str, script: str) -> float:

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import sentencex
-from babel.core import get_global
 
-from manyglot.corpus.languages import primary_subtag
+from manyglot.corpus.languages import base_language
 from manyglot.corpus.scripts import UNICODE_NAME_PREFIXES, language_script_code
 
 _LANGUAGES_WITHOUT_PERIOD_AFTER_ORDINALS = frozenset({"ar", "en", "es", "fr", "hi", "it", "ja", "ko", "nl", "pt", "zh"})
@@ -39,8 +38,7 @@ class SentenceSplitter:
     def split(self, text: str, language: str | None = None) -> list[str]:
         """Return the sentences of a text in order, with the white space around them. Joined, they are the text."""
         language = language or self._language_by_script(text)
-        code = "" if language is None else primary_subtag(language)
-        code = get_global("language_aliases").get(code, code)  # deu is de
+        code = "" if language is None else base_language(language)
         # sentencex 1.0.32 crashes at an initial after white space beyond ASCII, and rejects surrogates.
         safe_text = _SURROGATE.sub("\ufffd", _NOT_ASCII_SPACE.sub(" ", text))
         has_ordinals = code not in _LANGUAGES_WITHOUT_PERIOD_AFTER_ORDINALS

@@ -123,6 +123,8 @@ def _choose_rows(
     keys: set[str] = set()
     split_by_row = []
     for group, some in zip(groups, candidates, strict=True):
+        if not some:
+            raise CorpusError(f"{group.name} has no rows with text in two or more languages. Check its files.")
         chosen: list[int] = []
         for candidate in sorted(some, key=lambda c: (sum(num_rows_by_key[key] - 1 for key in c.keys), c)):
             if len(chosen) < num_held_out and keys.isdisjoint(candidate.keys):

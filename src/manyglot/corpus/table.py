@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,10 +21,12 @@ from pydantic import field_validator
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.language_lookup import possible_languages
+from manyglot.corpus.language_selection import check_spelled_once, select_languages
 from manyglot.corpus.languages import looks_like_language_code
 from manyglot.corpus.parquet import NESTED_COLUMN, first_repeated, read_parquet
 from manyglot.corpus.textfiles import MAX_LINE_BYTES, fingerprint_files, read_lines, to_single_line
-from manyglot.errors import CorpusError, LanguageError, did_you_mean
+from manyglot.errors import CorpusError
 
 TABLE_SUFFIXES = (".tsv", ".jsonl", ".parquet")
 _EXAMPLE_CODES = ("de", "en", "fr", "es")
@@ -38,9 +41,11 @@ class TableSettings(BaseCorpusSettings):
     path: Annotated[Path, CHANGEABLE_ON_RESUME]
     """The folder, or a single table that is all training text."""
     languages: tuple[str, ...] = ()
-    """The columns to use; empty uses all columns that are named by a language code and have training text."""
+    """The languages to use, in any style of code; empty uses all columns that are named by a language code and have
+    training text."""
     columns: tuple[str, ...] = ()
-    """The columns of TSV files without a header, such as [de, en]; empty reads the names from the first line."""
+    """The columns of TSV files without a header, such as [de, en] or [id, German, English]; empty reads the names from
+    the first line."""
     missing_markers: tuple[str, ...] = ("__NULL__", "_ _ NULL _ _")
     """Cell contents that mark a missing sentence, in addition to the empty string."""
 
@@ -49,7 +54,7 @@ class TableSettings(BaseCorpusSettings):
     def _columns_name_languages(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(columns)) < len(columns):
             raise ValueError("two columns have the same name.")
-        if columns and not any(map(looks_like_language_code, columns)):
+        if columns and not any(map(_names_language, columns)):
             raise ValueError(f"no column is named by a language code such as de; got {', '.join(columns)}.")
         return columns
 
@@ -65,26 +70,29 @@ class TableCorpus:
                 f"({', '.join(TABLE_SUFFIXES)})."
             )
         self._missing_markers, self._columns = set(settings.missing_markers), settings.columns
-        self._listed_languages = settings.languages
+        self._allows_names = bool(settings.languages or settings.columns)
         self._files = {split: _table_files(folder, split) for split in Split}
         if not self._files[Split.TRAIN]:
             raise CorpusError(f"{folder} contains no training table. Name it train.tsv, train.jsonl or train.parquet.")
         if settings.columns and not any(_is_tsv(path) for files in self._files.values() for path in files):
             raise CorpusError(f"corpus.columns names the columns of TSV files, but {folder} has none. Remove it.")
-        self.languages = tuple(settings.languages) or self._languages_with_text()
-        first_records = (
-            record for path in self._files[Split.TRAIN] for record in islice(self._read_records(path), 1000)
-        )
-        columns = sorted({name for record in first_records for name in record})
-        for code in settings.languages:
-            if code not in columns:
-                raise LanguageError(f"corpus.languages: {folder} has no column {code}. {did_you_mean(code, columns)}")
+        self._training_columns = self._first_columns()
+        columns = self._training_columns if settings.languages else self._columns_with_text()
+        sources = {name: f"{folder}: column {name}" for name in columns}
+        self._codes = select_languages(sources, settings.languages, settings.code_style, f"the columns of {folder}")
+        self.languages = tuple(self._codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the sentences of a split; a row omits languages whose cell is empty."""
+        checked: set[str] = set()
         for path in self._files[split]:
             for number, record in enumerate(self._read_records(path), start=1):
-                cells = {code: self._cell_sentence(record.get(code), path, number) for code in self.languages}
+                if not checked.issuperset(record):
+                    self._check_columns(record, path)
+                    checked.update(record)
+                cells = {
+                    code: self._cell_sentence(record.get(name), path, number) for name, code in self._codes.items()
+                }
                 yield {code: sentence for code, sentence in cells.items() if sentence}
 
     def fingerprint(self) -> str:
@@ -101,7 +109,7 @@ class TableCorpus:
                 return read_parquet(path, self._may_be_language)
 
     def _may_be_language(self, name: str) -> bool:
-        return name in self._listed_languages or looks_like_language_code(name)
+        return _names_language(name) if self._allows_names else looks_like_language_code(name)
 
     def _cell_sentence(self, value: Any, path: Path, number: int) -> str:
         """The sentence in a cell, or an empty string. `number` is the record number, for error messages."""
@@ -123,13 +131,24 @@ class TableCorpus:
         sentence = _LANGUAGE_TAG.sub("", to_single_line(text), count=1)
         return "" if sentence in self._missing_markers else sentence
 
-    def _languages_with_text(self) -> tuple[str, ...]:
+    def _check_columns(self, columns: Iterable[str], path: Path) -> None:
+        """Raise an error if a column that the training text lacks is a selected language in another spelling."""
+        sources = {name: f"column {name} of the training text" for name in self._codes}
+        others = (name for name in columns if looks_like_language_code(name) and name not in self._training_columns)
+        check_spelled_once(sources | {name: f"{path}: column {name}" for name in others})
+
+    def _first_columns(self) -> list[str]:
+        """Return the columns of the first 1,000 training records."""
+        records = (record for path in self._files[Split.TRAIN] for record in islice(self._read_records(path), 1000))
+        return sorted({name for record in records for name in record})
+
+    def _columns_with_text(self) -> tuple[str, ...]:
         """Columns named by a language code whose training text has letters; a numeric `id` column is not Indonesian."""
         languages: set[str] = set()
         for path in self._files[Split.TRAIN]:
             for number, record in enumerate(self._read_records(path), start=1):
                 for name in record.keys() - languages:
-                    if not looks_like_language_code(name) or not isinstance(record[name], str | bytes):
+                    if not self._may_be_language(name) or not isinstance(record[name], str | bytes):
                         continue
                     if any(map(str.isalpha, self._cell_sentence(record[name], path, number))):
                         languages.add(name)
@@ -157,6 +176,12 @@ def _table_files(folder: Path, split: Split) -> list[Path]:
     return files
 
 
+@lru_cache(maxsize=4096)
+def _names_language(column: str) -> bool:
+    """Whether a column is named by a language code or by the name of a language, such as German."""
+    return looks_like_language_code(column) or bool(possible_languages(column))
+
+
 def _is_tsv(path: Path) -> bool:
     return Path(uncompressed_name(path)).suffix == ".tsv"
 
@@ -180,11 +205,11 @@ def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any
 
 def _check_header(path: Path, names: tuple[str, ...]) -> None:
     """Raise an error if the first line does not name columns, as in a table that begins with text."""
-    if names != ("",) and not any(map(looks_like_language_code, names)):
+    if names != ("",) and not any(map(_names_language, names)):
         raise CorpusError(
-            f"{path}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns in "
-            f"the settings, such as corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}]; otherwise name them "
-            f"by language codes such as de."
+            f"{path}: the first line names no language: {reprlib.repr(names[0])}, … If it is text, name the columns: "
+            f"corpus.columns: [{', '.join(_EXAMPLE_CODES[: len(names)])}] in the settings, or the option --columns of "
+            f"`manyglot corpus split`. Otherwise, name them by language codes such as de."
         )
     if len(set(names)) < len(names):
         raise CorpusError(f"{path}: the first line contains the same column name twice.")

@@ -81,6 +81,8 @@ def read_aligned_rows(paths: dict[str, Path]) -> Iterator[dict[str, str]]:
     for number, lines in enumerate(zip_longest(*(read_lines(path) for path in paths.values())), start=1):
         row = dict(zip(paths, lines, strict=True))
         ended = [str(paths[code]) for code, line in row.items() if line is None]
+        if ended and number == 1:
+            raise CorpusError(f"{ended[0]} is empty, but other files of the split are not. Add its text, or remove it.")
         if ended:
             raise CorpusError(
                 f"{ended[0]} ends before line {number}, but other files of the split are longer. "

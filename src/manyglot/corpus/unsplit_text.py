@@ -11,6 +11,7 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.bilingual import BilingualCorpus
 from manyglot.corpus.decompression import uncompressed_name
+from manyglot.corpus.language_selection import check_spelled_once
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.table import TABLE_SUFFIXES, TableCorpus, TableSettings, is_table_file
 from manyglot.corpus.textfiles import read_aligned_rows
@@ -69,6 +70,7 @@ def _group_aligned_files(paths: Sequence[Path]) -> list[RowGroup]:
         other = files_by_name.setdefault(name, {}).setdefault(code, path)
         if other is not path:
             raise CorpusError(f"{other} and {path} have the same name. Give one of them.")
+    check_spelled_once({code: str(path) for files in files_by_name.values() for code, path in files.items()})
     for files in files_by_name.values():
         if len(files) < 2:
             (path,) = files.values()

@@ -75,6 +75,10 @@ class Engine(Protocol):
     def preferred_block_size(self) -> int:
         """Number of sentences per request with which the engine translates long texts fast."""
 
+    @property
+    def short_block_size(self) -> int:
+        """Number of sentences per request that take seconds, at nearly full speed; depends only on model and device."""
+
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first, and at least one per sentence."""
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import is_export_folder
 from manyglot.decoding.settings import DecodingSettings
@@ -35,6 +36,7 @@ class CTranslate2Translator(Translator):
         return super().with_settings(**changes)
 
 
+@checks_argument_types
 def load(
     folder: str | os.PathLike[str],
     device: str = "auto",
@@ -58,6 +60,7 @@ def load(
         translator: Translator = CTranslate2Translator(
             exported, exported.vocabulary, exported.targets, exported.source_lengths
         )
+        translator.origin = str(folder)
     else:
         translator = Translator.load(folder, device, fold_guidance=True)
     if not correct_off_target:

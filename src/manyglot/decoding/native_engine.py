@@ -33,6 +33,9 @@ from manyglot.progress import ProgressReporter
 CONTINUOUS_BLOCK_SIZE = 16_384
 """Number of sentences of a stream to translate together with continuous batching. With this many, the GPU is busy most
 of the time, although slots fall idle while the last sentences finish."""
+SHORT_BLOCK_PARAMETERS, MIN_SHORT_BLOCK_SIZE = 400_000_000, 64
+"""On a CPU, the product of a short block's size and the number of parameters, and the minimum size. Small models need
+large blocks for full speed, large models do not. A short block takes about ten seconds on two cores."""
 MIN_SENTENCES_TO_FOLD = 500
 """Minimum number of sentences into one language for which folding the guidance pays off."""
 MIN_WIDTH_FOR_CPU_BFLOAT16 = 512
@@ -67,6 +70,7 @@ class NativeEngine:
         self.device, self.fold_guidance = device, fold_guidance
         self._uses_continuous_batching = kernels.runs_kernels(device)
         self.preferred_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else DEFAULT_BLOCK_SIZE
+        self.short_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else _short_block_size(model)
         self._variants: dict[_ModelVariant, Transformer] = {}
         self._cached_batches: dict[tuple[_ModelVariant, int], dict[int, ContinuousBatch]] = {}
 
@@ -173,6 +177,12 @@ class NativeEngine:
         if (variant, beam_size) not in self._cached_batches:
             self._cached_batches = {(variant, beam_size): {}}
         return self._cached_batches[variant, beam_size]
+
+
+def _short_block_size(model: Transformer) -> int:
+    """Return the number of sentences that a CPU translates within seconds: many with a small model."""
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    return min(DEFAULT_BLOCK_SIZE, max(MIN_SHORT_BLOCK_SIZE, SHORT_BLOCK_PARAMETERS // num_parameters))
 
 
 def _check_prefixes(request: SearchRequest) -> None:

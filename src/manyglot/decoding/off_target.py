@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from manyglot.decoding.scored_translation import Translation
+from manyglot.errors import ManyglotError
 from manyglot.langid.identifier import OffTargetDetector
 
 WiderSearch = Callable[[Sequence[int], int], list[list[Translation]]]
@@ -81,6 +82,11 @@ class OffTargetFilter:
     def _on_target(self, texts: Sequence[str], targets: Sequence[str]) -> list[bool | None]:
         """Return whether each text is in its target language, or None if its language cannot be identified."""
         codes = self.identify(texts, targets)
+        if not isinstance(codes, Sequence) or len(codes) != len(texts):
+            raise ManyglotError(
+                f"The off-target filter should return a list of {len(texts)} language codes, one per text; got "
+                f"{codes!r:.60}. Correct its function."
+            )
         return [code == target if code else None for code, target in zip(codes, targets, strict=True)]
 
     def _count(self, targets: Sequence[str], on_target: Sequence[bool | None], replaced_rows: set[int]) -> None:

@@ -132,6 +132,10 @@ class SentenceTranslator:
     ) -> list[list[Translation]]:
         """Return the n best distinct translations of each sentence."""
         results = self.engine.search(request, progress)
+        if not all(results):
+            raise ManyglotError(
+                "The model's scores are NaN or infinite, so it cannot translate. Its weights are damaged or too large."
+            )
         texts = iter(self.vocabulary.decode([hypothesis.ids for hypotheses in results for hypothesis in hypotheses]))
         return [_drop_duplicates([Translation(next(texts), h.score) for h in hypotheses])[:n] for hypotheses in results]
 

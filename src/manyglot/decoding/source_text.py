@@ -93,7 +93,8 @@ def _check_text(
         unknown = splitter.vocabulary.subword_model.unknown_characters(text)
         warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown))
         if splitter.options.copy_unknown:
-            separated = [remove_unknown_runs(sentence, unknown) for sentence in sentences]
+            visible = [character for character in unknown if not character.isspace()]
+            separated = [remove_unknown_runs(sentence, visible) for sentence in sentences]
             sentences, copied_runs = tuple(rest for rest, _ in separated), tuple(runs for _, runs in separated)
     num_subwords, max_subwords = max(len(ids) for _, ids in encoded), splitter.lengths.max_subwords
     if num_subwords > max_subwords:

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, get_args
 
+from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.block_scorer import BlockScorer
 from manyglot.decoding.block_translator import BlockTranslator, TranslatedBlock
@@ -35,7 +36,7 @@ from manyglot.decoding.translation_results import (
     unfinished_result_path,
 )
 from manyglot.decoding.translator import Translator
-from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean
+from manyglot.errors import CorpusError, ManyglotError, SettingsError, did_you_mean, shorten
 from manyglot.progress import ProgressReporter, print_status, progress_counter
 
 STDIO_PATH = Path("-")
@@ -81,9 +82,11 @@ class TranslationJob:
     """Names of the target languages for requests that name none. `all` stands for all of the model."""
     source: str | None = None
     """Name of the language of requests that name none. None means that it is unknown."""
-    input_format: TextFormat = "text"
+    input_format: TextFormat | None = None
+    """None means the format that the suffix of the files names: TSV, JSONL or otherwise text."""
     output_format: TextFormat | None = None
-    """None means the input format, or TSV for text in several languages on standard output."""
+    """None means the format that the suffix of `output` names: TSV or JSONL. Without such a suffix it means the input
+    format, or TSV for text in several languages on standard output."""
     columns: TsvColumns | None = None
     """Text and target column of a TSV file. None means the first two columns."""
     n_best: int = 1
@@ -103,17 +106,18 @@ class TranslationJob:
                 raise SettingsError(f"--{option}: '{text_format}' is not known. {suggestion}")
         if list(self.files).count(STDIO_PATH) > 1:
             raise SettingsError("- is given twice. Standard input can be read only once.")
+        input_format = self.resolved_input_format
         if self.score_translations:
             self._check_scoring()
         elif self.columns is not None and self.columns.translation is not None:
             raise SettingsError("--columns names a column of translations, which needs --score-translations. Add it.")
-        if self.input_format == "text" and not self.targets:
+        if input_format == "text" and not self.targets:
             raise SettingsError("Text input needs a target language. Add --to de, or --to de,fr for several.")
-        if self.columns is not None and self.input_format != "tsv":
-            raise SettingsError(f"--columns needs TSV input, but the input is {self.input_format}. Add --format tsv.")
-        if self.resolved_output_format == "text" and self.input_format != "text":
+        if self.columns is not None and input_format != "tsv":
+            raise SettingsError(f"--columns needs TSV input, but the input is {input_format}. Add --format tsv.")
+        if self.resolved_output_format == "text" and input_format != "text":
             raise SettingsError(
-                f"{self.input_format} input cannot produce text output, because a line may have several targets. "
+                f"{input_format} input cannot produce text output, because a line may have several targets. "
                 "Use --output-format tsv or jsonl."
             )
         if self.n_best < 1:
@@ -123,7 +127,7 @@ class TranslationJob:
 
     def _check_scoring(self) -> None:
         """Raise if the job cannot score given translations."""
-        if self.input_format == "text":
+        if self.resolved_input_format == "text":
             raise SettingsError("--score-translations reads TSV or JSONL input. Add --format tsv or jsonl.")
         if self.columns is not None and self.columns.translation is None:
             raise SettingsError(
@@ -136,13 +140,25 @@ class TranslationJob:
             raise SettingsError("--score-translations: a translation has one target language. Give one in --to.")
 
     @property
+    def resolved_input_format(self) -> TextFormat:
+        """The input format after applying the defaults."""
+        if self.input_format is not None:
+            return self.input_format
+        formats = {_format_of_suffix(path) or "text": path for path in reversed(self.files)}
+        if len(formats) > 1:
+            (first, path), (second, other) = list(formats.items())[:2]
+            raise SettingsError(
+                f"{path} is {first} and {other} is {second}. Translate them separately, or give --format."
+            )
+        return next(iter(formats), "text")
+
+    @property
     def resolved_output_format(self) -> TextFormat:
         """The output format after applying the defaults."""
         is_multilingual = len(self.targets) > 1 or ALL_LANGUAGES in self.targets
-        is_multilingual_stdout = self.output_path is None and is_multilingual
-        return self.output_format or (
-            "tsv" if self.input_format == "text" and is_multilingual_stdout else self.input_format
-        )
+        by_suffix = None if self.output_path is None else _format_of_suffix(self.output_path)
+        is_table = self.resolved_input_format == "text" and self.output_path is None and is_multilingual
+        return self.output_format or by_suffix or ("tsv" if is_table else self.resolved_input_format)
 
     @property
     def output_path(self) -> Path | None:
@@ -158,13 +174,14 @@ class TranslationJob:
         names = expand_all(self.targets, translator.languages)
         targets = list(dict.fromkeys(translator.languages.find_code(name) for name in names))
         source = None if self.source is None else translator.engine.languages.find_code(self.source)
+        if source in targets:
+            print_status(f"manyglot: the text and its translation are both in {source}, for which no model is trained.")
         translator = translator.with_text_options(**vars(self.text_options))
         output = self.output_path
         paths = result_paths(output, self.resolved_output_format, targets) if output else []
         num_lines = self._check_paths_and_count_lines(paths)
         make_block_translator = BlockScorer if self.score_translations else BlockTranslator
         block_translator = make_block_translator(translator, targets, self.n_best, self.include_scores, source)
-        columns = SCORE_TSV_HEADER if self.score_translations else RESULT_TSV_HEADER
         log = _JobLog()
         if self._is_interactive(stdin):
             print_status(self._prompt(targets, source))
@@ -172,16 +189,22 @@ class TranslationJob:
             blocks = self._blocks(stdin, max(1, translator.engine.preferred_block_size // max(1, len(targets))))
             # Reading the first block reports unreadable input before any file is overwritten.
             first = list(islice(blocks, 1))
-            with open_result_writer(output or stdout, self.resolved_output_format, targets, columns) as writer:
-                hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
-                task = "scoring" if self.score_translations else "translating"
-                with progress_counter(task, "lines", num_lines, hidden) as progress:
-                    self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
+            hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
+            columns = self._terminal_columns(translator) if hidden else RESULT_TSV_HEADER
+            if self.score_translations:
+                columns = SCORE_TSV_HEADER
+            task = "scoring" if self.score_translations else "translating"
+            with (
+                open_result_writer(output or stdout, self.resolved_output_format, targets, columns) as writer,
+                progress_counter(task, "lines", num_lines, hidden) as progress,
+            ):
+                self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
         except KeyboardInterrupt:
             log.warnings.print_totals()
             of_total = "" if num_lines is None else f" of {num_lines:,}"
             place = f" Their results are in {', '.join(map(str, map(unfinished_result_path, paths)))}." if paths else ""
-            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} lines.{place}")
+            lines = "line" if (log.outcome.num_lines, num_lines) == (1, None) or num_lines == 1 else "lines"
+            print_status(f"manyglot: stopped after {log.outcome.num_lines:,}{of_total} {lines}.{place}")
             raise
         log.warnings.print_totals()
         return log.outcome
@@ -192,8 +215,13 @@ class TranslationJob:
         columns = self.columns or TsvColumns(translation=3 if self.score_translations else None)
         is_cut = self.text_options.split == "never" and not self.score_translations
         max_chars = self.text_options.max_chars if is_cut else None
-        requests = read_requests(sources, self.input_format, columns=columns, max_chars=max_chars)
+        requests = read_requests(sources, self.resolved_input_format, columns=columns, max_chars=max_chars)
         return group_into_blocks(requests, 1 if self._is_interactive(stdin) else max_requests)
+
+    def _terminal_columns(self, translator: Translator) -> tuple[str, ...]:
+        """Return the TSV columns to show on a terminal: those that may have values, as warnings are on stderr."""
+        score, on_target = ("score",) * self.include_scores, ("on_target",) * bool(translator.off_target_filter)
+        return ("text", "to", "output", *score, *on_target)
 
     def _is_interactive(self, stdin: BinaryIO) -> bool:
         """Whether the user types the input."""
@@ -207,8 +235,9 @@ class TranslationJob:
         origin = "" if source is None else f" from {english_language_name(source)} ({source})"
         verb = "Scoring translations" if self.score_translations else "Translating"
         task = f"{verb}{origin} into {listed}{more}." if targets else f"{verb}{origin}."
-        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[self.input_format]
-        if self.score_translations and self.input_format == "tsv":
+        input_format = self.resolved_input_format
+        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[input_format]
+        if self.score_translations and input_format == "tsv":
             what += ", tab, translation"
         end = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
         return f"{task} Type {what} and press Enter; {end} ends."
@@ -224,10 +253,22 @@ class TranslationJob:
         sentence_offset = 0
         for block in blocks:
             translated = block_translator.translate(block, sentence_offset, progress)
+            if not sentence_offset:
+                self._warn_about_header(translated)
             with defer_keyboard_interrupt():
                 writer.write(self._with_alternative_rows(translated.results))
                 log.add(translated)
             sentence_offset += translated.num_sentences
+
+    def _warn_about_header(self, translated: TranslatedBlock) -> None:
+        """Suggest --columns if the first line of a table names no language, as a header does."""
+        first = translated.requests[0]
+        if self.resolved_input_format == "tsv" and self.columns is None and first.unknown_languages:
+            print_status(
+                f"manyglot: {first.location} looks like a header. Name the columns to use, such as "
+                f"--columns {shorten(first.text)},{shorten(next(iter(first.unknown_languages)))}"
+                f"{',,output' if self.score_translations else ''}."
+            )
 
     def _with_alternative_rows(self, results: Iterable[TranslationResult]) -> Iterator[TranslationResult]:
         """Yield the results to write. In TSV output, each alternative is a row of its own."""
@@ -259,3 +300,9 @@ class TranslationJob:
         if not readable_twice or sum(path.stat().st_size for path in files) > MAX_BYTES_TO_COUNT:
             return None
         return count_lines(files)
+
+
+def _format_of_suffix(path: Path) -> TextFormat | None:
+    """Return the format that the suffix of a file names, or None if it may be text."""
+    formats: dict[str, TextFormat] = {".tsv": "tsv", ".jsonl": "jsonl"}
+    return formats.get(Path(uncompressed_name(path)).suffix)

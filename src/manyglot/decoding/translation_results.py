@@ -148,12 +148,12 @@ class StreamWriter:
         stream: BinaryIO,
         text_format: TextFormat = "text",
         name: str = "standard output",
-        columns: Sequence[str] = RESULT_TSV_HEADER,
+        tsv_columns: Sequence[str] = RESULT_TSV_HEADER,
     ) -> None:
         self.stream, self.format_line, self.name = stream, _FORMATTERS[text_format], name
         if text_format == "tsv":
-            self.format_line = partial(format_as_tsv, columns=columns)
-            self._write_lines(["\t".join(columns)])
+            self.format_line = partial(format_as_tsv, columns=tsv_columns)
+            self._write_lines(["\t".join(tsv_columns)])
 
     def write(self, results: Iterable[TranslationResult]) -> None:
         """Write a line for each result."""
@@ -191,11 +191,12 @@ def open_result_writer(
     output: Path | BinaryIO,
     text_format: TextFormat,
     targets: Sequence[str],
-    columns: Sequence[str] = RESULT_TSV_HEADER,
+    tsv_columns: Sequence[str] = RESULT_TSV_HEADER,
 ) -> Iterator[ResultWriter]:
     """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt.
 
-    A file has the name `OUTPUT.unfinished` until the block ends without an exception.
+    TSV has the columns `tsv_columns`. A file has the name `OUTPUT.unfinished` until the
+    block ends without an exception.
     """
     with ExitStack() as stack:
         if not isinstance(output, Path):
@@ -203,7 +204,7 @@ def open_result_writer(
                 raise ManyglotError(
                     "Text in several languages needs one file per language. Name an output file, or use tsv or jsonl."
                 )
-            yield StreamWriter(output, text_format, columns=columns)
+            yield StreamWriter(output, text_format, tsv_columns=tsv_columns)
         elif text_format == "text" and len(targets) > 1:
             paths = dict(zip(targets, result_paths(output, text_format, targets), strict=True))
             writers = {
@@ -212,7 +213,7 @@ def open_result_writer(
             }
             yield PerLanguageWriter(writers)
         else:
-            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output), columns)
+            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output), tsv_columns)
 
 
 def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) -> list[Path]:

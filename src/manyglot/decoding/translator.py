@@ -9,8 +9,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, get_type_hints, overload
 
+from manyglot.argument_types import check_argument_types, checks_argument_types
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
@@ -22,7 +23,7 @@ from manyglot.decoding.scored_translation import TextWarning, Translation, Trans
 from manyglot.decoding.sentence_translator import SentenceTranslator
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.source_text import SourceText, read_source_texts
-from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextSplitter
+from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextOptions, TextSplitter
 from manyglot.decoding.unknown_characters import describe_characters
 from manyglot.errors import LanguageError, ManyglotError, TranslationWarning
 from manyglot.langid.identifier import OffTargetDetector
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from manyglot.model.model_folder import TrainedModel
 
-_MAX_TEXTS_IN_WARNING = 3
+_MAX_TEXTS_IN_WARNING, _MAX_LANGUAGES_IN_REPR = 3, 20
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Translator:
         self.engine, self.vocabulary, self.settings = engine, vocabulary, engine.default_settings
         self.languages = engine.languages if targets is None else Languages(targets)
         """The languages it translates into."""
+        self.origin = ""
+        """Where the model comes from, such as its folder and step; empty if it was not loaded from a folder."""
         self.off_target_filter: OffTargetFilter | None = None
         self.text_splitter = TextSplitter(vocabulary, source_lengths, DEFAULT_TEXT_OPTIONS)
 
@@ -93,7 +96,16 @@ class Translator:
         engine = NativeEngine(
             trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
         )
-        return cls(engine, trained.vocabulary, source_lengths=trained.source_lengths)
+        translator = cls(engine, trained.vocabulary, source_lengths=trained.source_lengths)
+        step = trained.training_info.get("step")
+        translator.origin = ", ".join([str(trained.folder or "")] + ([] if step is None else [f"step {step}"]))
+        return translator
+
+    def __repr__(self) -> str:
+        codes = self.languages.codes
+        more = f" and {len(codes) - _MAX_LANGUAGES_IN_REPR} more" if len(codes) > _MAX_LANGUAGES_IN_REPR else ""
+        languages = f"into {', '.join(codes[:_MAX_LANGUAGES_IN_REPR])}{more}"
+        return f"<Translator: {', '.join(filter(None, (self.origin, type(self.engine).__name__, languages)))}>"
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
@@ -110,6 +122,7 @@ class Translator:
         other.settings = parse_settings(DecodingSettings, self.settings.model_dump() | changes, parent_name="decoding")
         return other
 
+    @checks_argument_types
     def with_off_target_filter(self, identify: OffTargetDetector | None) -> Translator:
         """Return a copy with an `OffTargetFilter` for its outputs. None removes the filter. Both share the model."""
         other = copy(self)
@@ -119,6 +132,7 @@ class Translator:
     def with_text_options(self, **changes: Any) -> Translator:
         """Return a copy with other `TextOptions`, for example `split="always"`. Both share the model."""
         other, splitter = copy(self), self.text_splitter
+        check_argument_types("with_text_options", changes, get_type_hints(TextOptions))
         options = replace(splitter.options, **changes)
         other.text_splitter = TextSplitter(splitter.vocabulary, splitter.lengths, options)
         return other
@@ -155,6 +169,7 @@ class Translator:
         progress: ProgressReporter | None = None,
     ) -> list[str]: ...
 
+    @checks_argument_types
     def translate(
         self,
         texts: Iterable[str],
@@ -185,10 +200,11 @@ class Translator:
             progress=progress,
         )
         if self.text_splitter.options.warn:
-            _warn_if_incomplete(translated.sources, stacklevel=3)
+            _warn_if_incomplete(translated.sources, stacklevel=4)
         outputs = [translations[0].text for translations in translated.n_best]
         return outputs[0] if is_single else outputs
 
+    @checks_argument_types
     def translate_to_all(
         self,
         texts: Iterable[str],
@@ -207,10 +223,11 @@ class Translator:
             texts * len(codes), [code for code in codes for _ in texts], 1, source=sources * len(codes)
         )
         if self.text_splitter.options.warn:
-            _warn_if_incomplete(translated.sources[: len(texts)], stacklevel=3)
+            _warn_if_incomplete(translated.sources[: len(texts)], stacklevel=4)
         outputs = iter(translations[0].text for translations in translated.n_best)
         return {code: list(islice(outputs, len(texts))) for code in codes}
 
+    @checks_argument_types
     def translate_stream(
         self,
         texts: Iterable[str],
@@ -224,7 +241,7 @@ class Translator:
         iterable with one language per text.
         """
         # Raise now if a language is unknown, not when the first block is read.
-        targets = repeat(self.languages.find_code(to)) if isinstance(to, str) else iter(to)
+        targets = repeat(self._find_target(to)) if isinstance(to, str) else iter(to)
         if source is None or isinstance(source, str):
             source = repeat(None if source is None else self.engine.languages.find_code(source))
         return self._stream(iter(_reject_single_string(texts)), targets, iter(source))
@@ -243,6 +260,7 @@ class Translator:
             yield from (translations[0].text for translations in translated.n_best)
             num_texts, num_sentences = num_texts + len(block), num_sentences + translated.num_sentences
 
+    @checks_argument_types
     def translate_n_best(
         self,
         texts: Iterable[str],
@@ -264,6 +282,7 @@ class Translator:
             texts, to, n, source=source, prefixes=prefixes, sentence_offset=sentence_offset, progress=progress
         ).n_best
 
+    @checks_argument_types
     def translate_texts(
         self,
         texts: Iterable[str],
@@ -360,19 +379,21 @@ class Translator:
     def _target_codes(self, to: str | Sequence[str], num_texts: int) -> list[str]:
         """Return the code of each text's target language."""
         if isinstance(to, str):
-            return [self.languages.find_code(to)] * num_texts
-        if not isinstance(to, Sequence):
-            raise ManyglotError(f"`to` must be a language such as 'de' or a list of one per text; got {to!r}.")
+            return [self._find_target(to)] * num_texts
         if len(to) != num_texts:
             raise ManyglotError(f"There are {num_texts} texts and {len(to)} target languages.")
         return [self.languages.find_code(name) for name in to]
+
+    def _find_target(self, to: str) -> str:
+        """Return the code of the target language of all texts."""
+        if to == "all" and to not in self.languages:
+            raise LanguageError("`to` is one language. Use translate_to_all to translate into all of them.")
+        return self.languages.find_code(to)
 
     def _source_codes(self, source: str | Sequence[str | None] | None, num_texts: int) -> list[str | None]:
         """Return the code of each text's language, or None where it is unknown."""
         if source is None or isinstance(source, str):
             return [None if source is None else self.engine.languages.find_code(source)] * num_texts
-        if not isinstance(source, Sequence):
-            raise ManyglotError(f"`source` must be a language such as 'de' or a list of one per text; got {source!r}.")
         if len(source) != num_texts:
             raise ManyglotError(f"There are {num_texts} texts and {len(source)} source languages.")
         return [None if name is None else self.engine.languages.find_code(name) for name in source]

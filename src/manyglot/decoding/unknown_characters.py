@@ -60,14 +60,20 @@ def remove_unknown_runs(sentence: str, unknown: Collection[str]) -> tuple[str, C
 
 
 def describe_characters(characters: Iterable[str]) -> str:
-    """List characters with their code points, such as `🎉 (U+1F389)`."""
+    """List characters with their code points, such as `🎉 (U+1F389)`. Names replace invisible ones."""
     characters = list(characters)
     listed = ", ".join(
-        f"{character if character.isprintable() else '?'} (U+{ord(character):04X})"
-        for character in characters[:MAX_LISTED_CHARACTERS]
+        f"{_visible(character)} (U+{ord(character):04X})" for character in characters[:MAX_LISTED_CHARACTERS]
     )
     num_more = len(characters) - MAX_LISTED_CHARACTERS
     return f"{listed} and {num_more} more" if num_more > 0 else listed
+
+
+def _visible(character: str) -> str:
+    """Return a character, or its name if it is invisible."""
+    if character.isprintable() and not character.isspace():
+        return character
+    return "tab" if character == "\t" else unicodedata.name(character, "control character").lower()
 
 
 def _runs(sentence: str, unknown: Collection[str]) -> Iterator[tuple[int, int]]:

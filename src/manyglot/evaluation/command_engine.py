@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.textfiles import to_single_line
 from manyglot.errors import EngineError, LanguageError, SettingsError, shorten
-from manyglot.evaluation.test_set_translation import EvaluationSet
-from manyglot.evaluation.translation_cache import TranslationCache
+from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions
+from manyglot.evaluation.translation_cache import SentenceSpan, TranslationCache
 from manyglot.files import os_error_reason
 from manyglot.progress import print_status, progress_bar
 
@@ -99,7 +99,7 @@ class CommandEngine:
     ) -> dict[Direction, list[str]]:
         """Translate all directions. Cached directions are not translated again."""
         sources = evaluation_set.source_texts()
-        outputs = cache.read() if cache else {}
+        outputs = complete_directions(cache.read(), sources) if cache else {}
         if outputs:
             print_status(f"{len(outputs):,} of {len(sources):,} directions are already translated.")
         missing = [direction for direction in sources if direction not in outputs]
@@ -117,7 +117,7 @@ class CommandEngine:
             with lock:
                 outputs[direction] = lines
                 if cache:
-                    cache.add({direction: lines})
+                    cache.add({SentenceSpan(direction, 0, len(lines)): lines})
                 progress.advance(len(lines))
 
         title = f"translating {len(sources)} directions"

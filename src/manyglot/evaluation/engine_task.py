@@ -14,6 +14,7 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
 from manyglot.corpus.base import Row, Split
+from manyglot.corpus.language_selection import match_languages
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import read_test_rows
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
@@ -94,13 +95,17 @@ class EngineTask:
         engine = request.engine if isinstance(request.engine, CommandEngine) else load(request.engine)
         stored = engine.settings.model_dump() if isinstance(engine, Translator) else None
         settings = _parse_settings(request.overrides, stored)
-        directions = test.directions() if isinstance(engine, CommandEngine) else _exported_directions(engine, test)
+        directions = test.directions()
+        model_codes: dict[str, str] = {}
+        if isinstance(engine, Translator):
+            model_codes = _match_export_languages(engine, test.languages)
+            directions = _exported_directions(engine, model_codes, test)
         central = test.languages.find_code(request.central_language) if request.central_language else None
         trained = find_trained_directions(request.trained_directions, central, test.languages, directions)
         supervised = [d for d in directions if trained is None or d in trained]
         zero_shot = [d for d in directions if d not in supervised] if request.zero_shot else []
         evaluation_set = select_evaluation_set(test.rows, supervised, zero_shot, settings.evaluation)
-        evaluation_set = replace(evaluation_set, is_supervision_known=trained is not None)
+        evaluation_set = replace(evaluation_set, is_supervision_known=trained is not None, model_codes=model_codes)
         if isinstance(engine, CommandEngine):
             engine = engine.check(evaluation_set.rows_by_direction, test.languages)
         elif isinstance(settings, _ExportSettings):
@@ -167,14 +172,20 @@ def _parse_settings(overrides: Sequence[str], decoding: Mapping[str, Any] | None
     return parse_settings(_EngineSettings if decoding is None else _ExportSettings, values)
 
 
-def _exported_directions(translator: Translator, test: TestRows) -> list[Direction]:
+def _exported_directions(translator: Translator, model_codes: Mapping[str, str], test: TestRows) -> list[Direction]:
     """Return the directions with test text into the exported languages; report the others."""
-    for code in test.languages:
-        if code not in translator.engine.languages:
+    directions = test.directions()
+    if missing := [d for d in directions if model_codes[d.target] not in translator.languages]:
+        print_status(f"Skipping directions into languages that were not exported: {format_directions(missing)}.")
+    return [d for d in directions if model_codes[d.target] in translator.languages]
+
+
+def _match_export_languages(translator: Translator, languages: Languages) -> dict[str, str]:
+    """Return the export's codes of the languages of the test set; raise an error if it does not know one."""
+    model_codes = match_languages(languages, translator.engine.languages, "the export's languages")
+    for code in languages:
+        if code not in model_codes:
             raise LanguageError(
                 f"The export does not know '{code}', a language of the test set. Choose a test set in its languages."
             )
-    directions = test.directions()
-    if missing := [d for d in directions if d.target not in translator.languages]:
-        print_status(f"Skipping directions into languages that were not exported: {format_directions(missing)}.")
-    return [d for d in directions if d.target in translator.languages]
+    return model_codes

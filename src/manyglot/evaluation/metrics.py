@@ -19,7 +19,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
-from manyglot.corpus.languages import primary_subtag
+from manyglot.corpus.languages import base_language
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.ngram_matches import BLEU_ORDER, NgramCounts, ReferenceNgrams
 from manyglot.evaluation.tokenizer_13a import tokenize_13a
@@ -60,18 +60,18 @@ class BleuChrfScorer:
     def tokenizer_name(self, language: str) -> str:
         """Return sacreBLEU's name of the tokenizer for a language."""
         tokenizers = BLEU_TOKENIZERS[self.tokenizer]
-        return tokenizers.get("") or tokenizers.get(primary_subtag(language), "13a")
+        return tokenizers.get("") or tokenizers.get(base_language(language), "13a")
 
     def check_tokenizers_installed(self, languages: Iterable[str]) -> None:
         """Raise an error if a language's tokenizer is not installed. Call this before translating."""
         for language in languages:
             _bleu_metric(self.tokenizer_name(language))
             if self.detokenize:
-                _load_detokenizer(primary_subtag(language))
+                _load_detokenizer(base_language(language))
 
     def detokenize_if_enabled(self, texts: Sequence[str], language: str) -> list[str]:
         """Return the texts as they are compared: detokenized if `detokenize` is set."""
-        return list(map(_load_detokenizer(primary_subtag(language)), texts)) if self.detokenize else list(texts)
+        return list(map(_load_detokenizer(base_language(language)), texts)) if self.detokenize else list(texts)
 
     def index_references(self, references: Sequence[str], language: str) -> ReferenceNgrams:
         """Index references for comparison with outputs; pass both through `detokenize_if_enabled` first."""

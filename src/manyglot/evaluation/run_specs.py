@@ -35,9 +35,7 @@ def name_systems(run_specs: Sequence[str], stored_names: Mapping[str, str] = Map
     """
     given_names = {spec: spec.partition("=")[0] for spec in run_specs if "=" in spec}
     names = {
-        spec: given_names.get(spec)
-        or stored_names.get(spec)
-        or os.path.basename(os.path.realpath(parse_run_folders(spec)[0]))
+        spec: given_names.get(spec) or stored_names.get(spec) or _folder_name(parse_run_folders(spec)[0])
         for spec in run_specs
     }
     if len(set(names.values())) < len(run_specs):
@@ -54,3 +52,9 @@ def parse_run_folders(run_spec: str) -> list[Path]:
     if "" in folders or len(set(folders)) < len(folders):
         raise SettingsError(f"'{run_spec}' needs one or more different folders: NAME=FOLDER,FOLDER.")
     return [Path(folder) for folder in folders]
+
+
+def _folder_name(path: Path) -> str:
+    """Return the name of a folder, or of the folder that a file is in, such as results.json."""
+    resolved = Path(os.path.realpath(path))
+    return (resolved.parent if resolved.is_file() else resolved).name

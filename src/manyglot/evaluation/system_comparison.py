@@ -110,7 +110,7 @@ def load_systems(run_specs: Sequence[str], baseline: str | None) -> tuple[list[S
     if baseline is not None and baseline not in {*names, *names.values()}:
         if not all(folder.exists() for folder in parse_run_folders(baseline)):
             suggestion = did_you_mean(baseline, names.values())
-            raise SettingsError(f"--baseline: '{baseline}' is neither a folder nor the name of a run. {suggestion}")
+            raise SettingsError(f"baseline: '{baseline}' is neither a folder nor the name of a run. {suggestion}")
         runs_by_spec = {baseline: _load_runs(baseline), **runs_by_spec}
         names = name_systems([baseline, *specs], _stored_names(runs_by_spec))
     systems = [System(name, runs_by_spec[spec]) for spec, name in names.items()]
@@ -139,7 +139,7 @@ def compare_systems(
     unless `common_test_only` restricts them to the test sentences they share.
     """
     if num_bootstrap_samples and (baseline is None or len(systems) == 1):
-        raise SettingsError("--significance needs --baseline and at least one other run.")
+        raise SettingsError("Significance needs a baseline (--baseline) and at least one other run. Give both.")
     if 0 < num_bootstrap_samples < 1 / SIGNIFICANCE_LEVEL:
         raise SettingsError(
             f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "

@@ -1,23 +1,33 @@
 """Cache of the translations of an unfinished evaluation, so that an interrupted evaluation can resume.
 
-Each process writes its own file, one direction per line. The header line holds everything the outputs depend on: the
-model, the search, and all sentences, because sampling depends on a sentence's position among them. Files with another
-header are ignored. Every line has a checksum, so a line that was truncated or damaged is ignored too, and its direction
-is translated again.
+Each process writes its own file. A line has the outputs of consecutive sentences of a direction. The header line holds
+everything the outputs depend on: the model, the search, and all sentences, because sampling depends on a sentence's
+position among them. Files with another header are ignored. Every line has a checksum, so a line that was truncated or
+damaged is ignored too, and its sentences are translated again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from manyglot.corpus.languages import Direction
 from manyglot.files import open_regular_file, report_unwritable
 
 CACHE_FILE_PATTERN = "translated-*.jsonl"
+
+
+class SentenceSpan(NamedTuple):
+    """Consecutive sentences of a direction."""
+
+    direction: Direction
+    start: int
+    """Index of the first sentence, from 0."""
+    stop: int
 
 
 class TranslationCache:
@@ -28,13 +38,17 @@ class TranslationCache:
         self._file_stem = f"translated-{json_digest([self.header_line])}"
         self.path = folder / f"{self._file_stem}-{rank}.jsonl"
 
-    def read(self) -> dict[Direction, list[str]]:
-        """Return the outputs of all cached directions."""
-        return {Direction(record["source"], record["target"]): record["outputs"] for record in self._cached_records()}
+    def read(self) -> dict[Direction, dict[int, str]]:
+        """Return the cached outputs of each direction by the index of their sentence."""
+        outputs: dict[Direction, dict[int, str]] = defaultdict(dict)
+        for record in self._cached_records():
+            direction = Direction(record["source"], record["target"])
+            outputs[direction].update(enumerate(record["outputs"], start=record["start"]))
+        return dict(outputs)
 
-    def add(self, outputs: Mapping[Direction, list[str]]) -> None:
-        """Append the outputs of some directions."""
-        lines = "".join(_format_record(direction, texts) for direction, texts in outputs.items())
+    def add(self, outputs: Mapping[SentenceSpan, Sequence[str]]) -> None:
+        """Append the outputs of some spans."""
+        lines = "".join(_format_record(span, texts) for span, texts in outputs.items())
         has_header = self._has_header()
         with report_unwritable(self.path), self.path.open("ab" if has_header else "wb") as file:
             file.write(b"\n" if has_header else f"{self.header_line}\n".encode())  # the last line may be truncated
@@ -59,8 +73,8 @@ class TranslationCache:
                     yield from filter(None, map(_parse_record, file))
 
 
-def _format_record(direction: Direction, texts: list[str]) -> str:
-    record = {**direction._asdict(), "outputs": texts}
+def _format_record(span: SentenceSpan, texts: Sequence[str]) -> str:
+    record = {**span.direction._asdict(), "start": span.start, "outputs": texts}
     return json.dumps({**record, "digest": json_digest(record)}) + "\n"
 
 

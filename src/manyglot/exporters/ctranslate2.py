@@ -56,7 +56,8 @@ def export_to_ctranslate2(
         )
     languages, one_folder_serves_all = trained.vocabulary.languages, uses_only_tags(trained.model)
     if not targets and not one_folder_serves_all:
-        raise LanguageError(f"Each target language needs its own weights. Give --target. {did_you_mean('', languages)}")
+        known = did_you_mean("", languages)
+        raise LanguageError(f"Each target language needs its own weights. Give --target (targets in Python). {known}")
     codes = list(dict.fromkeys(languages.find_code(name) for name in targets)) or list(languages)
     groups = [codes] if one_folder_serves_all else [[code] for code in codes]
     with atomic_folder(folder) as unfinished:

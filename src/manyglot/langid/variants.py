@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from manyglot.corpus.language_lookup import parse_language_code
+from manyglot.corpus.language_codes import parse_language_code
 from manyglot.corpus.scripts import language_script_code
 
 MERGED_LABELS = {
@@ -18,6 +18,8 @@ MERGED_LABELS = {
     "hr": "sh",
     "sh": "sh",
     "sr": "sh",
+    "ak": "ak",  # Akan and Twi
+    "tw": "ak",
     "nb": "no",  # Bokmål, Nynorsk, and Norwegian of unspecified standard
     "nn": "no",
     "no": "no",

@@ -22,7 +22,7 @@ from manyglot.checksums import (
     parse_section_checksums,
     seal_files,
 )
-from manyglot.errors import FolderError
+from manyglot.errors import FolderError, UnreadableFileError
 from manyglot.files import check_links, read_json_object, read_small_file, write_json
 from manyglot.progress import print_status
 
@@ -112,6 +112,8 @@ def _read_format(folder: Path) -> dict[str, Any]:
     try:
         metadata = read_json_object(folder / FORMAT_NAME, MAX_FORMAT_BYTES)
         version = metadata["format"]
+    except UnreadableFileError:
+        raise
     except (FolderError, KeyError):
         nearby = folder / "model", folder.parent / "model"
         models = [path for path in nearby if (path / FORMAT_NAME).exists()]

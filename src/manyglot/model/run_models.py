@@ -167,8 +167,8 @@ def _load_best_or_last_checkpoint(run: Path) -> TrainedModel:
         path = checkpoint_folder(run / "checkpoints", best.step)
         if path in paths and (trained := _try_load(path)) is not None:
             print_status(
-                f"{run} is not finished. Using its checkpoint of step {best.step:,} of {progress.step:,}, the best by "
-                f"{best.metric} ({best.value:.2f})."
+                f"{run} is not finished. Using its checkpoint of step {best.step:,}, the best by {best.metric} "
+                f"({best.value:.2f}); its last checkpoint is of step {progress.step:,}."
             )
             info = {**trained.training_info, "steps": progress.step, **best.as_training_info()}
             return replace(trained, training_info=info)

@@ -13,7 +13,7 @@ import numpy as np
 from babel import Locale
 from numpy.typing import NDArray
 
-from manyglot.corpus.language_lookup import parse_language_code
+from manyglot.corpus.language_codes import parse_language_code
 from manyglot.probing.knn import Floats, cosine_similarities
 from manyglot.probing.uriel import UNKNOWN_VALUE, UrielDatabase, to_unit_length
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manyglot.corpus.language_lookup import parse_language_code
+from manyglot.corpus.language_codes import parse_language_code
 from manyglot.corpus.languages import primary_subtag
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.files import open_regular_file, raise_damaged, read_json_object
@@ -144,12 +144,15 @@ class UrielDatabase:
     def match_languages(self, codes: Iterable[str]) -> UrielLanguages:
         """Match language codes with URIEL entries.
 
-        Of codes that share an entry (pt, pt-br), the one without subtags is matched, or else the first in code order.
+        Of codes that share an entry (pt, pt-br), the one without region and in the usual script is matched, or else the
+        first in code order.
         """
         isos: dict[str, str | None] = {code: self.find_iso(code) for code in codes}
         exclusions: dict[str, Exclusion] = {}
         code_by_iso: dict[str, str] = {}
-        for code, iso in sorted(isos.items(), key=lambda pair: (pair[0] != primary_subtag(pair[0]), pair[0])):
+        for code, iso in sorted(
+            isos.items(), key=lambda pair: (not parse_language_code(pair[0]).is_language_only, pair[0])
+        ):
             if iso is None:
                 exclusions[code] = Exclusion(ExclusionReason.NOT_IN_URIEL)
             elif not self.has_features(iso):

@@ -249,7 +249,7 @@ def _zero_shot_advice(zero_shot: GradedGroup, supervised: GradedGroup, run: Repo
     if is_aligned and has_matrices:
         advice = [
             "The model already has encoder alignment and language-specific matrices; try another "
-            "`training.alignment.weight`."
+            "`training.alignment.weight`: 0.3 if a batch has a few dozen aligned pairs, 0.05 if it has hundreds."
         ]
     else:
         if is_aligned:

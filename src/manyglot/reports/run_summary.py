@@ -56,8 +56,9 @@ class RunSummary:
         dev = "".join(f", {metric_title(key)} {value:.4g}" for key, value in self.last_validation.items())
         worst = ", ".join(f"{english_language_name(code)} {nll:.2f}" for code, nll in self.highest_loss_targets.items())
         return (
-            f"{self.num_steps:,} steps to epoch {self.epoch}, {self.num_target_tokens:,} target tokens in "
-            f"{format_duration(self.seconds)}, {self.tokens_per_second:,.0f} tokens/s\n"
+            f"{self.num_steps:,} steps, the last in epoch {self.epoch} (counted from 1), "
+            f"{self.num_target_tokens:,} target tokens in {format_duration(self.seconds)}, "
+            f"{self.tokens_per_second:,.0f} tokens/s\n"
             f"last loss {self.last_loss:.3f} (smoothed){dev}\n"
             f"highest loss into {worst}"
         )

@@ -10,8 +10,6 @@ from typing import Any
 
 from torch import Tensor
 
-from manyglot.errors import SettingsError
-
 
 @dataclass(frozen=True)
 class TrainingEvent:
@@ -66,11 +64,6 @@ class TrainingCallbacks:
     """Called after every validation."""
     on_checkpoint: Callable[[CheckpointEvent], object] | None = None
     """Called after every checkpoint."""
-
-    def __post_init__(self) -> None:
-        for name, callback in vars(self).items():
-            if callback is not None and not callable(callback):
-                raise SettingsError(f"{name}: give a function of one argument, not {callback!r:.100}.")
 
 
 @dataclass(frozen=True)

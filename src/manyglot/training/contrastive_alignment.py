@@ -28,6 +28,8 @@ MIN_ALIGNED_PAIRS = 2
 """Minimum average number of aligned pairs per batch. The loss of a single pair is always zero."""
 
 
+FEW_ALIGNED_PAIRS = 100
+"""With fewer aligned pairs per batch, a larger weight may be better."""
 MIN_ALIGNED_PAIRS_FOR_AUTO = 8
 """Minimum average number of aligned pairs per batch for `training.alignment: auto`."""
 
@@ -61,6 +63,20 @@ def resolve_alignment(
     return alignment if has_zero_shot_directions and enough_pairs and not model.guidance.affects_encoder else None
 
 
+def explain_disabled_alignment(model: Transformer, pairs_per_batch: float) -> str:
+    """Say why `training.alignment: auto` does not align the encoder, although there are zero-shot directions."""
+    informing = [name for name, method in model.guidance.named_methods() if method.affects_encoder]
+    if informing:
+        reason = f"{informing[0]} tells the encoder the target language. Use guidance of the decoder only, if you can"
+    else:
+        needed = MIN_ALIGNED_PAIRS_FOR_AUTO * ContrastiveAlignmentSettings().every_nth_pair
+        reason = (
+            f"a batch has {pairs_per_batch:.0f} sentence pairs on average, and alignment needs {needed}. "
+            f"Raise batches.max_tokens, if you can"
+        )
+    return f"training.alignment: auto is off, which may harm zero-shot directions: {reason}."
+
+
 def make_aligned_target_selection(
     model: Transformer, alignment: ContrastiveAlignmentSettings
 ) -> AlignedTargetSelection:
@@ -82,9 +98,11 @@ def check_and_describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pa
             f"training.alignment.every_nth_pair: {alignment.every_nth_pair} selects fewer than {MIN_ALIGNED_PAIRS} "
             f"of the {pairs_per_batch:.0f} sentence pairs of an average batch. Lower it, or raise batches.max_tokens."
         )
+    is_low = num_aligned < FEW_ALIGNED_PAIRS and alignment.weight == ContrastiveAlignmentSettings().weight
+    advice = " With so few, training.alignment.weight=0.3 may be better for zero-shot directions." if is_low else ""
     return (
         f"Contrastive alignment uses about {num_aligned:,.0f} of the {pairs_per_batch:,.0f} sentence pairs of a batch, "
-        f"with weight {alignment.weight:g}."
+        f"with weight {alignment.weight:g}.{advice}"
     )
 
 

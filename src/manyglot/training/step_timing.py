@@ -29,7 +29,8 @@ except ImportError:  # Windows has no such module; memory is not measured there
     resource = None  # type: ignore[assignment]
 
 MIN_TIMED_STEPS, MAX_TIMED_STEPS, MIN_TIMING_SECONDS = 4, 20, 20.0
-"""The number of timed steps: at least the minimum, then more until this many seconds have passed or the maximum."""
+"""The number of timed steps: at least the minimum, then more until this many seconds have passed or the maximum. On a
+CPU the minimum is one, because no kernels are compiled and a step of a large model may take a minute."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,13 @@ def time_steps(
     def updates() -> Iterator[tuple[list[PlannedBatch], DataPosition]]:
         return iter_update_batches(loader, state.data_position, settings.gradient_accumulation)
 
+    min_steps = 1 if device.type == "cpu" else MIN_TIMED_STEPS
     num_steps, start = 0, _synchronized_time(device)
     with report_step_out_of_memory(device):
         for batches, _ in islice(updates(), MAX_TIMED_STEPS):
             train_on(batches)
             num_steps += 1
-            if num_steps >= MIN_TIMED_STEPS and _synchronized_time(device) - start > MIN_TIMING_SECONDS:
+            if num_steps >= min_steps and _synchronized_time(device) - start > MIN_TIMING_SECONDS:
                 break
         start = _synchronized_time(device)
         num_tokens = sum(train_on(batches) for batches, _ in islice(updates(), num_steps))

@@ -94,8 +94,8 @@ class SubwordModel:
         return ids if self._same_numbering else [[self._our_ids[i] for i in sequence] for sequence in ids]
 
     def unknown_characters(self, text: str) -> list[str]:
-        """Return the distinct characters of a text that the model does not know, in order."""
-        characters = [character for character in dict.fromkeys(text) if not character.isspace()]
+        """Return the distinct characters of a text that the model does not know, in order. It reads lines as spaces."""
+        characters = [character for character in dict.fromkeys(text) if character not in " \r\n"]
         return [
             character for character, ids in zip(characters, self.encode(characters), strict=True) if ids and UNK in ids
         ]
@@ -106,6 +106,10 @@ class SubwordModel:
             ids = [[self._sentencepiece_ids[i] for i in sequence] for sequence in ids]
         texts: list[str] = self._processor.DecodeIds([list(sequence) for sequence in ids]) if ids else []
         return texts
+
+
+SUGGESTED_SIZE_DIVISOR = 7
+"""An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
 
 
 def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> SubwordModel:
@@ -135,7 +139,9 @@ def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> S
 
 def _explain_training_error(message: str, settings: VocabularySettings) -> str:
     if limit := re.search(r"<= (\d+)", message):
-        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords."
+        suggestion = int(limit[1]) // SUGGESTED_SIZE_DIVISOR // 1000 * 1000
+        advice = f"Lower it; about {suggestion} may suit so little text." if suggestion else "Lower it."
+        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
     if "required_chars" in message or "too small" in message.lower():
         return (
             f"vocabulary.size: {settings.size} is smaller than the number of distinct characters in the text. "

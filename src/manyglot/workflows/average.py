@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
@@ -53,6 +54,7 @@ class CheckpointSelection(NamedTuple):
         return [path for path in best if path in existing]
 
 
+@checks_argument_types
 def average(
     run_or_checkpoints: StrPath | Sequence[StrPath],
     output: StrPath | None = None,
@@ -72,7 +74,9 @@ def average(
     if selection is not None:
         output = folders[0] / f"averaged-{selection.by}-{selection.number}" if output is None else output
     elif output is None:
-        raise SettingsError("Without --last or --best, --output is needed. Give the folder to write.")
+        raise SettingsError(
+            "Give the folder to write (--output), or the last or best checkpoints of a run (--last, --best)."
+        )
     output = Path(output)
     if output.exists() and not is_empty_folder(output):
         raise FolderError(f"{output} already exists. Choose another folder, or delete it.")
@@ -86,9 +90,10 @@ def average(
             if len(mean.models) == selection.number:
                 break
         else:
+            found = "1 intact checkpoint" if len(mean.models) == 1 else f"{len(mean.models)} intact checkpoints"
             raise FolderError(
-                f"{folders[0]} has {len(mean.models)} intact checkpoints to average, but --{selection.by} asks for "
-                f"{selection.number}. A larger training.keep_{selection.by}_checkpoints keeps more during training."
+                f"{folders[0]} has {found} to average, but --{selection.by} asks for {selection.number}. "
+                f"A larger training.keep_{selection.by}_checkpoints keeps more during training."
             )
     averaged = mean.to_model("given" if selection is None else selection.by)
     save_model(output, averaged, mean.dtype())
@@ -103,7 +108,9 @@ def _parse_selection(folders: Sequence[Path], last: int | None, best: int | None
         raise SettingsError("--last and --best exclude each other. Give one of them.")
     if last is None and best is None:
         if runs := [folder for folder in folders if is_run_folder(folder)]:
-            raise SettingsError(f"{runs[0]} is a run folder. Add --last N or --best N to select its checkpoints.")
+            raise SettingsError(
+                f"{runs[0]} is a run folder. Select its checkpoints with --last N or --best N (last=N, best=N)."
+            )
         if len(set(map(Path.absolute, folders))) < max(len(folders), MIN_CHECKPOINTS):
             raise SettingsError("Averaging needs at least two different checkpoints. Give their folders.")
         return None

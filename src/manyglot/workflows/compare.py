@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.evaluation.run_specs import Folders, to_run_specs
 from manyglot.evaluation.system_comparison import Comparison, compare_systems, load_systems
 from manyglot.files import StrPath
@@ -19,6 +20,7 @@ class ComparisonResult(Displayable, Comparison):
         return comparison_parts(self)
 
 
+@checks_argument_types
 def compare(
     runs: Folders,
     baseline: StrPath | None = None,

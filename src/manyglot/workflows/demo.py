@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.evaluation.evaluator import Evaluation
@@ -28,6 +29,7 @@ class DemoResult:
     baseline: Evaluation | None = None
 
 
+@checks_argument_types
 def demo(output: StrPath = "demo-run", overrides: Iterable[str] = (), *, compare: bool = False) -> DemoResult:
     """Prepare, train and evaluate with the built-in corpus. An interrupted demo resumes where it stopped.
 

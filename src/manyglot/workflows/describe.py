@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.config.experiment import ExperimentSource, load_experiment
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
@@ -45,6 +46,7 @@ class ModelSummary(Displayable):
         return model_description_parts(self.to_dict())
 
 
+@checks_argument_types
 def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSummary:
     """Describe a trained model, or the model of an experiment: layers, guidance, languages and parameters.
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.checksums import file_sha256
 from manyglot.config.base_settings import Settings, parse_settings
 from manyglot.config.overrides import apply_override
 from manyglot.corpus.base import Row, Split
+from manyglot.corpus.language_selection import match_languages
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import read_test_rows
 from manyglot.corpus.zero_shot_sets import read_leak_statistics
@@ -35,7 +37,7 @@ from manyglot.evaluation.evaluator import (
     load_configured_identifier,
     select_evaluation_set,
 )
-from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
+from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions, translate_evaluation_set
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path
 from manyglot.folders import resumable_folder
@@ -70,6 +72,7 @@ class EvaluationRequest:
     """A folder of test files that replace the test split of the data."""
 
 
+@checks_argument_types
 def evaluate(
     model: StrPath | CommandEngine,
     data: StrPath | None = None,
@@ -127,7 +130,7 @@ def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
             translate_evaluation_set(task.translator, task.evaluation_set, cache, distributed)
             distributed.barrier()
             if distributed.is_main:
-                evaluation = task.score(cache.read())
+                evaluation = task.score(complete_directions(cache.read(), task.evaluation_set.source_texts()))
                 write_results_and_report(
                     unfinished_path(output), str(request.model_folder), evaluation, task.model_card()
                 )
@@ -172,8 +175,9 @@ class _EvaluationTask:
     def load(cls, request: EvaluationRequest, device: torch.device) -> _EvaluationTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
         trained, dataset = load_any_model(request.model_folder), PreparedDataset(request.data)
+        model_codes = match_languages(dataset.languages, trained.vocabulary.languages, "the model's languages")
         for code in dataset.languages:
-            if code not in trained.vocabulary.languages:
+            if code not in model_codes:
                 raise LanguageError(
                     f"The model does not know '{code}', a language of {request.data}. "
                     f"Choose data in the model's languages."
@@ -182,7 +186,10 @@ class _EvaluationTask:
         for override in request.overrides:
             apply_override(values, override)
         settings = parse_settings(_EvaluationTimeSettings, values)
-        directions, train_directions = dataset.all_directions, set(trained.trained_directions)
+        directions, trained_directions = dataset.all_directions, set(trained.trained_directions)
+        train_directions = {
+            d for d in directions if Direction(model_codes[d.source], model_codes[d.target]) in trained_directions
+        }
         if request.test_folder is None:
             rows: Sequence[Row] = dataset.rows(Split.TEST)
         else:
@@ -190,7 +197,9 @@ class _EvaluationTask:
             directions = _directions_with_text(directions, rows)
         supervised = [d for d in directions if d in train_directions]
         zero_shot = [d for d in directions if d not in train_directions] if request.zero_shot else []
-        evaluation_set = select_evaluation_set(rows, supervised, zero_shot, settings.evaluation)
+        evaluation_set = replace(
+            select_evaluation_set(rows, supervised, zero_shot, settings.evaluation), model_codes=model_codes
+        )
         translator = Translator.from_trained_model(trained, settings.decoding, device)
         translator = translator.with_text_options(split="never", warn=False)  # a test sentence is translated as it is
         identifier = load_configured_identifier(settings.evaluation, dataset.languages, dataset)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.files import StrPath
@@ -14,6 +15,7 @@ from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import load_any_model
 
 
+@checks_argument_types
 def export(
     model_folder: StrPath,
     output: StrPath,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.errors import FolderError
 from manyglot.evaluation.run_specs import to_run_specs
 from manyglot.files import StrPath
@@ -15,6 +16,7 @@ from manyglot.reports.training_history import TrainingHistory
 from manyglot.training.training_log import read_log
 
 
+@checks_argument_types
 def plot(runs: StrPath | Sequence[StrPath], output: StrPath = "curves.png", by_tokens: bool = False) -> OutputFile:
     """Plot the learning curves of runs against training steps or target tokens, and return the image file."""
     folders = list(dict.fromkeys(map(Path, to_run_specs(runs))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepare_dataset import prepare_dataset
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import ExperimentSource, load_experiment
@@ -22,6 +23,7 @@ class PreparationResult(Displayable, PreparedDataset):
         yield subword_statistics_table(self.metadata["subwords"])
 
 
+@checks_argument_types
 def prepare(experiment: ExperimentSource) -> PreparationResult:
     """Read the corpus of an experiment (an `Experiment`, a YAML file or a dictionary) and write the prepared data."""
     experiment = load_experiment(experiment)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.errors import FolderError, SettingsError
 from manyglot.evaluation.run_specs import Folders, to_run_specs
 from manyglot.files import StrPath, optional_path
@@ -76,6 +77,7 @@ class MissingFeaturePredictions:
         return {"language": self.language, "method": self.representation.method, "predicted": predicted}
 
 
+@checks_argument_types
 def probe(
     models: Folders,
     method: str | None = None,
@@ -95,8 +97,8 @@ def probe(
     output, language_map = optional_path(output), optional_path(language_map)
     for picture in filter(None, (output, language_map)):
         check_can_plot(picture)
-    database = load_uriel(optional_path(uriel_folder))
     representations = load_representations_of_models(to_run_specs(models), method)
+    database = load_uriel(optional_path(uriel_folder))
     if language_map is not None:
         plot_language_similarity(database, _require_one_model(representations, "--map"), color_by, language_map)
     results, exclusions = probe_representations(database, representations, settings)
@@ -124,10 +126,13 @@ def probe_all_checkpoints(
     output = optional_path(output)
     if output is not None:
         check_can_plot(output)
+    run_by_name = parse_model_specs(to_run_specs(runs))
+    for run in run_by_name.values():
+        require_checkpoints(run)
     database = load_uriel(optional_path(uriel_folder))
     representations_by_step = (
         (step, require_representations(model, name, method))
-        for name, run in parse_model_specs(to_run_specs(runs)).items()
+        for name, run in run_by_name.items()
         for step, model in iter_checkpoint_models(run)
     )
     results, exclusions = probe_checkpoints(database, representations_by_step, settings or ProbeSettings())
@@ -145,10 +150,10 @@ def predict_features_of_language(
     uriel_folder: StrPath | None = None,
 ) -> MissingFeaturePredictions:
     """Predict the features that URIEL lacks for a language, from one representation of one model."""
-    database = load_uriel(optional_path(uriel_folder))
     representation = _require_one_model(
         load_representations_of_models(to_run_specs(models), method), "--predict-missing"
     )
+    database = load_uriel(optional_path(uriel_folder))
     k_values = (settings or ProbeSettings()).k_values or DEFAULT_K_VALUES
     code, predicted = predict_missing_features(database, representation, language, k_values)
     return MissingFeaturePredictions(code, representation, predicted)

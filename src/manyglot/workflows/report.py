@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError
 from manyglot.evaluation.comparability import restrict_to_common_sentences, share_supervision
 from manyglot.evaluation.run_specs import Folders, name_systems, parse_run_folders, to_run_specs
-from manyglot.files import StrPath
+from manyglot.files import StrPath, report_unwritable
 from manyglot.reports.displayable import OutputFile
 from manyglot.reports.html_report import load_report_run, restrict_report_run, write_html_report
 
 
+@checks_argument_types
 def report(runs: Folders, output: StrPath = "report.html", common_test_only: bool = False) -> OutputFile:
     """Write the report of the first run, compared with the other runs, and return the HTML file.
 
@@ -30,5 +32,6 @@ def report(runs: Folders, output: StrPath = "report.html", common_test_only: boo
     if common_test_only:
         evaluations = restrict_to_common_sentences(share_supervision([run.evaluation for run in report_runs]))
         report_runs = [restrict_report_run(run, each) for run, each in zip(report_runs, evaluations, strict=True)]
-    write_html_report(Path(output), report_runs)
+    with report_unwritable(Path(output)):
+        write_html_report(Path(output), report_runs)
     return OutputFile(Path(output))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.checksums import find_altered_file
 from manyglot.config.base_settings import Settings, parse_settings
@@ -66,6 +67,7 @@ class ScoreOptions:
     overrides: Sequence[str] = ()
 
 
+@checks_argument_types
 def score(
     hypotheses: StrPath,
     test: StrPath,

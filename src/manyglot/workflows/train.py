@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.background_verification import verified_in_background
 from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
@@ -35,6 +36,7 @@ from manyglot.training.callbacks import CheckpointEvent, StepEvent, TrainingCall
 from manyglot.training.checkpoint import RunState, load_best_weights
 from manyglot.training.contrastive_alignment import (
     check_and_describe_aligned_pairs,
+    explain_disabled_alignment,
     make_aligned_target_selection,
     resolve_alignment,
 )
@@ -72,6 +74,7 @@ class TrainingResult(Displayable):
             yield from str(self.summary).splitlines()
 
 
+@checks_argument_types
 def train(
     experiment: ExperimentSource,
     *,
@@ -104,7 +107,8 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     device, run = find_device(experiment.training.device), experiment.run
-    dataset, model, loader, settings = _load_training_inputs(experiment)
+    dataset, model, loader, settings, alignment_note = _load_training_inputs(experiment)
+    _print_if_any(alignment_note)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, device)
     memory_shortage = explain_cpu_memory_shortage(model, loader, settings, DistributedContext(device))
     move_or_shard_model(model, settings.fsdp, DistributedContext(device))
@@ -124,6 +128,7 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
         resume_status = ResumeStatus(str(run), "refused", refusal_reason=str(error))
     step_timing = None
     if memory_shortage is None:
+        print_status("Timing a few training steps; Ctrl-C stops.")
         step_timing = time_steps(model, optimizer, loader, state, settings, experiment.seed, device)
     else:
         resume_status = ResumeStatus(str(run), "refused", refusal_reason=memory_shortage)
@@ -142,6 +147,8 @@ class _TrainingInputs(NamedTuple):
     loader: BatchLoader
     settings: TrainingSettings
     """The training settings, with `alignment` resolved."""
+    alignment_note: str
+    """How the encoder is aligned, or why `auto` does not align it; empty if there is nothing to say."""
 
 
 def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
@@ -159,12 +166,22 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     )
     if alignment is not None:
         make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
-        print_status(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
-    return _TrainingInputs(dataset, model, loader, experiment.training.model_copy(update={"alignment": alignment}))
+        note = check_and_describe_aligned_pairs(alignment, pairs_per_batch)
+    elif experiment.training.alignment == "auto" and has_zero_shot_directions:
+        note = explain_disabled_alignment(model, pairs_per_batch)
+    else:
+        note = ""
+    settings = experiment.training.model_copy(update={"alignment": alignment})
+    return _TrainingInputs(dataset, model, loader, settings, note)
+
+
+def _print_if_any(message: str) -> None:
+    if message:
+        print_status(message)
 
 
 def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
-    dataset, model, loader, settings = _load_training_inputs(experiment)
+    dataset, model, loader, settings, alignment_note = _load_training_inputs(experiment)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
     resolved = experiment.model_copy(update={"training": settings})
     run_identity = experiment.run, resolved, dataset.digest()
@@ -183,6 +200,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         lock_run(*run_identity) if distributed.is_main else nullcontext(),
         verified_in_background(dataset, distributed) as verification,
     ):
+        _print_if_any(alignment_note)
         directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
         description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from manyglot.argument_types import checks_argument_types
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
+from manyglot.corpus.language_selection import match_languages
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.loading import EngineName, load
 from manyglot.decoding.translation_job import JobOutcome, TranslationJob
@@ -48,6 +49,7 @@ class TranslatorOptions:
         return translator.with_off_target_filter(detector)
 
 
+@checks_argument_types
 def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> JobOutcome:
     """Run a translation job, which may also score given translations.
 
@@ -66,8 +68,13 @@ def _load_off_target_detector(languages: Languages, langid_data: StrPath | None)
     """Load the language identifier of the off-target filter."""
     if langid_data is not None:
         dataset = PreparedDataset(Path(langid_data))
-        training_text = partial(dataset.sentences, Split.TRAIN)
-        return make_off_target_detector(load_identifier("profile", dataset.languages, training_text))
+        codes = match_languages(
+            languages, dataset.languages, f"the languages of {langid_data}"
+        )  # the model may name languages in another style
+        codes |= {code: code for code in dataset.languages if code not in codes.values()}
+        return make_off_target_detector(
+            load_identifier("profile", Languages(codes), lambda code: dataset.sentences(Split.TRAIN, codes[code]))
+        )
     try:
         return make_off_target_detector(load_identifier("py3langid", languages, merge_language_variants=False))
     except ManyglotError:

@@ -27,7 +27,7 @@ class CTranslate2Engine:
 
     def __init__(self, models: Iterable[CTranslate2Model]) -> None:
         self.models = list(models)
-        self.preferred_block_size = DEFAULT_BLOCK_SIZE
+        self.preferred_block_size = self.short_block_size = DEFAULT_BLOCK_SIZE
         self.languages = Languages(self.models[0].manifest.languages)
         self._model_by_language = {self.languages.id(code): m for m in self.models for code in m.manifest.targets}
 

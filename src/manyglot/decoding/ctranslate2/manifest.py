@@ -130,7 +130,11 @@ def _read_format(folder: Path) -> dict[str, Any]:
     except (FolderError, KeyError):
         missing = f"is not an exported model (no readable {MANIFEST_NAME})" if folder.exists() else "does not exist"
         is_model = (folder / "format.json").exists() or is_run_folder(folder)
-        hint = f" Export the model in it first: `manyglot export {folder} -o FOLDER`." if is_model else ""
+        hint = (
+            f" Export the model in it first: `manyglot export {folder} -o FOLDER --target LANGUAGES`."
+            if is_model
+            else ""
+        )
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if type(version) is not int or not 1 <= version <= EXPORT_FORMAT_VERSION:
         raise FolderError(
