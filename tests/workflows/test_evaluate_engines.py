@@ -64,12 +64,15 @@ def test_a_command_translates_every_direction(
 ) -> None:
     output = tmp_path / "mirror"
     command = ["evaluate", "--engine-command", reverse, "--engine-language", "German=DE", "--test-folder", test_set]
+    command += ["--engine-code-style", "flores"]
     out, _ = run(capsys, *command, "-o", output, "--engine-jobs", 3)
-    assert sorted(calls(tmp_path)) == ["DE-en", "DE-fr", "en-DE", "en-fr", "fr-DE", "fr-en"]
+    assert sorted(calls(tmp_path)) == [
+        *("DE-eng_Latn", "DE-fra_Latn", "eng_Latn-DE", "eng_Latn-fra_Latn", "fra_Latn-DE", "fra_Latn-eng_Latn")
+    ]
     assert "all directions" in out
     assert f"System: mirror, from {reverse[:30]}" in out
     card = read_model_card(output)
-    assert card["engine"] == {"command": shlex.split(reverse), "languages": {"de": "DE"}}
+    assert card["engine"] == {"command": shlex.split(reverse), "languages": {"de": "DE"}, "code_style": "flores"}
     assert card["test"]["folder"] == str(test_set)
     examples = [json.loads(line) for line in (output / "translations.jsonl").read_text("utf-8").splitlines()]
     assert len(examples) == 12
@@ -167,6 +170,7 @@ def test_mistakes_are_explained(
     assert "Unknown language 'xx'" in mistake(capsys, *cat, "--engine-language", "xx=a")
     assert "such as zh=zh-CN" in mistake(capsys, *cat, "--engine-language", "zh")
     assert "--engine-timeout is 0.0" in mistake(capsys, *cat, "--engine-timeout", 0)
+    assert "'floress' is not known" in mistake(capsys, *cat, "--engine-code-style", "floress")
     assert "--engine-jobs is 0" in mistake(capsys, *cat, "--engine-jobs", 0)
     assert "decoding" in mistake(capsys, *cat, "--set", "decoding.beam_size=1")
     script = tmp_path / "broken"

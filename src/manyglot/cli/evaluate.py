@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from manyglot.cli.options import AsJson, EvaluationOverrides, print_json
 from manyglot.errors import SettingsError
 from manyglot.progress import is_secondary_process
+
+if TYPE_CHECKING:
+    from manyglot.corpus.language_codes import CodeStyle
 
 
 def evaluate(
@@ -41,6 +44,9 @@ def evaluate(
         list[str],
         typer.Option("--engine-language", metavar="CODE=NAME", help="What the program calls a language: zh=zh-CN."),
     ] = [],  # noqa: B006
+    engine_code_style: Annotated[
+        str | None, typer.Option(help="Codes that the program uses for other languages: bcp47, iso639-3 or flores.")
+    ] = None,
     engine_timeout: Annotated[
         float | None, typer.Option(help="Maximum seconds of the program per direction; default 3600.")
     ] = None,
@@ -66,16 +72,19 @@ def evaluate(
     from manyglot.reports.displayable import print_parts
     from manyglot.workflows import evaluate as workflow
 
-    if engine_command is None and (engine_languages or engine_timeout is not None or engine_jobs is not None):
-        raise SettingsError("--engine-language, --engine-timeout and --engine-jobs need --engine-command. Add it.")
+    if engine_command is None and (engine_languages or engine_code_style or engine_timeout or engine_jobs):
+        raise SettingsError("The options --engine-… need --engine-command. Add it.")
     if (model is None) == (engine_command is None):
         raise SettingsError("Give either a model or --engine-command.")
     system: Path | CommandEngine | None = model
     if engine_command is not None:
-        languages = parse_engine_languages(engine_languages)
-        timeout = DEFAULT_TIMEOUT if engine_timeout is None else engine_timeout
-        jobs = 1 if engine_jobs is None else engine_jobs
-        system = CommandEngine(engine_command, languages, timeout, jobs)
+        system = CommandEngine(
+            engine_command,
+            parse_engine_languages(engine_languages),
+            cast("CodeStyle", engine_code_style or "as_given"),
+            DEFAULT_TIMEOUT if engine_timeout is None else engine_timeout,
+            1 if engine_jobs is None else engine_jobs,
+        )
     assert system is not None
     evaluation = workflow.evaluate(
         system,

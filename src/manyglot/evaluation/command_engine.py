@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event, Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
+from manyglot.corpus.language_codes import CodeStyle, format_language_code
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.textfiles import to_single_line
-from manyglot.errors import EngineError, LanguageError, SettingsError, shorten
+from manyglot.errors import EngineError, LanguageError, SettingsError, did_you_mean, shorten
 from manyglot.evaluation.test_set_translation import EvaluationSet, complete_directions
 from manyglot.evaluation.translation_cache import SentenceSpan, TranslationCache
 from manyglot.files import os_error_reason
@@ -49,7 +50,9 @@ class CommandEngine:
     command: str
     """The program and its arguments. `{source}` and `{target}` stand for the languages."""
     languages: Mapping[str, str] = field(default_factory=dict)
-    """What the program calls languages, where it differs from the codes of the test set."""
+    """What the program calls languages, where it differs from the codes in the code style."""
+    code_style: CodeStyle = "as_given"
+    """Style of the codes: as_given is that of the test set; bcp47 (de), iso639-3 (deu) or flores (deu_Latn)."""
     timeout: float = DEFAULT_TIMEOUT
     """Maximum time of one direction in seconds."""
     jobs: int = 1
@@ -58,6 +61,9 @@ class CommandEngine:
     def __post_init__(self) -> None:
         if not self.arguments:
             raise SettingsError("--engine-command is empty. Give a program, such as 'mytool {source} {target}'.")
+        if self.code_style not in get_args(CodeStyle):
+            hint = did_you_mean(self.code_style, get_args(CodeStyle))
+            raise SettingsError(f"--engine-code-style: '{self.code_style}' is not known. {hint}")
         if not self.timeout > 0:
             raise SettingsError(f"--engine-timeout is {self.timeout}; it must be above 0.")
         if self.jobs < 1:
@@ -88,11 +94,11 @@ class CommandEngine:
             codes = {languages.find_code(name): own for name, own in self.languages.items()}
         except LanguageError as error:
             raise LanguageError(f"--engine-language: {error}") from None
-        return CommandEngine(self.command, codes, self.timeout, self.jobs)
+        return replace(self, languages=codes)
 
     def provenance(self) -> dict[str, Any]:
         """Return everything that the outputs of a direction depend on, apart from its sentences."""
-        return {"command": self.arguments, "languages": dict(self.languages)}
+        return {"command": self.arguments, "languages": dict(self.languages), "code_style": self.code_style}
 
     def translate(
         self, evaluation_set: EvaluationSet, cache: TranslationCache | None = None
@@ -149,7 +155,7 @@ class CommandEngine:
 
     def _run(self, direction: Direction, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO, stop: Event) -> None:
         """Run the command; raise an error if it fails, takes too long or writes too much."""
-        source, target = (self.languages.get(code, code) for code in direction)
+        source, target = (self.languages.get(code) or format_language_code(code, self.code_style) for code in direction)
         command = [
             part.replace(SOURCE_PLACEHOLDER, source).replace(TARGET_PLACEHOLDER, target) for part in self.arguments
         ]
