@@ -326,6 +326,7 @@ class Translator:
         ]
         return TranslatedTexts(sources, n_best)
 
+    @checks_argument_types
     def score(
         self,
         texts: Iterable[str],
