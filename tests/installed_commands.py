@@ -28,8 +28,7 @@ STEPS: list[list[list[str]]] = [
     [["corpus", "zero-shot", "mine.yaml", "-o", "zero-shot"], ["corpus", "translations", "mine.yaml"]],
     [["corpus", "split", "mine.yaml", "--dev", "3", "--test", "3", "-o", "split"]],
     [["prepare", "mine.yaml"], ["describe", "mine.yaml"]],
-    [["corpus", "verify", "data"]],
-    [["train", "mine.yaml"]],
+    [["train", "mine.yaml"], ["corpus", "verify", "data"]],
     [
         ["plot", "runs/mytext", "-o", "curves.png"],
         ["translate", "runs/mytext/model", "in.txt", "--to", "de,fr", "-o", "out.txt"],
