@@ -10,7 +10,7 @@ The main commands have a function of the same name:
     prepare(experiment)         read, clean and tokenize a corpus
     train(experiment)           train a model, or resume a run; takes callbacks
     load(model)                 open a model as a Translator
-    evaluate(model, data)       translate and score every direction
+    evaluate(model, data)       translate and score every direction; also with a `CommandEngine`
     score(hypotheses, test)     score translations of any system
     compare(runs)               compare evaluated systems, with significance
     report(runs)                write an HTML report
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from manyglot.config.experiment import Experiment, read_experiment
     from manyglot.decoding.loading import load
     from manyglot.errors import ManyglotError
+    from manyglot.evaluation.command_engine import CommandEngine
     from manyglot.workflows.average import average
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CommandEngine",
     "Experiment",
     "ManyglotError",
     "__version__",
@@ -73,6 +75,7 @@ __all__ = [
     "translate",
 ]
 _MODULES = {
+    "CommandEngine": "manyglot.evaluation.command_engine",
     "Experiment": "manyglot.config.experiment",
     "ManyglotError": "manyglot.errors",
     "load": "manyglot.decoding.loading",

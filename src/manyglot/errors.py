@@ -45,6 +45,10 @@ class UnreadableFileError(FolderError):
     """The system cannot read a file that exists. The file need not be damaged: the error may be temporary."""
 
 
+class EngineError(ManyglotError):
+    """The command line of another translation engine failed, or its output cannot be used."""
+
+
 class OutOfMemory(ManyglotError):
     """The memory of a device is too small for the task."""
 

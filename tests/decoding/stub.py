@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 
 from manyglot.corpus.languages import Languages
-from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, ScoringRequest, SearchRequest
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.progress import ProgressReporter
@@ -47,6 +48,13 @@ class StubEngine:
         if progress is not None:
             progress.advance(self.calls[-1][0])
         return results
+
+    def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
+        """Return minus the number of characters of each translation."""
+        texts = self.vocabulary.decode(request.translations)
+        if progress is not None:
+            progress.advance(len(texts))
+        return [TranslationScore.from_length(-float(len(text)), 2, 1.0) for text in texts]
 
 
 def stub(rule: Rule | None = None) -> Translator:

@@ -24,9 +24,10 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.ctranslate2.engine import CTranslate2Engine
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME
-from manyglot.decoding.engine import SearchRequest
+from manyglot.decoding.engine import ScoringRequest, SearchRequest
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.loading import load
+from manyglot.decoding.native_engine import NativeEngine
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError
@@ -135,6 +136,20 @@ def check(trained: TrainedModel, engine: CTranslate2Engine, settings: DecodingSe
 def test_an_export_reproduces_the_native_search(name: str, norm: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[name], norm)
     check(trained, exported(trained, tmp_path / "model"), SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["laa", "Token_tgt", "clean Token_tgt"])
+def test_an_export_gives_translations_the_native_scores(name: str, tmp_path: Path) -> None:
+    trained, (sources, languages) = random_model(COMBINATIONS[name]), sentences()
+    engine = exported(trained, tmp_path / "model")
+    settings, translations = SETTINGS.model_copy(update={"length_penalty": 0.6}), [[], *sources[:0:-1]]
+    request = ScoringRequest([[], *sources[1:]], translations, languages, settings)
+    native_engine = NativeEngine(trained.model, engine.languages, settings, torch.device("cpu"))
+    for ours, theirs in zip(native_engine.score(request), engine.score(request), strict=True):
+        assert theirs.log_probability == pytest.approx(ours.log_probability, rel=1e-4, abs=1e-4)
+        assert theirs.score == pytest.approx(ours.score, rel=1e-4, abs=1e-4)
+    with pytest.raises(ManyglotError, match="handles at most"):
+        engine.score(ScoringRequest([[5]], [[5] * 10**5], [0], settings))
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt", "clean Token_tgt"])

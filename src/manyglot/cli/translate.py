@@ -72,12 +72,21 @@ def translate(
         str | None,
         typer.Option(
             help="tsv columns of text, target and source language, by number or name: 1,2 or text,to,from. One column "
-            "alone is the text. Names need a header. Default: 1,2, without a header.",
+            "alone is the text. Names need a header. Default: 1,2, without a header. With --score-translations, the "
+            "fourth is the translation.",
             show_default=False,
         ),
     ] = None,
     n_best: Annotated[int, typer.Option(help="Number of translations per line, for tsv or jsonl.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write scores, for tsv or jsonl.")] = False,
+    score_translations: Annotated[
+        bool,
+        typer.Option(
+            "--score-translations",
+            help="Do not translate, but write how probable the given translations are: tsv with text, target, "
+            'translation; jsonl with an "output".',
+        ),
+    ] = False,
     beam_size: Annotated[int | None, typer.Option(help="Hypotheses per sentence; 1 is greedy and fastest.")] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 1 prefers longer outputs, below 1 shorter.")
@@ -141,6 +150,7 @@ def translate(
         columns=None if columns is None else parse_tsv_columns(columns),
         n_best=n_best,
         include_scores=scores,
+        score_translations=score_translations,
         source=source,
         text_options=TextOptions(
             split=cast("SplitMode", split),

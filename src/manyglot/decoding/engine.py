@@ -8,6 +8,7 @@ from typing import Protocol
 
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.progress import ProgressReporter
 
@@ -41,8 +42,26 @@ class SearchRequest:
         return replace(self, sources=[source if row in rows else [] for row, source in enumerate(self.sources)])
 
 
+@dataclass(frozen=True)
+class ScoringRequest:
+    """Given translations to score, in any number and order."""
+
+    sources: Sequence[Sequence[int]]
+    """Subword ids of each sentence, without tags and end symbol."""
+    translations: Sequence[Sequence[int]]
+    """Subword ids of the translation of each sentence, without tags and end symbol."""
+    target_language_ids: Sequence[int]
+    """Target language id of each translation."""
+    settings: DecodingSettings
+    sentence_offset: int = 0
+    """Number of sentences of the text before the first one, as in `SearchRequest`."""
+
+    def __post_init__(self) -> None:
+        assert len(self.sources) == len(self.translations) == len(self.target_language_ids)
+
+
 class Engine(Protocol):
-    """Searches for translations: `NativeEngine` with a model folder, `CTranslate2Engine` with an export."""
+    """Finds and scores translations: `NativeEngine` with a model folder, `CTranslate2Engine` with an export."""
 
     @property
     def languages(self) -> Languages:
@@ -62,3 +81,6 @@ class Engine(Protocol):
 
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first, and at least one per sentence."""
+
+    def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
+        """Return the scores of given translations (forced decoding)."""

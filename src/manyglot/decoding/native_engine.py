@@ -16,9 +16,11 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.continuous_batch import ContinuousBatch
 from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
-from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, ScoringRequest, SearchRequest
+from manyglot.decoding.forced_decoding import ForcedDecoder
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.sampling_search import SamplingSearch
+from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.devices import cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
@@ -78,7 +80,8 @@ class NativeEngine:
         A source with several target languages is encoded once, unless guidance affects the encoder.
         """
         _check_prefixes(request)
-        search, random_lang_B = self._make_search(request), self._random_languages(request)
+        search = self._make_search(request)
+        random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
         setting_to_lower = "max_length" if isinstance(search, ContinuousBeamSearch) else "max_batch_tokens"
         advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or stop other programs that use this memory"
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
@@ -91,6 +94,24 @@ class NativeEngine:
             if progress is not None:
                 progress.advance(len(rows))
         return results
+
+    def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
+        """Return the scores of given translations. They equal those of a search that finds the same subwords."""
+        is_bfloat16 = self._uses_bfloat16(request.settings.precision)
+        model = self._get_variant(_ModelVariant(is_bfloat16, folded_language=None))
+        full_precision_VD = self.model.embedding.weight.detach() if is_bfloat16 else None
+        decoder = ForcedDecoder(model, full_precision_VD)
+        random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
+        advice = "Lower decoding.max_batch_tokens, or stop other programs that use this memory"
+        scores = [TranslationScore(0.0, 0.0)] * len(request.sources)
+        for rows in decoder.index_batches(request):
+            with report_out_of_memory(self.device, "Forced decoding", advice):
+                batch_scores = decoder.score(request, rows, random_lang_B[rows])
+            for row, score in zip(rows, batch_scores, strict=True):
+                scores[row] = score
+            if progress is not None:
+                progress.advance(len(rows))
+        return scores
 
     def _make_search(self, request: SearchRequest) -> BeamSearch | ContinuousBeamSearch:
         """Return the search for a request, with the fastest suitable variant of the model."""
@@ -126,10 +147,10 @@ class NativeEngine:
             num_hypotheses=request.num_hypotheses,
         )
 
-    def _random_languages(self, request: SearchRequest) -> Tensor:
+    def _random_languages(self, num_sentences: int, seed: int, sentence_offset: int = 0) -> Tensor:
         """Sample a language for each sentence. It depends on the seed and the sentence's index in the text only."""
-        rng = np.random.Generator(np.random.PCG64(request.settings.seed).advance(request.sentence_offset))
-        return torch.from_numpy((rng.random(len(request.sources)) * len(self.languages)).astype(np.int64))
+        rng = np.random.Generator(np.random.PCG64(seed).advance(sentence_offset))
+        return torch.from_numpy((rng.random(num_sentences) * len(self.languages)).astype(np.int64))
 
     def _uses_bfloat16(self, precision: Precision) -> bool:
         """Return whether to compute in bfloat16. On a CPU, auto chooses the faster precision."""

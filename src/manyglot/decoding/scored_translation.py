@@ -28,3 +28,20 @@ class Translation:
     """Whether the text is in the target language. None if it was not checked or cannot be identified."""
     warnings: tuple[TextWarning, ...] = ()
     """Why parts of the source text may be missing."""
+
+
+@dataclass(frozen=True)
+class TranslationScore:
+    """How probable a given translation is to the model."""
+
+    log_probability: float
+    """The sum of the natural logarithms of the probabilities of its subwords and of the end symbol."""
+    score: float
+    """The log-probability, divided by the length as in `Translation`."""
+    warnings: tuple[TextWarning, ...] = ()
+    """Characters that the model does not know. The score counts `<unk>` in their place."""
+
+    @classmethod
+    def from_length(cls, log_probability: float, length: int, length_penalty: float) -> TranslationScore:
+        """Return the score of a translation whose length includes the end symbol and the tags that are predicted."""
+        return cls(log_probability, log_probability / length**length_penalty)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from manyglot.decoding.engine import Engine, SearchRequest
+from manyglot.decoding.engine import Engine, ScoringRequest, SearchRequest
 from manyglot.decoding.off_target import OffTargetFilter
-from manyglot.decoding.scored_translation import Translation
+from manyglot.decoding.scored_translation import Translation, TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import ManyglotError
 from manyglot.progress import ProgressReporter
@@ -65,6 +65,27 @@ class SentenceTranslator:
 
         corrected = self.off_target_filter.correct(hypotheses, targets, self.settings.beam_size, search_wider)
         return [n_best[:n] for n_best in corrected]
+
+    def score(
+        self,
+        sentences: Sequence[str],
+        translations: Sequence[str],
+        targets: Sequence[str],
+        source_languages: Sequence[str | None],
+        sentence_offset: int = 0,
+        progress: ProgressReporter | None = None,
+    ) -> list[TranslationScore]:
+        """Return the scores of given translations. With a pivot, they are translations of the text in the pivot."""
+        if self.pivot_code is not None:
+            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
+        request = ScoringRequest(
+            sources=self.vocabulary.encode(sentences),
+            translations=self.vocabulary.encode(translations),
+            target_language_ids=[self.engine.languages.id(code) for code in targets],
+            settings=self.settings,
+            sentence_offset=sentence_offset,
+        )
+        return self.engine.score(request, progress)
 
     def _translate_to_pivot(
         self,

@@ -11,6 +11,7 @@ from typing import BinaryIO, get_args
 
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import english_language_name
+from manyglot.decoding.block_scorer import BlockScorer
 from manyglot.decoding.block_translator import BlockTranslator, TranslatedBlock
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
 from manyglot.decoding.input_line_warnings import RequestWarningPrinter
@@ -27,6 +28,7 @@ from manyglot.decoding.translation_requests import (
 )
 from manyglot.decoding.translation_results import (
     RESULT_TSV_HEADER,
+    SCORE_TSV_HEADER,
     ResultWriter,
     TranslationResult,
     open_result_writer,
@@ -91,6 +93,8 @@ class TranslationJob:
     """Number of translations per text. More than one needs TSV or JSONL output."""
     include_scores: bool = False
     """Whether to write scores, which needs TSV or JSONL output."""
+    score_translations: bool = False
+    """Whether to score given translations instead of translating."""
     text_options: TextOptions = DEFAULT_TEXT_OPTIONS
     """How to treat long texts and unknown characters. Without splitting, texts are cut after `max_chars` characters."""
 
@@ -103,6 +107,10 @@ class TranslationJob:
         if list(self.files).count(STDIO_PATH) > 1:
             raise SettingsError("- is given twice. Standard input can be read only once.")
         input_format = self.resolved_input_format
+        if self.score_translations:
+            self._check_scoring()
+        elif self.columns is not None and self.columns.translation is not None:
+            raise SettingsError("--columns names a column of translations, which needs --score-translations. Add it.")
         if input_format == "text" and not self.targets:
             raise SettingsError("Text input needs a target language. Add --to de, or --to de,fr for several.")
         if self.columns is not None and input_format != "tsv":
@@ -116,6 +124,20 @@ class TranslationJob:
             raise SettingsError(f"--n-best is {self.n_best}; it must be at least 1.")
         if self.resolved_output_format == "text" and (self.include_scores or self.n_best > 1):
             raise SettingsError("--scores and --n-best need TSV or JSONL output. Add --output-format tsv or jsonl.")
+
+    def _check_scoring(self) -> None:
+        """Raise if the job cannot score given translations."""
+        if self.resolved_input_format == "text":
+            raise SettingsError("--score-translations reads TSV or JSONL input. Add --format tsv or jsonl.")
+        if self.columns is not None and self.columns.translation is None:
+            raise SettingsError(
+                "--score-translations needs a fourth column with the translations. Give --columns 1,2,,3 or "
+                "text,to,from,output."
+            )
+        if self.n_best > 1:
+            raise SettingsError("--n-best has no effect with --score-translations. Remove it.")
+        if len(self.targets) > 1 or ALL_LANGUAGES in self.targets:
+            raise SettingsError("--score-translations: a translation has one target language. Give one in --to.")
 
     @property
     def resolved_input_format(self) -> TextFormat:
@@ -158,7 +180,8 @@ class TranslationJob:
         output = self.output_path
         paths = result_paths(output, self.resolved_output_format, targets) if output else []
         num_lines = self._check_paths_and_count_lines(paths)
-        block_translator = BlockTranslator(translator, targets, self.n_best, self.include_scores, source)
+        make_block_translator = BlockScorer if self.score_translations else BlockTranslator
+        block_translator = make_block_translator(translator, targets, self.n_best, self.include_scores, source)
         log = _JobLog()
         if self._is_interactive(stdin):
             print_status(self._prompt(targets, source))
@@ -168,9 +191,12 @@ class TranslationJob:
             first = list(islice(blocks, 1))
             hidden = output is None and stdout.isatty()  # the results on the terminal show the progress
             columns = self._terminal_columns(translator) if hidden else RESULT_TSV_HEADER
+            if self.score_translations:
+                columns = SCORE_TSV_HEADER
+            task = "scoring" if self.score_translations else "translating"
             with (
                 open_result_writer(output or stdout, self.resolved_output_format, targets, columns) as writer,
-                progress_counter("translating", "lines", num_lines, hidden) as progress,
+                progress_counter(task, "lines", num_lines, hidden) as progress,
             ):
                 self._translate_and_write(block_translator, chain(first, blocks), writer, log, progress)
         except KeyboardInterrupt:
@@ -186,8 +212,9 @@ class TranslationJob:
     def _blocks(self, stdin: BinaryIO, max_requests: int) -> Iterator[list[TranslationRequest]]:
         """Yield blocks of requests to translate together. On a terminal, each line is a block."""
         sources = [stdin if path == STDIO_PATH else path for path in self.files or [STDIO_PATH]]
-        columns = self.columns or TsvColumns()
-        max_chars = self.text_options.max_chars if self.text_options.split == "never" else None
+        columns = self.columns or TsvColumns(translation=3 if self.score_translations else None)
+        is_cut = self.text_options.split == "never" and not self.score_translations
+        max_chars = self.text_options.max_chars if is_cut else None
         requests = read_requests(sources, self.resolved_input_format, columns=columns, max_chars=max_chars)
         return group_into_blocks(requests, 1 if self._is_interactive(stdin) else max_requests)
 
@@ -206,10 +233,12 @@ class TranslationJob:
         listed, num_more = ", ".join(names[:MAX_LANGUAGES_IN_PROMPT]), len(names) - MAX_LANGUAGES_IN_PROMPT
         more = f" and {num_more} more languages" if num_more > 0 else ""
         origin = "" if source is None else f" from {english_language_name(source)} ({source})"
-        task = f"Translating{origin} into {listed}{more}." if targets else f"Translating{origin}."
-        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[
-            self.resolved_input_format
-        ]
+        verb = "Scoring translations" if self.score_translations else "Translating"
+        task = f"{verb}{origin} into {listed}{more}." if targets else f"{verb}{origin}."
+        input_format = self.resolved_input_format
+        what = {"text": "a text", "tsv": "text, tab, target language", "jsonl": "a JSON object"}[input_format]
+        if self.score_translations and input_format == "tsv":
+            what += ", tab, translation"
         end = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
         return f"{task} Type {what} and press Enter; {end} ends."
 
@@ -237,7 +266,8 @@ class TranslationJob:
         if self.resolved_input_format == "tsv" and self.columns is None and first.unknown_languages:
             print_status(
                 f"manyglot: {first.location} looks like a header. Name the columns to use, such as "
-                f"--columns {shorten(first.text)},{shorten(next(iter(first.unknown_languages)))}."
+                f"--columns {shorten(first.text)},{shorten(next(iter(first.unknown_languages)))}"
+                f"{',,output' if self.score_translations else ''}."
             )
 
     def _with_alternative_rows(self, results: Iterable[TranslationResult]) -> Iterator[TranslationResult]:

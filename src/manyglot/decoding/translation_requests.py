@@ -46,6 +46,8 @@ class TranslationRequest:
     """Where the request comes from, such as `line 7 of FILE`."""
     source: str | None = None
     """Language of the text, or None if it is unknown."""
+    translation: str | None = None
+    """A given translation of the text, to be scored, or None if there is none."""
     problem: str = ""
     """Why the request cannot be translated."""
     unknown_languages: Mapping[str, str] = field(default_factory=dict)
@@ -119,35 +121,42 @@ class TsvColumns:
     """None if no column holds target languages."""
     source: int | str | None = None
     """None if no column holds source languages."""
+    translation: int | str | None = None
+    """The column of given translations, which are scored."""
     header: bool = False
     """Whether the first line is a header. Naming a column implies it."""
 
     def __post_init__(self) -> None:
-        for column in (self.text, self.target, self.source):
+        for column in self.all_columns:
             if isinstance(column, int) and column < 1:
                 raise ManyglotError(f"--columns: there is no column {column}. Columns are counted from 1.")
 
     @property
+    def all_columns(self) -> tuple[int | str | None, ...]:
+        """All columns, in the order of the option."""
+        return self.text, self.target, self.source, self.translation
+
+    @property
     def has_header(self) -> bool:
         """Whether the first line of each file is a header instead of a request."""
-        return self.header or any(isinstance(column, str) for column in (self.text, self.target, self.source))
+        return self.header or any(isinstance(column, str) for column in self.all_columns)
 
 
 def parse_tsv_columns(text: str) -> TsvColumns:
     """Parse the value of `--columns`: the columns of text, target and source, such as `1,2`, `text,to,from` or `3`.
 
-    The target may be empty if a source follows: `1,,2`.
+    A fourth column holds given translations. Target and source may be empty if another column follows: `1,,2`.
     """
     first, *others = (part.strip() for part in text.split(","))
-    if not first or len(others) > 2 or (others and not others[-1]):
+    if not first or len(others) > 3 or (others and not others[-1]):
         raise ManyglotError(
             f"--columns: cannot parse {text!r}. Give a text, a target and a source column, such as 1,2 or text,to,from."
         )
-    column, target, source = (
-        int(part) if part.isdecimal() else part or None for part in (first, *others, *[""] * (2 - len(others)))
+    column, target, source, translation = (
+        int(part) if part.isdecimal() else part or None for part in (first, *others, *[""] * (3 - len(others)))
     )
     assert column is not None
-    return TsvColumns(column, target, source)
+    return TsvColumns(column, target, source, translation)
 
 
 def read_requests(
@@ -210,12 +219,13 @@ def _read_file(
         names = header.text.split("\t") if header else []
         if columns.has_header and header is None:  # an empty file
             return
-        text, target, source = (
-            None if column is None else _column_index(column, names, name)
-            for column in (columns.text, columns.target, columns.source)
+        text, target, source, translation = (
+            None if column is None else _column_index(column, names, name) for column in columns.all_columns
         )
         assert text is not None
-        parse = partial(_from_tsv, text_column=text, target_column=target, source_column=source)
+        parse = partial(
+            _from_tsv, text_column=text, target_column=target, source_column=source, translation_column=translation
+        )
     for line in lines:
         blank = line.problem or not line.text.strip()
         request = TranslationRequest("", None, 0, problem=line.problem) if blank else parse(line)
@@ -227,16 +237,22 @@ def _from_text(line: InputLine) -> TranslationRequest:
 
 
 def _from_tsv(
-    line: InputLine, text_column: int, target_column: int | None, source_column: int | None
+    line: InputLine,
+    text_column: int,
+    target_column: int | None,
+    source_column: int | None,
+    translation_column: int | None,
 ) -> TranslationRequest:
-    cells, num_needed = line.text.split("\t"), 1 + max(text_column, target_column or 0, source_column or 0)
+    cells = line.text.split("\t")
+    num_needed = 1 + max(text_column, target_column or 0, source_column or 0, translation_column or 0)
     if len(cells) < num_needed:
         columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         return _failed_request(f"{line.location} has {columns}; expected {num_needed}, separated by tabs.")
     names = [] if target_column is None else cells[target_column].split(",")
     targets = tuple(name.strip() for name in names if name.strip()) or None
     source = "" if source_column is None else cells[source_column].strip()
-    return TranslationRequest(cells[text_column], targets, 0, source=source or None)
+    translation = None if translation_column is None else cells[translation_column]
+    return TranslationRequest(cells[text_column], targets, 0, source=source or None, translation=translation)
 
 
 def _from_json(line: InputLine) -> TranslationRequest:
@@ -262,7 +278,15 @@ def _from_json(line: InputLine) -> TranslationRequest:
     if source is not None and not isinstance(source, str):
         problem = f'{line.location}: "from" must be a language.'
         return replace(_failed_request(problem), targets=targets, extra_fields=extra_fields)
-    return TranslationRequest(value["text"], targets, 0, source=source or None, extra_fields=extra_fields)
+    output = value.get("output")
+    return TranslationRequest(
+        value["text"],
+        targets,
+        0,
+        source=source or None,
+        translation=output if isinstance(output, str) else None,
+        extra_fields=extra_fields,
+    )
 
 
 def _failed_request(problem: str) -> TranslationRequest:
@@ -277,7 +301,8 @@ def _clean_and_shorten(request: TranslationRequest, max_chars: int | None) -> Tr
         end = cut_index(text, max_chars)
         notes.append(f"{request.location} has {len(text):,} characters and was cut after {end:,}.")
         text = text[:end]
-    return replace(request, text=text, notes=tuple(notes))
+    translation = None if request.translation is None else remove_control_characters(request.translation)[0]
+    return replace(request, text=text, translation=translation, notes=tuple(notes))
 
 
 def _column_index(column: int | str, header: Sequence[str], name: str) -> int:

@@ -20,6 +20,8 @@ from manyglot.decoding.translation_requests import TextFormat, TranslationReques
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.files import fsync_path, os_error_reason, unfinished_path
 
+SCORE_TSV_HEADER = ("text", "to", "output", "score", "log_probability", "problem", "warnings")
+"""The columns of scored translations."""
 RESULT_TSV_HEADER = ("text", "to", "output", "score", "on_target", "problem", "warnings")
 
 
@@ -33,6 +35,8 @@ class TranslationResult:
     output: str
     score: float | None = None
     """Score as in `Translation`."""
+    log_probability: float | None = None
+    """Log-probability of a given translation, before it is divided by its length."""
     alternatives: tuple[Translation, ...] = ()
     """Other translations, best first."""
     on_target: bool | None = None
@@ -89,12 +93,17 @@ def format_as_text(result: TranslationResult) -> str:
 
 
 def format_as_tsv(result: TranslationResult, columns: Sequence[str] = RESULT_TSV_HEADER) -> str:
-    """Return some columns of `RESULT_TSV_HEADER`. Tabs in texts become spaces."""
-    score = "" if result.score is None else f"{result.score:.4f}"
-    on_target = "" if result.on_target is None else str(result.on_target).lower()
-    warnings = " ".join(result.warnings)
-    values = (result.source, result.target, result.output, score, on_target, result.problem, warnings)
-    cells = dict(zip(RESULT_TSV_HEADER, values, strict=True))
+    """Return the given columns. Tabs in texts become spaces."""
+    cells = {
+        "text": result.source,
+        "to": result.target,
+        "output": result.output,
+        "score": "" if result.score is None else f"{result.score:.4f}",
+        "log_probability": "" if result.log_probability is None else f"{result.log_probability:.4f}",
+        "on_target": "" if result.on_target is None else str(result.on_target).lower(),
+        "problem": result.problem,
+        "warnings": " ".join(result.warnings),
+    }
     return "\t".join(to_single_line(cells[column].replace("\t", " ")) for column in columns)
 
 
@@ -103,6 +112,7 @@ def format_as_json(result: TranslationResult) -> str:
     required = {"number": result.number, "text": result.source, "to": result.target, "output": result.output}
     optional = {
         "score": _finite(result.score),
+        "log_probability": _finite(result.log_probability),
         "alternatives": [_alternative_to_dict(other, result.score is not None) for other in result.alternatives]
         or None,
         "on_target": result.on_target,
@@ -185,7 +195,7 @@ def open_result_writer(
 ) -> Iterator[ResultWriter]:
     """Open a writer for a file or stream. Text in several languages goes to one file each, such as out.de.txt.
 
-    A stream gets only some columns of TSV if `tsv_columns` says so. A file has the name `OUTPUT.unfinished` until the
+    TSV has the columns `tsv_columns`. A file has the name `OUTPUT.unfinished` until the
     block ends without an exception.
     """
     with ExitStack() as stack:
@@ -203,7 +213,7 @@ def open_result_writer(
             }
             yield PerLanguageWriter(writers)
         else:
-            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output))
+            yield StreamWriter(stack.enter_context(_result_stream(output)), text_format, str(output), tsv_columns)
 
 
 def result_paths(output: Path, text_format: TextFormat, targets: Sequence[str]) -> list[Path]:

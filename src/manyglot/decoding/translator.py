@@ -15,14 +15,16 @@ from manyglot.argument_types import check_argument_types, checks_argument_types
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
+from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.engine import Engine
 from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.scaled_progress import ScaledProgress
-from manyglot.decoding.scored_translation import Translation
+from manyglot.decoding.scored_translation import TextWarning, Translation, TranslationScore
 from manyglot.decoding.sentence_translator import SentenceTranslator
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.source_text import SourceText, read_source_texts
 from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextOptions, TextSplitter
+from manyglot.decoding.unknown_characters import describe_characters
 from manyglot.errors import LanguageError, ManyglotError, TranslationWarning
 from manyglot.langid.identifier import OffTargetDetector
 from manyglot.progress import ProgressReporter
@@ -57,6 +59,7 @@ class Translator:
         model.translate(["in 3 weeks", "3 kilometers"], to="de")
         model.translate_n_best(["in 3 weeks"], to="German", n=3)
         model.translate_to_all(["in 3 weeks"])
+        model.score(["in 3 weeks"], ["in 3 Wochen"], to="de")
         for sentence in model.translate_stream(open("news.txt"), to="de"): ...
 
     Languages can be given as de, deu, de-DE, German or Deutsch. The texts may be in any mix of the model's languages.
@@ -322,6 +325,54 @@ class Translator:
             for each, target in zip(sources, targets, strict=True)
         ]
         return TranslatedTexts(sources, n_best)
+
+    @checks_argument_types
+    def score(
+        self,
+        texts: Iterable[str],
+        translations: Iterable[str],
+        to: str | Sequence[str],
+        *,
+        source: str | Sequence[str | None] | None = None,
+        sentence_offset: int = 0,
+        progress: ProgressReporter | None = None,
+    ) -> list[TranslationScore]:
+        """Return how probable given translations are to the model (forced decoding).
+
+        The translations may come from anywhere. A text and its translation are scored as one sentence, however long.
+        The translation may have other subwords than the same translation found by a search, and then another score.
+        """
+        lines, outputs = (
+            [to_single_line(_clean_text(text)) for text in _reject_single_string(given)]
+            for given in (texts, translations)
+        )
+        if len(lines) != len(outputs):
+            raise ManyglotError(f"There are {len(lines)} texts and {len(outputs)} translations.")
+        max_chars = self.text_splitter.options.max_chars
+        for number, pair in enumerate(zip(lines, outputs, strict=True), start=1):
+            if (num_chars := max(map(len, pair))) > max_chars:
+                raise ManyglotError(
+                    f"Text {number} or its translation has {num_chars:,} characters; at most {max_chars:,} are scored "
+                    f"at once. Split it, or raise max_chars."
+                )
+        targets, languages = self._target_codes(to, len(lines)), self._source_codes(source, len(lines))
+        scores = self._sentence_translator().score(lines, outputs, targets, languages, sentence_offset, progress)
+        return [
+            replace(score, warnings=self._unknown_character_warnings(text, output))
+            for score, text, output in zip(scores, lines, outputs, strict=True)
+        ]
+
+    def _unknown_character_warnings(self, text: str, translation: str) -> tuple[TextWarning, ...]:
+        """Return a warning for each side with characters that are not in the vocabulary."""
+        unknown = map(self.vocabulary.subword_model.unknown_characters, (text, translation))
+        return tuple(
+            TextWarning(
+                "unknown_characters",
+                f"has {what} unknown to the model: {describe_characters(characters)}. The score counts <unk> instead.",
+            )
+            for what, characters in zip(("characters", "a translation with characters"), unknown, strict=True)
+            if characters
+        )
 
     def _sentence_translator(self) -> SentenceTranslator:
         return SentenceTranslator(self.engine, self.vocabulary, self.settings, self.pivot_code, self.off_target_filter)

@@ -18,6 +18,20 @@ ALL_DIRECTIONS = "all"
 """Value of `trained_directions` for a system that was trained on all directions."""
 
 
+def find_trained_directions(
+    given: StrPath | Sequence[str] | None,
+    central_language: str | None,
+    languages: Languages,
+    all_directions: Sequence[Direction],
+) -> set[Direction] | None:
+    """Return the directions of a system: the given ones, or those of its central language, or None if unknown."""
+    if given is not None:
+        return parse_trained_directions(given, languages, all_directions)
+    if central_language is not None:
+        return {direction for direction in all_directions if central_language in direction}
+    return None
+
+
 def parse_trained_directions(
     given: StrPath | Sequence[str], languages: Languages, all_directions: Sequence[Direction]
 ) -> set[Direction]:

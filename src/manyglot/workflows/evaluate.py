@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,11 +22,14 @@ from manyglot.corpus.language_selection import match_languages
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import read_test_rows
 from manyglot.corpus.zero_shot_sets import read_leak_statistics
+from manyglot.decoding.ctranslate2.manifest import is_export_folder
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.evaluation.command_engine import CommandEngine
+from manyglot.evaluation.engine_task import EngineRequest, EngineTask
 from manyglot.evaluation.evaluator import (
     Evaluation,
     EvaluationSettings,
@@ -39,6 +43,7 @@ from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_p
 from manyglot.folders import resumable_folder
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel
 from manyglot.model.run_models import load_any_model, run_folder_of
+from manyglot.model.run_paths import is_run_folder
 from manyglot.probing.language_representations import distinct_representations
 from manyglot.progress import print_status
 from manyglot.reports.html_language_map import lower_triangle_similarities
@@ -69,22 +74,44 @@ class EvaluationRequest:
 
 @checks_argument_types
 def evaluate(
-    model_folder: StrPath,
-    data: StrPath,
+    model: StrPath | CommandEngine,
+    data: StrPath | None = None,
     zero_shot: bool = False,
     output: StrPath | None = None,
     overrides: Iterable[str] = (),
     test: StrPath | None = None,
+    *,
+    trained_directions: StrPath | Iterable[str] | None = None,
+    central_language: str | None = None,
 ) -> EvaluationResult:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
-    The model is a model folder, a run folder or a checkpoint. The text in `test`, in any layout of a corpus of kind
-    `files`, replaces the test split of the data. With `output`, results and a report are written to that folder, an
-    interrupted evaluation reuses its finished translations, and under torchrun all processes translate. The settings
-    come from the model folder; `overrides` change its `decoding` and `evaluation` settings.
+    The model is a model folder, a run folder, a checkpoint, an export for CTranslate2 or a `CommandEngine`. The text
+    in `test`, in any layout of a corpus of kind `files`, replaces the test split of the data. With `output`, results
+    and a report are written to that folder, an interrupted evaluation reuses its finished translations, and under
+    torchrun all processes translate. The settings come from the model folder; `overrides` change its `decoding` and
+    `evaluation` settings.
+
+    Exports and commands need no prepared data if `test` is given. For them, `trained_directions` and
+    `central_language` tell supervised from zero-shot directions, as for `score`. By default this is unknown, and all
+    directions are evaluated.
     """
-    request = EvaluationRequest(Path(model_folder), Path(data), zero_shot, tuple(overrides), optional_path(test))
-    return EvaluationResult(**vars(_evaluate(request, optional_path(output))))
+    folder, test_path, given = optional_path(output), optional_path(test), tuple(overrides)
+    engine = model if isinstance(model, CommandEngine) else Path(model)
+    if isinstance(engine, CommandEngine) or (is_export_folder(engine) and not is_run_folder(engine)):
+        directions = (
+            trained_directions if isinstance(trained_directions, str | os.PathLike | None) else [*trained_directions]
+        )
+        engine_request = EngineRequest(
+            engine, optional_path(data), test_path, zero_shot, given, directions, central_language
+        )
+        return EvaluationResult(**vars(_evaluate_engine(engine_request, folder)))
+    if trained_directions is not None or central_language is not None:
+        raise SettingsError("A model folder knows its trained directions. Do not state them, or a central language.")
+    if data is None:
+        raise SettingsError("A model is evaluated with prepared data. Give --data.")
+    request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path)
+    return EvaluationResult(**vars(_evaluate(request, folder)))
 
 
 def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
@@ -110,6 +137,20 @@ def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
                 cache.clear()
         distributed.barrier()
         return evaluation if distributed.is_main else Evaluation.load(output)
+
+
+def _evaluate_engine(request: EngineRequest, output: Path | None) -> Evaluation:
+    if launched_world_size() > 1:
+        raise SettingsError("Engines do not run under torchrun. Start one process, with --engine-jobs for a command.")
+    task = EngineTask.load(request)
+    if output is None:
+        return task.score(task.translate(), task.name)
+    with resumable_folder(output, {"kind": "evaluation"}) as unfinished:
+        cache = TranslationCache(unfinished, task.provenance())
+        evaluation = task.score(task.translate(cache), output.name)
+        write_results_and_report(unfinished, output.name, evaluation, task.facts())
+        cache.clear()
+    return evaluation
 
 
 def evaluate_in_memory(request: EvaluationRequest) -> tuple[Evaluation, Mapping[str, Any]]:

@@ -31,7 +31,7 @@ from manyglot.evaluation.results import TRANSLATIONS_FILE, DirectionResult, form
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem
 from manyglot.evaluation.segment_scores import JoinedScores, MetricFiles, add_segment_scores, join_segment_scores
 from manyglot.evaluation.test_set_translation import EvaluationSet
-from manyglot.evaluation.trained_directions import parse_trained_directions
+from manyglot.evaluation.trained_directions import find_trained_directions
 from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.folders import atomic_folder
 from manyglot.progress import print_status
@@ -259,12 +259,13 @@ def _find_supervision(
     """Return the directions that the system was trained on, or None if they are unknown, and the central language."""
     languages, given = test.rows.languages, options.trained_directions
     central = languages.find_code(options.central_language) if options.central_language else None
-    trained: set[Direction] | None = None
-    if given is not None:
-        trained = parse_trained_directions(given, languages, test.rows.directions())
-    elif central is not None:
-        trained = {direction for direction in test.rows.directions() if central in direction}
-    elif earlier is not None and all(d.zero_shot is not None for d in earlier.directions):
+    trained = find_trained_directions(given, central, languages, test.rows.directions())
+    if (
+        given is None
+        and central is None
+        and earlier is not None
+        and all(d.zero_shot is not None for d in earlier.directions)
+    ):
         trained = {d.direction for d in earlier.directions if not d.zero_shot}
     if central is None:
         central = earlier.central_language if earlier else test.dataset.central_language if test.dataset else None

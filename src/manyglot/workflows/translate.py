@@ -51,7 +51,12 @@ class TranslatorOptions:
 
 @checks_argument_types
 def translate(model: StrPath, job: TranslationJob, options: TranslatorOptions = TranslatorOptions()) -> JobOutcome:
-    """Run a translation job. Without files, the job reads standard input and writes to standard output."""
+    """Run a translation job, which may also score given translations.
+
+    Without files, the job reads standard input and writes to standard output.
+    """
+    if job.score_translations and options.correct_off_target:
+        raise SettingsError("--correct-off-target has no effect with --score-translations. Remove one of them.")
     translator = options.open_translator(model)
     outcome = job.run(translator, sys.stdin.buffer, sys.stdout.buffer)
     for message in translator.off_target_filter.summary_lines() if translator.off_target_filter else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from manyglot.batches.source_lengths import SourceLengths
@@ -12,8 +12,9 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import MANIFEST_NAME, read_and_verify_manifest
 from manyglot.decoding.ctranslate2.model import CTranslate2Model
-from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, SearchRequest
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, ScoringRequest, SearchRequest
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.progress import ProgressReporter
@@ -94,7 +95,8 @@ class CTranslate2Engine:
         if request.prefixes is not None or settings.temperature is not None:
             raise ManyglotError("Exports support neither prefixes nor sampling. Use the model folder.")
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
-        for model, rows in self._rows_by_model(request).items():
+        nonempty = [row for row, source in enumerate(request.sources) if source]
+        for model, rows in self._rows_by_model(nonempty, request.target_language_ids).items():
             codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
             model_results = model.search([request.sources[row] for row in rows], codes, settings)
             for row, hypotheses in zip(rows, model_results, strict=True):
@@ -103,14 +105,30 @@ class CTranslate2Engine:
                 progress.advance(len(rows))
         return results
 
-    def _rows_by_model(self, request: SearchRequest) -> dict[CTranslate2Model, list[int]]:
-        """Return the rows of nonempty sentences, grouped by the model that serves their target language."""
+    def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
+        """Return the scores of given translations."""
+        scores = [TranslationScore(0.0, 0.0)] * len(request.sources)
+        every_row = range(len(request.sources))
+        for model, rows in self._rows_by_model(every_row, request.target_language_ids).items():
+            codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
+            sources, translations = ([side[row] for row in rows] for side in (request.sources, request.translations))
+            model_scores = model.score(sources, translations, codes, request.settings.length_penalty)
+            for row, score in zip(rows, model_scores, strict=True):
+                scores[row] = score
+            if progress is not None:
+                progress.advance(len(rows))
+        return scores
+
+    def _rows_by_model(
+        self, rows: Iterable[int], target_language_ids: Sequence[int]
+    ) -> dict[CTranslate2Model, list[int]]:
+        """Group rows by the model that serves their target language. Raise if a target language was not exported."""
         rows_by_model: dict[CTranslate2Model, list[int]] = defaultdict(list)
-        for row, (source, language) in enumerate(zip(request.sources, request.target_language_ids, strict=True)):
+        for language in target_language_ids:
             if language not in self._model_by_language:
                 name = f"'{self.languages.codes[language]}'" if language in range(len(self.languages)) else language
                 targets = ", ".join(self.targets)
                 raise LanguageError(f"The model was not exported for {name}. Exported target languages: {targets}.")
-            if source:
-                rows_by_model[self._model_by_language[language]].append(row)
+        for row in rows:
+            rows_by_model[self._model_by_language[target_language_ids[row]]].append(row)
         return rows_by_model

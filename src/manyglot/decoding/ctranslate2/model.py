@@ -32,6 +32,7 @@ from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import LanguageTagSymbols, Manifest
 from manyglot.decoding.ctranslate2.model_file import check_model_files
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.vocabulary.subword_model import EOS, UNK
@@ -119,6 +120,24 @@ class CTranslate2Model:
             self._rank_hypotheses(s, hypotheses, settings) for s, hypotheses in zip(sentences, results, strict=True)
         ]
 
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        translations: Sequence[Sequence[int]],
+        codes: Sequence[str],
+        length_penalty: float,
+    ) -> list[TranslationScore]:
+        """Return the scores of given translations, with the same tokens as in `BeamSearch`."""
+        scores = []
+        sentences = [
+            self._make_sentence(ids, code, len(t)) for ids, code, t in zip(sources, codes, translations, strict=True)
+        ]
+        targets = [[*s.prefix, *(self.names[i] for i in t)] for s, t in zip(sentences, translations, strict=True)]
+        for sentence, log_probs in zip(sentences, self._log_probabilities(sentences, targets), strict=True):
+            scored = log_probs if sentence.tags.target_predicted else log_probs[len(sentence.prefix) :]
+            scores.append(TranslationScore.from_length(sum(scored), len(scored), length_penalty))
+        return scores
+
     def _is_allowed(self, hypothesis: _RawHypothesis) -> bool:
         has_forbidden = not self.forbidden_tokens.isdisjoint(hypothesis.tokens)
         return not has_forbidden and hypothesis.log_probability > MIN_LOG_PROBABILITY
@@ -138,17 +157,21 @@ class CTranslate2Model:
     ) -> list[_ExportedSentence]:
         sentences = []
         for ids, code in zip(sources, codes, strict=True):
-            tags = self.manifest.targets[code]
-            source = [*tags.source, *(self.names[i] for i in ids)]
-            sentence = _ExportedSentence(source, tags, settings.max_output_length(len(source) + 1))
-            num_needed = 1 + max(len(source), len(tags.target) + sentence.max_length)
-            if num_needed > self.manifest.num_positions:
-                raise ManyglotError(
-                    f"The exported model handles at most {self.manifest.num_positions} tokens, but a sentence of "
-                    f"{len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
-                )
-            sentences.append(sentence)
+            source_length = len(self.manifest.targets[code].source) + len(ids) + 1
+            sentences.append(self._make_sentence(ids, code, settings.max_output_length(source_length)))
         return self._with_tag_scores(sentences)
+
+    def _make_sentence(self, ids: Sequence[int], code: str, max_length: int) -> _ExportedSentence:
+        """Return a sentence with its tags. Raise if it or its output is too long for the model."""
+        tags = self.manifest.targets[code]
+        source = [*tags.source, *(self.names[i] for i in ids)]
+        num_needed = 1 + max(len(source), len(tags.target) + max_length)
+        if num_needed > self.manifest.num_positions:
+            raise ManyglotError(
+                f"The exported model handles at most {self.manifest.num_positions} tokens, but a sentence of "
+                f"{len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
+            )
+        return _ExportedSentence(source, tags, max_length)
 
     def _with_tag_scores(self, sentences: Sequence[_ExportedSentence]) -> list[_ExportedSentence]:
         predicted = [bool(s.prefix) and s.tags.target_predicted for s in sentences]
