@@ -24,6 +24,7 @@ EXCEPTIONS = {
     "exporters/ctranslate2.py": "reads a file of the package",
     "reports/html_report.py": "reads files of the package",
     "reports/displayable.py": "shows a picture or page that it has just written",
+    "corpus/zip_archives.py": "streams files of an archive that is a regular file, in bounded memory",
     "corpus/decompression.py": "streams text of any size, also from pipes, in bounded memory",
     "batches/array_files.py": "creates arrays, and maps those whose header and size are checked",
     "batches/tokenization.py": "reads text and arrays that its own processes have just written",

@@ -228,9 +228,7 @@ def test_aligned_files_and_opus_100_are_read_too(tmp_path: Path) -> None:
 
 def test_the_layout_may_be_stated(tmp_path: Path) -> None:
     write(tmp_path, {**EUROPARL, "de-en.tmx": TICO_19})
-    with pytest.raises(
-        ManyglotError, match=r"several layouts: pairs \(.*Europarl.de-en.de\), tmx \(.*Set corpus.layout"
-    ):
+    with pytest.raises(ManyglotError, match=r"several layouts: pairs \(.*, tmx \(.*Set corpus.layout"):
         train_rows(tmp_path)
     assert train_rows(tmp_path, layout="pairs") == PAIRS
     with pytest.raises(ManyglotError, match="contains no text of layout 'ntrex'"):

@@ -164,19 +164,23 @@ def test_mistakes_are_explained(
     assert "no test set" in mistake(capsys, *engine, "cat {target}")
     assert "is empty" in mistake(capsys, *engine, " ", *test)
     assert "Check its quotes" in mistake(capsys, *engine, "cat '", *test)
-    assert "no program 'no-such-program'" in mistake(capsys, *engine, "no-such-program {target}", *test)
-    assert "has no {target}, but there are 3 target languages" in mistake(capsys, *engine, "cat", *test)
+
+    def last_line(*arguments: object) -> str:  # after the line about the layout of the test set
+        return run(capsys, *arguments, code=2)[1].splitlines()[-1]
+
+    assert "no program 'no-such-program'" in last_line(*engine, "no-such-program {target}", *test)
+    assert "has no {target}, but there are 3 target languages" in last_line(*engine, "cat", *test)
     cat = [*engine, "cat {target}", *test]
-    assert "Unknown language 'xx'" in mistake(capsys, *cat, "--engine-language", "xx=a")
-    assert "such as zh=zh-CN" in mistake(capsys, *cat, "--engine-language", "zh")
-    assert "--engine-timeout is 0.0" in mistake(capsys, *cat, "--engine-timeout", 0)
-    assert "'floress' is not known" in mistake(capsys, *cat, "--engine-code-style", "floress")
-    assert "--engine-jobs is 0" in mistake(capsys, *cat, "--engine-jobs", 0)
-    assert "decoding" in mistake(capsys, *cat, "--set", "decoding.beam_size=1")
+    assert "Unknown language 'xx'" in last_line(*cat, "--engine-language", "xx=a")
+    assert "such as zh=zh-CN" in last_line(*cat, "--engine-language", "zh")
+    assert "--engine-timeout is 0.0" in last_line(*cat, "--engine-timeout", 0)
+    assert "'floress' is not known" in last_line(*cat, "--engine-code-style", "floress")
+    assert "--engine-jobs is 0" in last_line(*cat, "--engine-jobs", 0)
+    assert "decoding" in last_line(*cat, "--set", "decoding.beam_size=1")
     script = tmp_path / "broken"
     script.write_text("#!/no/such/interpreter\n")
     os.chmod(script, 0o755)
-    assert "cannot start for de→en" in mistake(capsys, *engine, f"{script} {{target}}", *test)
+    assert "cannot start for de→en" in last_line(*engine, f"{script} {{target}}", *test)
 
 
 def test_an_export_gets_the_scores_of_its_model(
