@@ -154,6 +154,7 @@ def test_what_a_file_extends_is_a_settings_file(tmp_path: Path) -> None:
         "/dev/zero": "/dev/zero is not a file",
         "missing.yaml": "There is no file",
         "loop.yaml": "There is no file",
+        "x" * 1000: "whose path is too long",
         "&x base.yaml": "anchors are not allowed",
     }.items():
         with pytest.raises(SettingsError, match=message):

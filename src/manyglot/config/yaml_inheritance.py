@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.config.yaml_files import read_yaml_mapping
-from manyglot.errors import SettingsError
+from manyglot.errors import SettingsError, shorten
 
+MAX_BASE_CHARS = 200
+"""Maximum length of the path of an extended file, which errors quote."""
 MAX_EXTENDED_FILES = 50
 """Maximum length of a chain of files that extend each other."""
 
@@ -21,6 +23,8 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         return values
     if not isinstance(base, str):
         raise SettingsError(f"{path}: extends should be the path of a file, such as base.yaml.")
+    if len(base) > MAX_BASE_CHARS:
+        raise SettingsError(f"{path}: extends names the file '{shorten(base)}', whose path is too long.")
     base_path = Path(os.path.realpath(path.parent / base))
     if base_path in seen:
         raise SettingsError(f"{path} extends itself through {base}.")
