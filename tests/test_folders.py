@@ -169,3 +169,14 @@ while written < 150:
     for process in processes:
         assert process.communicate(timeout=120)[1] == ""
     assert names(tmp_path) == []
+
+
+def test_a_resumed_folder_writes_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("precious")
+    (tmp_path / "data.unfinished").mkdir()
+    for name in ("origin.json", "cache"):
+        (tmp_path / "data.unfinished" / name).symlink_to(tmp_path / "outside")
+    with resumable_folder(tmp_path / "data", {}) as unfinished, (unfinished / "cache").open("a") as file:
+        file.write("new")
+    assert (tmp_path / "outside").read_text() == "precious"
+    assert (tmp_path / "data" / "cache").read_text() == "new"

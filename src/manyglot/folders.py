@@ -126,6 +126,7 @@ def resumable_folder(folder: Path, provenance: Mapping[str, Any]) -> Iterator[Pa
         _check_absent(folder)
         with locked_folder(unfinished):
             _check_absent(folder)
+            _delete_links(unfinished)
             if not _has_text(record, text):
                 _delete_contents(unfinished)
             write_file(record, text)
@@ -190,6 +191,13 @@ def _publish(unfinished: Path, folder: Path, record: Path | None = None) -> None
         record.unlink()
     unfinished.rename(folder)
     fsync_path(folder.parent)
+
+
+def _delete_links(folder: Path) -> None:
+    """Delete links in a folder: no command creates any, and writing to one could change a file elsewhere."""
+    for path in folder.iterdir():
+        if path.is_symlink():
+            path.unlink()
 
 
 def _delete_contents(folder: Path) -> None:
