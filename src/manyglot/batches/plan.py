@@ -74,7 +74,7 @@ class BatchSettings(Settings):
         return self.bucket_by == "none"
 
     def check_weights(self, directions: Iterable[Direction]) -> None:
-        """Raise an error if a weight names what is not trained on, or if two weights name the same."""
+        """Raise an error if a weight names an untrained direction or target, or if two weights name the same one."""
         directions = list(directions)
         self._weight_by_direction(directions)
         self._weight_by_target(directions)

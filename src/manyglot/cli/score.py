@@ -22,7 +22,7 @@ def score(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the system; by default that of the folder.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the system. Default: the name of the output folder.")] = None,
     source: Annotated[str | None, typer.Option(help="Source language of files whose names do not tell it.")] = None,
     target: Annotated[
         str | None, typer.Option(help="Target language of such files; alone: all directions into it.")

@@ -64,7 +64,7 @@ def translate(
         str | None,
         typer.Option(
             "--output-format",
-            help="Format of the output. Default: by its suffix, otherwise that of the input.",
+            help="Format of the output. Default: the format that its suffix names, or else the input format.",
             show_default=False,
         ),
     ] = None,
