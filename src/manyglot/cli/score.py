@@ -22,8 +22,8 @@ def score(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the results and the report.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the system. Default: the name of the output folder.")] = None,
-    source: Annotated[str | None, typer.Option(help="Source language of files whose names do not tell it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the system. Default: that of the output folder.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source language of files whose names do not state it.")] = None,
     target: Annotated[
         str | None, typer.Option(help="Target language of such files; alone: all directions into it.")
     ] = None,
