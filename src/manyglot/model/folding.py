@@ -9,6 +9,7 @@ folding code of its own. Finally the folded model is compared with the guided on
 | pre_sublayer, post_sublayer | post-norm: the preceding norm, for diagonal A; pre-norm: the preceding bias, for A = 1 |
 | pre_sublayer at memory | keys and values of every cross-attention, any A |
 | qkv_term, memory_kv_term, output_term | query, key, value and output projections, any A |
+| sublayer_output_term | output projection, or second layer of the feed-forward, any A |
 | norm_terms | gain and bias of the norm |
 
 Language tags and random languages cannot be folded, and neither can a hook that the table does not cover. With
@@ -39,7 +40,15 @@ class FoldingError(ManyglotError):
     """The guidance of a model cannot be folded into plain weights."""
 
 
-WEIGHT_HOOKS = ("pre_sublayer", "qkv_term", "memory_kv_term", "output_term", "norm_terms", "post_sublayer")
+WEIGHT_HOOKS = (
+    "pre_sublayer",
+    "qkv_term",
+    "memory_kv_term",
+    "output_term",
+    "sublayer_output_term",
+    "norm_terms",
+    "post_sublayer",
+)
 """The hooks that folding turns into weights: everything a method can do except add tags."""
 
 
@@ -205,6 +214,9 @@ class _FoldingPass:
                 sublayer.norm.weight.add_(terms.gain_LD[self.probe.language])
                 sublayer.norm.bias.add_(terms.bias_LD[self.probe.language])
         projection = function.output if isinstance(function, MultiHeadAttention) else function.outer
+        if (term := self.probe.measure_term("sublayer_output_term", sublayer.point)) is not None:
+            projection.weight.add_(term.a_DD.T @ projection.weight)
+            projection.bias.add_(projection.bias @ term.a_DD + term.b_D)
         output_module = sublayer.norm if self.post_norm else projection
         self._fold_state_change(output_module, "post_sublayer", sublayer.point)
         return output_module

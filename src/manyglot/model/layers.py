@@ -31,12 +31,20 @@ class SubLayer(nn.Module):
         x = x.with_hook_output(guidance.pre_sublayer(self.point, x.residual, target_languages))
         norm = GuidedNorm(self.norm, guidance.norm_terms(self.point), target_languages)
         if self.post_norm:
-            x = executor.add_norm(x.residual, function(x, executor), norm, self.dropout)
+            output = self._add_guidance_term(function(x, executor), executor)
+            x = executor.add_norm(x.residual, output, norm, self.dropout)
         else:
             normed = executor.cast_to_states_dtype(norm(x.states), x.states)
-            output = function(SublayerInput.from_states(normed), executor)
+            output = self._add_guidance_term(function(SublayerInput.from_states(normed), executor), executor)
             x = SublayerInput.from_states(x.residual + self.dropout(output.total()))
         return x.with_hook_output(guidance.post_sublayer(self.point, x.residual, target_languages))
+
+    def _add_guidance_term(self, output: SublayerOutput, executor: Executor) -> SublayerOutput:
+        """Apply the guidance hook `sublayer_output_term` at its sites."""
+        if self.point.site not in executor.guidance.sublayer_output_sites:
+            return output
+        term = executor.guidance.sublayer_output_term(self.point, output.total(), executor.target_languages)
+        return output.with_term(term)
 
 
 class FeedForward(nn.Module):

@@ -42,6 +42,13 @@ class SublayerOutput(NamedTuple):
     bias: Tensor | None = None
     term: Tensor | None = None
 
+    def with_term(self, term: Tensor | None) -> SublayerOutput:
+        """Return a copy with a further term, cast to the data type of y as kernels require."""
+        if term is None:
+            return self
+        term = term.to(self.y.dtype)
+        return self._replace(term=term if self.term is None else self.term + term)
+
     def total(self) -> Tensor:
         """Return the sum of the parts."""
         y = self.y if self.bias is None else self.y + self.bias

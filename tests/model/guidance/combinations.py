@@ -7,6 +7,7 @@ from typing import Any
 from manyglot.model.guidance import METHODS, method_name, parse_method_settings
 from manyglot.model.guidance.base import GuidanceMethod, MethodSettings
 
+DECODER_SUBLAYERS = ["dec.self", "dec.cross", "dec.ffn"]
 PAPER: dict[str, list[dict[str, Any]]] = {
     "Token_tgt": [{"method": "token", "side": "target"}],
     "clean Token_tgt": [{"method": "token", "side": "target", "mode": "clean"}],
@@ -23,6 +24,13 @@ PAPER: dict[str, list[dict[str, Any]]] = {
     "Adapter without residual + LEE_6": [
         {"method": "adapter", "residual": False},
         {"method": "lee", "sites": [6]},
+    ],
+    "Adapter before the residual": [
+        {"method": "adapter", "placement": "before_residual", "sites": ["enc.self", "enc.ffn", *DECODER_SUBLAYERS]}
+    ],
+    "LAA + Adapter before the residual, without residual": [
+        {"method": "laa", "init_gain": 1.0},
+        {"method": "adapter", "placement": "before_residual", "residual": False, "sites": DECODER_SUBLAYERS},
     ],
     "LALN + LALT": [{"method": "laln"}, {"method": "lalt"}],
     "LALT + LEE + LAA": [

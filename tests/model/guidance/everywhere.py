@@ -27,6 +27,7 @@ class Everywhere(GuidanceMethod):
     """One vector and one matrix per language, used in all hooks, different at each site and layer."""
 
     settings_type: ClassVar = EverywhereSettings
+    sublayer_output_sites = frozenset(Site)
 
     def __init__(self, settings: EverywhereSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions)
@@ -48,6 +49,12 @@ class Everywhere(GuidanceMethod):
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         return self._weight(point) * z_BTD @ self.matrix_LDD[target_languages.lang_B].mT
+
+    def sublayer_output_term(self, point: HookPoint, y_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        return (
+            self._weight(point) * y_BTD @ self.matrix_LDD[target_languages.lang_B].mT
+            + 0.5 * self.vector_LD[target_languages.lang_B][:, None]
+        )
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
         return NormTerms(self._weight(point) * self.vector_LD, -self.vector_LD)

@@ -67,7 +67,7 @@ class ReferenceModel:
         return self.model.dropout(norm(torch.stack(rows)))
 
     def sublayer(self, part: SubLayer, layer: int, x_TD: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """LN(x + Dropout(f(x))) or x + Dropout(f(LN(x))), with LEE before, LALN in the norm, the adapter after."""
+        """LN(x + Dropout(f(x))) or x + Dropout(f(LN(x))), with LEE before, LALN in the norm, adapters in f or after."""
         site = part.point.site
         if self.lee is not None and site in self.lee.sites:
             x_TD = x_TD + self.tag_D
@@ -80,14 +80,17 @@ class ReferenceModel:
                 bias_D = bias_D + self.laln.bias_PLD[row, self.language]
             return F.layer_norm(y_TD, y_TD.shape[-1:], gain_D, bias_D)
 
+        def adapt(y_TD: Tensor, before_residual: bool) -> Tensor:
+            adapter = self.adapter
+            if adapter is None or site not in adapter.sites or adapter.is_before_residual != before_residual:
+                return y_TD
+            return y_TD @ adapter.matrix_LDD[self.language] + (y_TD if adapter.residual else 0)
+
         if self.model.settings.norm == "post":
-            x_TD = norm(x_TD + part.dropout(function(x_TD)))
+            x_TD = norm(x_TD + part.dropout(adapt(function(x_TD), True)))
         else:
-            x_TD = x_TD + part.dropout(function(norm(x_TD)))
-        if self.adapter is not None and site in self.adapter.sites:
-            matrix_DD = self.adapter.matrix_LDD[self.language]
-            x_TD = x_TD @ matrix_DD + (x_TD if self.adapter.residual else 0)
-        return x_TD
+            x_TD = x_TD + part.dropout(adapt(function(norm(x_TD)), True))
+        return adapt(x_TD, False)
 
     def feed_forward(self, part: FeedForward) -> Callable[[Tensor], Tensor]:
         """max(0, x W1 + b1) W2 + b2."""

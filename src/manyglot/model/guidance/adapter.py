@@ -3,6 +3,9 @@
 x becomes x + x W, where W belongs to the target language. The paper omits the bottleneck and the activation of the
 original (Philip et al. 2020) and does not specify the position or the residual. Both follow the original here: the
 adapter comes after the feed-forward sub-layer (and its norm in a post-norm model) and has a residual connection.
+
+With `placement: before_residual`, x is the output of the sub-layer before its residual connection is added, as in
+Houlsby et al. 2019. W then folds into the last projection of the sub-layer, so the model can be exported.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ class AdapterSettings(SitedSettings):
     """The sub-layers whose output is adapted: usually enc.ffn, dec.ffn or both."""
     residual: bool = True
     """true: x + x W, with W initialized to 0. false: x W, with a random W."""
+    placement: Literal["after_norm", "before_residual"] = "after_norm"
+    """What x is. after_norm: the states after the sub-layer, its residual connection and, in a post-norm model, its
+    norm. before_residual: the output of the sub-layer alone, so that the adapter can be exported."""
 
 
 class LanguageLinear(GuidanceMethod):
@@ -60,22 +66,37 @@ class LanguageLinear(GuidanceMethod):
 
     def transform_states(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Return x + x W, or x W without a residual."""
-        y_BTD = language_matmul(x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), target_languages.groups)
+        y_BTD = self._matmul_language(x_BTD, target_languages)
         return x_BTD + y_BTD if self.residual else y_BTD
+
+    def change_of_states(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
+        """Return what `transform_states` adds to x."""
+        y_BTD = self._matmul_language(x_BTD, target_languages)
+        return y_BTD if self.residual else y_BTD - x_BTD
+
+    def _matmul_language(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
+        return language_matmul(x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), target_languages.groups)
 
 
 class Adapter(LanguageLinear):
-    """x + x W on the output of the sub-layers."""
+    """x + x W on the output of the sub-layers, after or before the residual connection."""
 
     settings_type: ClassVar = AdapterSettings
 
     def __init__(self, settings: AdapterSettings, dimensions: ModelDimensions) -> None:
         super().__init__(settings, dimensions, settings.residual)
-        self.sites = settings.sites
+        self.sites, self.is_before_residual = settings.sites, settings.placement == "before_residual"
+        self.sublayer_output_sites = frozenset(self.sites) if self.is_before_residual else frozenset()
+
+    def sublayer_output_term(self, point: HookPoint, y_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Adapt the output of the sub-layer, if the adapter comes before the residual."""
+        return self.change_of_states(y_BTD, target_languages) if point.site in self.sublayer_output_sites else None
 
     def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Adapt the output of the sub-layer."""
-        return self.transform_states(x_BTD, target_languages) if point.site in self.sites else x_BTD
+        """Adapt the states after the sub-layer, if the adapter comes after the norm."""
+        if self.is_before_residual or point.site not in self.sites:
+            return x_BTD
+        return self.transform_states(x_BTD, target_languages)
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """Return the matrices."""

@@ -183,6 +183,7 @@ class Guidance(nn.Module):
     |---|---|
     | pre_sublayer | the input of a sub-layer, before the residual branches off; at `memory`, the encoder's output |
     | qkv_term, memory_kv_term, output_term | the inputs and the joined heads of an attention |
+    | sublayer_output_term | the output of a sub-layer, before the residual |
     | norm_terms | nothing; it returns terms for the gain and bias of a sub-layer's layer norm |
     | post_sublayer | the output of a sub-layer, after the residual (and after the norm in a post-norm model) |
 
@@ -192,6 +193,9 @@ class Guidance(nn.Module):
 
     uses_random_language: bool = False
     """Whether the method needs a random language for each sentence (`TargetLanguages.random_groups`)."""
+
+    sublayer_output_sites: frozenset[Site] = frozenset()
+    """The sites where `sublayer_output_term` may return a term."""
 
     @property
     def affects_encoder(self) -> bool:
@@ -235,6 +239,13 @@ class Guidance(nn.Module):
 
         They have the layout of an `nn.Linear` weight. If the executor adds them to the weight of the output projection,
         it does not call `output_term`.
+        """
+        return None
+
+    def sublayer_output_term(self, point: HookPoint, y_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Return a term that is added to the output y of a sub-layer before dropout and residual, or None.
+
+        The model calls this hook at `sublayer_output_sites` only.
         """
         return None
 
@@ -283,6 +294,7 @@ class CombinedGuidance(Guidance):
         super().__init__()
         self.methods = nn.ModuleDict(methods)
         self.uses_random_language = any(method.uses_random_language for method in methods.values())
+        self.sublayer_output_sites = frozenset[Site]().union(*(m.sublayer_output_sites for m in methods.values()))
 
     def named_methods(self) -> Iterable[tuple[str, Guidance]]:
         """Iterate over the names and methods in order."""
@@ -332,6 +344,10 @@ class CombinedGuidance(Guidance):
         """Return the matrices, provided that only one method has an output term."""
         methods = [m for m in self._methods_in_order() if type(m).output_term is not Guidance.output_term]
         return methods[0].output_term_matrices(point, z_BTD, target_languages) if len(methods) == 1 else None
+
+    def sublayer_output_term(self, point: HookPoint, y_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
+        """Sum the terms of all methods, each computed from the same y."""
+        return _sum(method.sublayer_output_term(point, y_BTD, target_languages) for method in self._methods_in_order())
 
     def norm_terms(self, point: HookPoint) -> NormTerms | None:
         """Sum the terms of all methods."""
