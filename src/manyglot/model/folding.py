@@ -21,24 +21,18 @@ Shape letters: D model width.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from manyglot.errors import LanguageError, ManyglotError
+from manyglot.errors import LanguageError
 from manyglot.model.attention import MultiHeadAttention
-from manyglot.model.guidance.base import Guidance, HookPoint, Site, TargetLanguages
+from manyglot.model.guidance.base import Guidance, HookPoint, Site
+from manyglot.model.hook_probe import AffineMap, FoldingError, HookProbe
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.vocabulary import LanguageTags
-
-
-class FoldingError(ManyglotError):
-    """The guidance of a model cannot be folded into plain weights."""
-
 
 WEIGHT_HOOKS = (
     "pre_sublayer",
@@ -77,7 +71,7 @@ def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False)
     weights = {name: value.clone() for name, value in guided.state_dict().items() if not name.startswith("guidance.")}
     plain.load_state_dict(weights, assign=True)
     with torch.autocast(model.embedding.weight.device.type, enabled=False):
-        _FoldingPass(_HookProbe(guided, language), plain).run()
+        _FoldingPass(HookProbe(guided, language), plain).run()
         _check_same_outputs(guided, plain, language)
     return plain.to(model.embedding.weight.dtype).train(model.training)
 
@@ -100,23 +94,6 @@ def _check_foldable(model: Transformer, language: int, keep_tags: bool) -> None:
             raise FoldingError(f"{name} cannot be folded: it uses a random language for each sentence.")
 
 
-@dataclass(frozen=True)
-class _Affine:
-    """x A + b."""
-
-    a_DD: Tensor
-    b_D: Tensor
-
-    def then(self, other: _Affine) -> _Affine:
-        """Return this map followed by another."""
-        return _Affine(self.a_DD @ other.a_DD, self.b_D @ other.a_DD + other.b_D)
-
-    def has_matrix(self, ignore_diagonal: bool = False) -> bool:
-        """Whether A is not the identity; with `ignore_diagonal`, whether it is not diagonal."""
-        off_DD = self.a_DD - torch.diag(self.a_DD.diagonal() if ignore_diagonal else torch.ones_like(self.b_D))
-        return bool(off_DD.abs().max() > 1e-12 * (1 + self.b_D.abs().max()))  # tolerates rounding
-
-
 def _check_same_outputs(guided: Transformer, plain: Transformer, language: int) -> None:
     """Raise a FoldingError if the folded model computes different states, for example because hooks mix positions."""
     rng = torch.Generator().manual_seed(0)
@@ -129,59 +106,10 @@ def _check_same_outputs(guided: Transformer, plain: Transformer, language: int) 
         raise FoldingError(f"{names} cannot be folded: its hooks do not depend on the states of a single token alone.")
 
 
-class _HookProbe:
-    """Measures the hooks of a model's methods as affine maps, for one language."""
-
-    def __init__(self, model: Transformer, language: int) -> None:
-        self.methods, self.language = dict(model.guidance.named_methods()), language
-        device = model.embedding.weight.device
-        width = model.settings.width
-        self.target_languages: TargetLanguages = model.prepare_target_languages(torch.tensor([language], device=device))
-        self.identity = _Affine(
-            torch.eye(width, dtype=torch.float64, device=device),
-            torch.zeros(width, dtype=torch.float64, device=device),
-        )
-
-    def measure_change(self, hook: str, point: HookPoint) -> tuple[str, _Affine]:
-        """The affine map of `pre_sublayer` or `post_sublayer` by all methods, and the names of those that act."""
-        names, total = [], self.identity
-        for name, method in self.methods.items():
-            measured = self._measure_hook(name, partial(getattr(method, hook), point))
-            assert measured is not None, "hooks that change states always return states"
-            if measured.has_matrix() or measured.b_D.any():
-                names.append(name)
-                total = total.then(measured)
-        return " and ".join(names), total
-
-    def measure_term(self, hook: str, *point: HookPoint) -> _Affine | None:
-        """Return the sum of the terms that the methods add, or None."""
-        total = None
-        for name, method in self.methods.items():
-            measured = self._measure_hook(name, partial(getattr(method, hook), *point))
-            if measured is not None:
-                total = measured if total is None else _Affine(total.a_DD + measured.a_DD, total.b_D + measured.b_D)
-        return total
-
-    def _measure_hook(self, name: str, hook: Callable[[Tensor, TargetLanguages], Tensor | None]) -> _Affine | None:
-        """Measure A and b of x A + b from zeros and unit vectors; two further rows verify that the hook is affine."""
-        eye_DD = self.identity.a_DD
-        ramp_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
-        check_2D = torch.stack([ramp_D, -100 * ramp_D])
-        x_1TD = torch.cat([torch.zeros_like(eye_DD[:1]), eye_DD, check_2D])[None]
-        y_1TD = hook(x_1TD, self.target_languages)
-        if y_1TD is None:
-            return None
-        y_TD = y_1TD[0]
-        b_D, a_DD = y_TD[0], y_TD[1:-2] - y_TD[0]
-        if not torch.allclose(check_2D @ a_DD + b_D, y_TD[-2:], rtol=1e-9, atol=1e-9 * float(y_TD.abs().max())):
-            raise FoldingError(f"{name} cannot be folded: it is not an affine function of the states.")
-        return _Affine(a_DD, b_D)
-
-
 class _FoldingPass:
     """Adds the measured maps to the weights of a plain model."""
 
-    def __init__(self, probe: _HookProbe, plain: Transformer) -> None:
+    def __init__(self, probe: HookProbe, plain: Transformer) -> None:
         self.probe, self.plain = probe, plain
         self.post_norm = plain.settings.norm == "post"
 
@@ -254,7 +182,7 @@ class _FoldingPass:
             linear.weight.copy_(linear.weight @ change.a_DD.T)
 
 
-def _add_to_projections(linears: Iterable[nn.Linear], term: _Affine | None) -> None:
+def _add_to_projections(linears: Iterable[nn.Linear], term: AffineMap | None) -> None:
     if term is not None:
         for linear in linears:
             linear.weight.add_(term.a_DD.T)
