@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from manyglot.errors import ManyglotError
-from manyglot.model.guidance.base import HookPoint, TargetLanguages
+from manyglot.model.guidance.base import Guidance, HookPoint, TargetLanguages
 from manyglot.model.transformer import Transformer
 
 
