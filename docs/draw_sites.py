@@ -9,9 +9,9 @@ from manyglot.model.guidance.lee import SITE_BY_PAPER_NUMBER
 
 OUTPUT = Path(__file__).parent / "images" / "sites.svg"
 NUMBER_BY_SITE = {site: number for number, site in SITE_BY_PAPER_NUMBER.items()}
-WIDTH, HEIGHT = 870, 600
-BOX_WIDTH, SUBLAYER_HEIGHT = 230, 150
-BOTTOM = 520
+WIDTH, HEIGHT = 870, 640
+BOX_WIDTH, SUBLAYER_HEIGHT = 230, 162
+BOTTOM = 560
 STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #1c2733; }
 .small { font-size: 12px; fill: #51606f; }
@@ -65,7 +65,7 @@ def _stack(title: str, x: int, sublayers: dict[Site, str], below: str) -> list[s
 
 def _sublayer(x: int, bottom: int, site: Site, name: str) -> list[str]:
     """Draw a sub-layer from bottom to top: input hook, residual branch, function, addition and norm, output hook."""
-    middle, box, norm = x + BOX_WIDTH / 2, bottom - 84, bottom - 122
+    middle, box, norm = x + BOX_WIDTH / 2, bottom - 84, bottom - 134
     is_attention = "attention" in name
     inside = "qkv_term, output_term" if is_attention else ""
     return [
@@ -78,6 +78,7 @@ def _sublayer(x: int, bottom: int, site: Site, name: str) -> list[str]:
         _text(middle, box + 33, inside, "hook", "middle"),
         _text(x + BOX_WIDTH + 10, box + 25, site, "site"),
         f'<path d="M{middle},{box} V{norm + 24}" marker-end="url(#tip)"/>',
+        _text(middle + 18, box - 8, "sublayer_output_term", "hook"),
         f'<rect class="norm" x="{x}" y="{norm}" width="{BOX_WIDTH}" height="24" rx="5"/>',
         _text(middle - 24, norm + 17, "add, layer norm", "small", "middle"),
         _text(x + BOX_WIDTH - 8, norm + 17, "norm_terms", "hook", "end"),

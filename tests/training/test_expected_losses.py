@@ -83,6 +83,7 @@ GUIDANCE: dict[str, list[dict[str, Any]]] = {
     "lee": [{"method": "lee"}],
     "laa": [{"method": "laa"}],
     "adapter": [{"method": "adapter"}],
+    "adapter before the residual": [{"method": "adapter", "placement": "before_residual"}],
     "laln": [{"method": "laln"}],
     "lalt": [{"method": "lalt"}],
     "laa + lee": [{"method": "laa", "init_gain": 1.0}, {"method": "lee"}],

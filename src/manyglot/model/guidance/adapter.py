@@ -4,8 +4,8 @@ x becomes x + x W, where W belongs to the target language. The paper omits the b
 original (Philip et al. 2020) and does not specify the position or the residual. Both follow the original here: the
 adapter comes after the feed-forward sub-layer (and its norm in a post-norm model) and has a residual connection.
 
-With `placement: before_residual`, x is the output of the sub-layer before its residual connection is added, as in
-Houlsby et al. 2019. W then folds into the last projection of the sub-layer, so the model can be exported.
+With `placement: before_residual`, x is the output of the sub-layer before the residual is added, as in Houlsby et al.
+(2019). W then folds into the last projection of the sub-layer, so the model can be exported.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class AdapterSettings(SitedSettings):
     """The sub-layers whose output is adapted: usually enc.ffn, dec.ffn or both."""
     residual: bool = True
     """true: x + x W, with W initialized to 0. false: x W, with a random W."""
-    placement: Literal["after_norm", "before_residual"] = "after_norm"
-    """What x is. after_norm: the states after the sub-layer, its residual connection and, in a post-norm model, its
-    norm. before_residual: the output of the sub-layer alone, so that the adapter can be exported."""
+    placement: Literal["after_residual", "before_residual"] = "after_residual"
+    """What x is. after_residual: the states after the residual connection of the sub-layer and, in a post-norm model,
+    its norm. before_residual: the output of the sub-layer alone, so that the adapter can be exported."""
 
 
 class LanguageLinear(GuidanceMethod):
