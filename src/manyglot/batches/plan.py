@@ -266,7 +266,7 @@ def _make_buckets(
     counts_DC = counts_DC[direction_ids]
     max_length_C = np.zeros(len(cells), dtype=np.int64)
     np.maximum.at(max_length_C, column, index.cells_C4[:, 3])
-    num_samples_C = repetitions_D @ counts_DC
+    num_samples_C = (repetitions_D[:, None] * counts_DC).sum(axis=0)  # `@` rounds differently on different processors
     max_length_C = np.where(num_samples_C > 0, max_length_C + num_special_tokens, 0)
     if max_length_C.max() > max_tokens:
         raise SettingsError(
