@@ -3,7 +3,8 @@
 | SentencePiece | tokenizer.json |
 |---|---|
 | removes or merges spaces, adds one before the text, writes them as U+2581 | normalizers |
-| BPE: merges the pair whose joint piece has the best score, leftmost first | the list of merges in the order of scores |
+| BPE: merges the pair whose joint piece has the best score, leftmost first | the list of merges by score |
+| normalizes by replacing the longest sequence of a table | `Precompiled`, after rules for the sequences it misses |
 | no piece goes beyond the space before a word | a pre-tokenizer splits there, for speed |
 | unknown characters: one <unk> for adjacent ones, or bytes | `fuse_unk`, `byte_fallback` |
 | symbols such as </s> never match text | `split_special_tokens` in tokenizer_config.json |
@@ -17,13 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from manyglot.errors import ManyglotError
+from manyglot.exporters.charsmap import NormalizationTable
 from manyglot.vocabulary.sentencepiece_file import PieceType, SentencePieceFile
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
 SPACE = "\u2581"
 """SentencePiece's symbol for a space."""
-STANDARD_RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf")
-"""The normalization rules of SentencePiece that compose characters, of which the tokenizers library misses some."""
 
 
 def make_tokenizer(
@@ -72,8 +72,8 @@ def _added_token(token_id: int, name: str, *, is_special: bool) -> dict[str, Any
 
 def _normalizers(file: SentencePieceFile) -> Iterable[dict[str, Any]]:
     if file.charsmap:
-        if file.normalization in STANDARD_RULES:
-            yield {"type": "NFC"}
+        for text, replacement in NormalizationTable(file.charsmap).compositions():
+            yield _replace({"String": text}, replacement)
         yield {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(file.charsmap).decode()}
     if file.remove_extra_whitespaces:
         yield _replace({"Regex": r"\A +"}, "")

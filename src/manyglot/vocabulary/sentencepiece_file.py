@@ -43,8 +43,6 @@ class SentencePieceFile:
     """unigram, bpe, word or char."""
     byte_fallback: bool
     """Whether unknown characters become bytes."""
-    normalization: str
-    """The name of the normalization rule, such as identity or nmt_nfkc."""
     charsmap: bytes
     """The compiled table of the normalization; empty for the identity."""
     add_dummy_prefix: bool
@@ -67,7 +65,6 @@ class SentencePieceFile:
                 pieces,
                 algorithm=("unigram", "bpe", "word", "char")[trainer.get(3, 1) - 1],
                 byte_fallback=bool(trainer.get(35, 0)),
-                normalization=normalizer.get(1, b"").decode(),
                 charsmap=normalizer.get(2, b""),
                 add_dummy_prefix=bool(normalizer.get(3, 1)),
                 remove_extra_whitespaces=bool(normalizer.get(4, 1)),
