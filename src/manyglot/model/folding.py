@@ -177,8 +177,7 @@ class _FoldingPass:
         if has_own_scale:
             producer.weight.mul_(change.a_DD.diagonal())
             producer.bias.mul_(change.a_DD.diagonal())
-        bias = producer.weight if isinstance(producer, nn.Embedding) else producer.bias
-        bias.add_(change.b_D)
+        (producer.weight if isinstance(producer, nn.Embedding) else producer.bias).add_(change.b_D)
 
     def _fold_attention(self, attention: MultiHeadAttention) -> None:
         """Add the terms to the weights of the projections."""
