@@ -27,11 +27,13 @@ VOCABULARY = Vocabulary(train_subword_model(TEXT, VocabularySettings(size=64)), 
 SETTINGS = DecodingSettings(beam_size=3, max_length=40)
 
 
-def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: float = 3) -> TrainedModel:
+def random_model(
+    methods: Sequence[MethodSettings], norm: str = "post", end: float = 3, **changes: object
+) -> TrainedModel:
     """Return a random model biased against tags, <pad> and <unk>, and towards the end symbol."""
     torch.manual_seed(0)
     sizes = {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 3}
-    settings = parse_settings(ModelSettings, {**sizes, "norm": norm})
+    settings = parse_settings(ModelSettings, {**sizes, "norm": norm, **changes})
     model = Transformer(settings, methods, len(VOCABULARY.subword_model), len(CODES)).eval()
     with torch.no_grad():
         for parameter in model.parameters():

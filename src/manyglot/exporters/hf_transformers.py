@@ -25,7 +25,7 @@ from manyglot.files import write_json
 from manyglot.model.folding import fold_guidance
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.model_folder import TrainedModel
-from manyglot.model.positions import sinusoidal_positions
+from manyglot.model.positions import first_positions
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights_file import save_tensors
 from manyglot.vocabulary.sentencepiece_file import SentencePieceFile
@@ -48,21 +48,28 @@ def export_to_transformers(
             "--quantization: --to transformers always writes float32. Remove the option; transformers converts weights "
             "when it loads them."
         )
+    if not trained.model.settings.embedding_norm:
+        raise SettingsError(
+            "model.embedding_norm: BART and MBart, which --to transformers writes, always have a layer norm on the "
+            "embeddings, but this model has none."
+        )
     return write_target_folders(trained, folder, targets, lambda path, codes: _write_model(trained, path, codes))
 
 
 def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str]) -> None:
     """Write one model for target languages that share the same weights."""
     vocabulary, languages = trained.vocabulary, trained.vocabulary.languages
-    tags = [trained.model.guidance.tags_for_language(languages.id(code)) for code in targets]
+    all_tags = trained.model.tags_by_language()
+    tags = [all_tags[languages.id(code)] for code in targets]
     names = symbol_names(vocabulary)
     model = fold_guidance(trained.model, languages.id(targets[0]), keep_tags=True)
     decoding = parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding")
     save_tensors(folder / "model.safetensors", dict(_weights(model)), {"format": "pt"})
     write_json(folder / "config.json", _model_config(model))
-    write_json(folder / "generation_config.json", _generation_config(decoding, tags, vocabulary))
+    max_length = min(decoding.max_length, model.max_output_length(tags[0]))
+    write_json(folder / "generation_config.json", _generation_config(decoding, max_length, tags, vocabulary))
     write_json(folder / "tokenizer.json", _tokenizer(vocabulary, names, tags), indent=None)
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(names))
+    write_json(folder / "tokenizer_config.json", _tokenizer_config(names, tags[0], _num_positions(model)))
 
 
 def symbol_names(vocabulary: Vocabulary) -> list[str]:
@@ -89,9 +96,9 @@ def _model_config(model: Transformer) -> dict[str, Any]:
         "decoder_attention_heads": settings.num_heads,
         "encoder_ffn_dim": settings.ffn_width,
         "decoder_ffn_dim": settings.ffn_width,
-        "activation_function": "relu",
-        "max_position_embeddings": NUM_POSITIONS,
-        "scale_embedding": True,
+        "activation_function": settings.activation,
+        "max_position_embeddings": _num_positions(model),
+        "scale_embedding": settings.scale_embeddings,
         "dropout": settings.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
@@ -100,13 +107,17 @@ def _model_config(model: Transformer) -> dict[str, Any]:
         "pad_token_id": PAD,
         "bos_token_id": None,
         "eos_token_id": EOS,
-        "decoder_start_token_id": EOS,
+        "decoder_start_token_id": model.start_symbol,
         "forced_eos_token_id": EOS,
     }
 
 
+def _num_positions(model: Transformer) -> int:
+    return model.settings.max_positions or NUM_POSITIONS
+
+
 def _generation_config(
-    decoding: DecodingSettings, tags: Sequence[LanguageTags], vocabulary: Vocabulary
+    decoding: DecodingSettings, max_length: int, tags: Sequence[LanguageTags], vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """Return generation_config.json, with which the beam search equals ours.
 
@@ -119,8 +130,8 @@ def _generation_config(
         "num_beams": decoding.beam_size,
         "early_stopping": decoding.beam_size > 1,
         "length_penalty": decoding.length_penalty,
-        "max_length": 1 + len(tags[0].target) + decoding.max_length + 1,
-        "decoder_start_token_id": EOS,
+        "max_length": 1 + len(tags[0].target) + max_length + 1,
+        "decoder_start_token_id": tags[0].start,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
         "forced_eos_token_id": EOS,
@@ -130,7 +141,10 @@ def _generation_config(
 
 
 def _tokenizer(vocabulary: Vocabulary, names: Sequence[str], tags: Sequence[LanguageTags]) -> dict[str, Any]:
-    """Return tokenizer.json. Tags of the source are read from the text, and other tags are special tokens."""
+    """Return tokenizer.json. Tags of the target language are read from the source text, unless a model forces them.
+
+    Other tags are special tokens.
+    """
     source_tags = {names[tag] for each in tags for tag in each.source}
     return make_tokenizer(
         SentencePieceFile.parse(vocabulary.subword_model.serialized),
@@ -140,32 +154,34 @@ def _tokenizer(vocabulary: Vocabulary, names: Sequence[str], tags: Sequence[Lang
     )
 
 
-def _tokenizer_config(names: Sequence[str]) -> dict[str, Any]:
+def _tokenizer_config(names: Sequence[str], tags: LanguageTags, num_positions: int) -> dict[str, Any]:
+    """Return tokenizer_config.json. Text such as </s> is no symbol, unless the source begins with a special token."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": names[PAD],
         "eos_token": names[EOS],
         "unk_token": names[UNK],
-        "split_special_tokens": True,
+        "split_special_tokens": not tags.source_language_tags,
         "clean_up_tokenization_spaces": False,
-        "model_max_length": NUM_POSITIONS,
+        "model_max_length": num_positions,
         "model_input_names": ["input_ids", "attention_mask"],
     }
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights under their names in transformers."""
-    weight_VD = model.embedding.weight
-    positions_PD = sinusoidal_positions(NUM_POSITIONS, model.settings.width, weight_VD.device, weight_VD.dtype)
-    skipped_PD = positions_PD.new_zeros(NUM_SKIPPED_POSITIONS, model.settings.width)
+    weight_VD, num_positions = model.embedding.weight, _num_positions(model)
+    skipped_PD = weight_VD.new_zeros(NUM_SKIPPED_POSITIONS, model.settings.width)
     yield "model.shared.weight", weight_VD
-    yield "final_logits_bias", weight_VD.new_zeros(1, len(weight_VD))
-    for stack, first, last in (
-        ("model.encoder", model.encoder_norm, model.encoder_final_norm),
-        ("model.decoder", model.decoder_norm, model.decoder_final_norm),
+    bias_V = weight_VD.new_zeros(len(weight_VD)) if model.output_bias is None else model.output_bias
+    yield "final_logits_bias", bias_V[None]
+    for stack, embedding, last in (
+        ("model.encoder", model.encoder_embedding, model.encoder_final_norm),
+        ("model.decoder", model.decoder_embedding, model.decoder_final_norm),
     ):
-        yield f"{stack}.embed_positions.weight", torch.cat([skipped_PD, positions_PD[:NUM_POSITIONS]])
-        yield from _module_weights(f"{stack}.layernorm_embedding", first)
+        positions_PD = first_positions(embedding.position_table, num_positions)
+        yield f"{stack}.embed_positions.weight", torch.cat([skipped_PD, positions_PD])
+        yield from _module_weights(f"{stack}.layernorm_embedding", embedding.norm)
         yield from _module_weights(f"{stack}.layer_norm", last)  # a post-norm model has none
     for i, layer in enumerate(model.encoder):
         assert isinstance(layer, EncoderLayer)
