@@ -17,13 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from manyglot.config.base_settings import parse_settings
+from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.exporters.fast_tokenizer import make_tokenizer
+from manyglot.exporters.model_scores import find_scores
 from manyglot.exporters.target_folders import NUM_POSITIONS, find_unused_name, write_target_folders
-from manyglot.files import write_json
+from manyglot.files import write_file, write_json
 from manyglot.model.folding import fold_guidance
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from manyglot.model.model_card import CARD_NAME
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.positions import first_positions
 from manyglot.model.transformer import Transformer
@@ -70,6 +73,13 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str]) ->
     write_json(folder / "generation_config.json", _generation_config(decoding, max_length, tags, vocabulary))
     write_json(folder / "tokenizer.json", _tokenizer(vocabulary, names, tags), indent=None)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(names, tags[0], _num_positions(model)))
+    card = trained.make_card(
+        library="transformers",
+        targets=targets,
+        scores=find_scores(trained, targets),
+        usage=_format_usage(tags[-1], names, targets),
+    )
+    write_file(folder / CARD_NAME, card.format())
 
 
 def symbol_names(vocabulary: Vocabulary) -> list[str]:
@@ -211,3 +221,26 @@ def _feed_forward_weights(name: str, ffn: FeedForward, norm: nn.Module) -> Itera
 def _module_weights(name: str, module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for part, weight in module.named_parameters():
         yield f"{name}.{part}", weight.float().cpu()
+
+
+def _format_usage(tags: LanguageTags, names: Sequence[str], targets: Sequence[str]) -> str:
+    """Return the section of the model card on how to translate into the last target language."""
+    source_tags = [*(names[tag] for tag in tags.source_language_tags[:1]), *(names[tag] for tag in tags.source)]
+    text = " ".join([*source_tags, "Tuesday, March 5, 2024"])
+    forced = ""
+    if tags.target and tags.target_predicted:
+        forced = f', forced_bos_token_id=tokenizer.convert_tokens_to_ids("{names[tags.target[0]]}")'
+    elif tags.target:  # the length of a hypothesis does not count the tag, so it belongs to the prompt
+        forced = f", decoder_input_ids=torch.tensor([{[tags.start, *tags.target]}] * len(texts))"
+    language = f"# into {english_language_name(targets[-1])}"
+    lines = ["import torch"] * ("torch" in forced) + [
+        "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
+        "",
+        'folder = "path/of/this/folder"',
+        "model, tokenizer = (auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))",
+        f"texts = [{text!r}]  {language}",
+        'outputs = model.generate(**tokenizer(texts, padding=True, return_tensors="pt")' + forced + ")",
+        "print(tokenizer.batch_decode(outputs, skip_special_tokens=True))",
+    ]
+    code = "\n".join(lines)
+    return f"```python\n{code}\n```"

@@ -11,6 +11,7 @@ from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.exporters.hf_transformers import export_to_transformers
+from manyglot.exporters.model_scores import find_scores
 from manyglot.files import StrPath
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import load_any_model
@@ -48,7 +49,7 @@ def _export_bfloat16(
         raise SettingsError(
             f"--quantization: --to manyglot always writes bfloat16, not {quantization}. Remove the option."
         )
-    save_model(folder, trained, torch.bfloat16)
+    save_model(folder, trained, torch.bfloat16, find_scores(trained))
     return [folder]
 
 
