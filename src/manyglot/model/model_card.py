@@ -98,7 +98,8 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
         return (
             f"A Transformer of {num_parameters / 1e6:,.1f} million parameters, with {settings.num_encoder_layers} "
             f"encoder layers, {settings.num_decoder_layers} decoder layers and width {settings.width} "
-            f"({settings.norm}-norm). It was made with manyglot {manyglot.__version__}, a toolkit for multilingual machine translation."
+            f"({settings.norm}-norm). It was made with manyglot {manyglot.__version__}, a toolkit for multilingual "
+            f"machine translation."
         )
 
     def _format_languages(self) -> str:
