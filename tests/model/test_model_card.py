@@ -91,4 +91,4 @@ def test_an_export_shows_the_evaluation_in_its_run(trained: Experiment, tmp_path
 def test_the_license_of_the_text_does_not_change_the_data(trained: Experiment) -> None:
     licensed = trained.model_copy(update={"corpus": trained.corpus.model_copy(update={"license": "CC0"})})
     assert manyglot.prepare(licensed).folder == trained.data
-    assert manyglot.train(licensed).folder == trained.run / "model"
+    assert manyglot.train(licensed).model_folder == trained.run / "model"
