@@ -145,6 +145,14 @@ def test_text_goes_in_and_comes_out(name: str, tmp_path: Path) -> None:
     assert translate(tmp_path / "model", [prefix + text for text in TEXTS]) == translator.translate(TEXTS, to="de")
 
 
+@pytest.mark.parametrize(
+    "changes", [{"beam_size": 1}, {"beam_size": 5}, {"length_penalty": 0.0}, {"length_penalty": 2.0}]
+)
+def test_settings_of_the_search_apply(changes: dict[str, Any], tmp_path: Path) -> None:
+    trained = random_model(COMBINATIONS["token"], end=6)
+    check(trained, tmp_path / "model", parse_settings(DecodingSettings, SETTINGS.model_dump() | changes))
+
+
 def test_one_folder_serves_all_targets_of_a_model_with_tags(tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS["Token_tgt"], end=3)
     assert export_to_transformers(trained, tmp_path / "model") == [tmp_path / "model"]

@@ -44,7 +44,7 @@ def test_the_card_describes_the_model() -> None:
     text = CARD.format()
     assert "# Translation between 5 languages" in text
     assert "German (`deu_Latn`)" in text
-    assert "tells the model its target language: `laa` (sites: dec.cross)." in text
+    assert "tell the model its target language: `laa` (sites: dec.cross)." in text
     assert "`mytext`. License of the text: CC BY 4.0." in text
     assert "somewhere" not in text
     assert "1 of the 20 directions" in text

@@ -24,7 +24,7 @@ from manyglot.exporters.fast_tokenizer import make_tokenizer
 from manyglot.exporters.model_scores import find_scores
 from manyglot.exporters.target_folders import NUM_POSITIONS, find_unused_name, write_target_folders
 from manyglot.files import write_file, write_json
-from manyglot.model.folding import fold_guidance
+from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.model_card import CARD_NAME
 from manyglot.model.model_folder import TrainedModel
@@ -77,7 +77,7 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str]) ->
         library="transformers",
         targets=targets,
         scores=find_scores(trained, targets),
-        is_folded=True,
+        is_folded=not uses_only_tags(trained.model),
         usage=_format_usage(tags[-1], names, targets),
     )
     write_file(folder / CARD_NAME, card.format())
@@ -139,8 +139,7 @@ def _generation_config(
     has_target_tags = bool(tags[0].target)
     return {
         "num_beams": decoding.beam_size,
-        "early_stopping": decoding.beam_size > 1,
-        "length_penalty": decoding.length_penalty,
+        **({"early_stopping": True, "length_penalty": decoding.length_penalty} if decoding.beam_size > 1 else {}),
         "max_length": 1 + len(tags[0].target) + max_length + 1,
         "decoder_start_token_id": tags[0].start,
         "pad_token_id": PAD,

@@ -106,7 +106,7 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
 
     def _format_languages(self) -> str:
         listed = ", ".join(f"{english_language_name(code)} (`{code}`)" for code in self.languages)
-        return f"{listed}." if not self.targets else f"Source languages: {listed}."
+        return f"{listed}." if len(self.targets) in (0, len(self.languages)) else f"Source languages: {listed}."
 
     def _format_guidance(self) -> str:
         methods = []
@@ -114,8 +114,8 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
             values = method.model_dump(mode="json", exclude={"method"}, exclude_defaults=True)
             options = [f"{name}: {_join(value)}" for name, value in values.items()]
             methods.append(f"`{method.method}`" + (f" ({'; '.join(options)})" if options else ""))
-        folded = " Except for tags, it is folded into the weights." if self.is_folded else ""
-        return f"What tells the model its target language: {' and '.join(methods)}.{folded}" if methods else ""
+        folded = " Except for tags, their effect is folded into the weights." if self.is_folded else ""
+        return f"Methods that tell the model its target language: {', '.join(methods)}.{folded}" if methods else ""
 
     def _format_data(self) -> str:
         corpus = self.config.get("corpus") or {}
