@@ -1,4 +1,4 @@
-"""Finds the evaluation of a model in its run folder, for the model card."""
+"""Finds the evaluation of a model in or beside its run folder, for the model card."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ SCORES = ("num_directions", "bleu", "chrf", "language_accuracy")
 
 
 def find_scores(trained: TrainedModel, targets: Collection[str] = ()) -> list[GroupScore]:
-    """Return the scores of the newest evaluation of this step in a folder of its run; none if there is no evaluation.
+    """Return the scores of the newest evaluation of this step in a folder of its run, or beside the run.
 
     With `targets`, only directions into these languages count.
     """
     run = None if trained.folder is None else run_folder_of(trained.folder)
     if run is None or not is_run_folder(run):
         return []
-    for path in sorted(run.glob("*/results.json"), key=lambda path: -path.stat().st_mtime):
+    paths = [*run.glob("*/results.json"), *run.glob("../results.json")]
+    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
         try:
             evaluation = Evaluation.load(path)
         except FolderError:
