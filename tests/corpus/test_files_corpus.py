@@ -196,6 +196,16 @@ def test_files_with_stated_languages_are_a_pair(tmp_path: Path) -> None:
         train_rows(tmp_path, language_codes={"src": "de", "ref": "en"})
 
 
+def test_a_yaml_file_selects_languages_of_a_test_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {f"set/test.{code}": f"{code}\n" for code in ("deu", "eng", "fra")})
+    write(tmp_path, {"set.yaml": f"path: {tmp_path}/set\nlanguages: [en, German]\ncode_style: bcp47\n"})
+    assert read_test_rows(tmp_path / "set.yaml", None) == [{"de": "deu", "en": "eng"}]
+    assert "Skipping test text in languages that are not listed: fra." in capsys.readouterr().err
+    with pytest.raises(ManyglotError, match="at least two languages of the data"):
+        read_test_rows(tmp_path / "set.yaml", ["fr", "en"])
+    assert read_test_rows(tmp_path / "set.yaml", ["eng_Latn", "de", "fr"]) == [{"eng_Latn": "eng", "de": "deu"}]
+
+
 def test_tables_are_read_with_and_without_a_header(tmp_path: Path) -> None:
     write(tmp_path, {"a/train.tsv": "de\ten\neins\tone\nzwei\ttwo\n", "b/talks.tsv": "eins\tone\nzwei\ttwo\n"})
     assert train_rows(tmp_path / "a") == PAIRS

@@ -108,6 +108,8 @@ def test_an_interrupted_evaluation_repeats_only_missing_directions(
     assert calls(tmp_path).count("de-en") == 1
     assert first == ["de-en", "de-fr"]
     assert len(again.directions) == 6
+    some = manyglot.evaluate(engine, test=test_set, directions=["de>French", "fr>en"], central_language="en")
+    assert {(str(d.direction), d.zero_shot) for d in some.directions} == {("de→fr", True), ("fr→en", False)}
     known = manyglot.evaluate(engine, test=test_set, zero_shot=True, central_language="English")
     assert {str(d.direction) for d in known.directions if d.zero_shot} == {"de→fr", "fr→de"}
 
@@ -117,6 +119,7 @@ def test_an_interrupted_evaluation_repeats_only_missing_directions(
     [
         ("import sys; sys.stdin.read(); print('one')", "wrote 1 lines for the 2 sentences of de→en. It must write one"),
         ("import sys; sys.exit(3)", "failed for de→en with exit code 3."),
+        ("import sys; sys.exit('Error: no mode. Try:\\n en-de')", "with exit code 1: Error: no mode. Try:"),
         ("import os; os.kill(os.getpid(), 9)", "failed for de→en with exit code -9."),
         ("import os; os.write(1, b'one\\n\\xff\\n')", "output for de→en is not UTF-8 in line 2."),
     ],
@@ -160,6 +163,8 @@ def test_mistakes_are_explained(
     assert "Give --data" in mistake(capsys, *model, *test)
     own = mistake(capsys, *model, "--data", trained.data, "--central-language", "qaa")
     assert "knows its trained directions" in own
+    some = mistake(capsys, *model, "--data", trained.data, "--directions", "qaa>qab")
+    assert "in its trained directions, or in all with --zero-shot" in some
     engine = ["evaluate", "--engine-command"]
     assert "no test set" in mistake(capsys, *engine, "cat {target}")
     assert "is empty" in mistake(capsys, *engine, " ", *test)
@@ -171,6 +176,8 @@ def test_mistakes_are_explained(
     assert "no program 'no-such-program'" in last_line(*engine, "no-such-program {target}", *test)
     assert "has no {target}, but there are 3 target languages" in last_line(*engine, "cat", *test)
     cat = [*engine, "cat {target}", *test]
+    assert "--directions: 'de'" in last_line(*cat, "--directions", "de>fr,de")
+    assert "--directions: Unknown language 'xx'" in last_line(*cat, "--directions", "de>xx")
     assert "Unknown language 'xx'" in last_line(*cat, "--engine-language", "xx=a")
     assert "such as zh=zh-CN" in last_line(*cat, "--engine-language", "zh")
     assert "--engine-timeout is 0.0" in last_line(*cat, "--engine-timeout", 0)
