@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
+from manyglot.evaluation import test_set_translation
 from manyglot.reports.report_run import read_model_card
 from tests.commands import mistake, run
 
@@ -188,6 +190,42 @@ def test_mistakes_are_explained(
     script.write_text("#!/no/such/interpreter\n")
     os.chmod(script, 0o755)
     assert "cannot start for de→en" in last_line(*engine, f"{script} {{target}}", *test)
+
+
+def test_engines_run_in_one_process(test_set: Path, reverse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ManyglotError, match=r"Engines do not run under torchrun\. Start one process"):
+        manyglot.evaluate(manyglot.CommandEngine(reverse), test=test_set)
+
+
+def test_the_evaluation_of_an_export_resumes(
+    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setattr("manyglot.decoding.ctranslate2.engine.DEFAULT_BLOCK_SIZE", 4)
+    export, output = tmp_path / "export", tmp_path / "scores"
+    manyglot.export(trained.run / "model", export, targets=["qab"])
+    translate, translated = test_set_translation.translate_directions, list[int]()
+
+    def interrupt(*arguments: Any) -> dict[Direction, list[str]]:
+        if len(translated) == 1:
+            raise KeyboardInterrupt
+        outputs = translate(*arguments)
+        translated.append(sum(map(len, outputs.values())))
+        return outputs
+
+    def evaluate(**options: Any) -> Any:
+        profile = ["evaluation.language_identifier=profile"]
+        return manyglot.evaluate(export, trained.data, directions=["qaa>qab"], overrides=profile, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(test_set_translation, "translate_directions", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(output=output)
+    assert translated == [4]
+    capsys.readouterr()
+    assert evaluate(output=output).directions == evaluate().directions
+    assert "4 of 8 sentences are already translated" in capsys.readouterr().err
 
 
 def test_an_export_gets_the_scores_of_its_model(
