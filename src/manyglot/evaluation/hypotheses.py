@@ -44,10 +44,12 @@ class TextLines:
     lines: list[str]
     line_numbers: list[int] | None = None
     """The lines of the file, if it holds other directions too."""
+    unit: str = "line"
+    """What the line numbers count, as in `Record`."""
 
     def place(self, index: int) -> str:
         """Return the file and line of an element, for error messages."""
-        return f"{self.path}, line {self.line_numbers[index] if self.line_numbers else index + 1}"
+        return f"{self.path}, {self.unit} {self.line_numbers[index] if self.line_numbers else index + 1}"
 
 
 @dataclass
@@ -107,7 +109,7 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
     """Read the translations of a file or folder; `source` and `target` are the languages missing in file names."""
     if not path.exists():
         raise CorpusError(f"{path} does not exist. Give a file or a folder with translations.")
-    stated = StatedLanguages(*(languages.find_code(name) if name else None for name in (source, target)))
+    stated = StatedLanguages(_find_stated("--source", source, languages), _find_stated("--target", target, languages))
     hypotheses = Hypotheses()
     if is_result_folder(path):
         _read_record_file(hypotheses, path / TRANSLATIONS_FILE, languages)
@@ -119,6 +121,12 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
         named = stated.complete(DirectionNames(languages).parse(Path(path.name)))
         if not _read_text_file(hypotheses, path, named._replace(role=FileRole.OUTPUT)):
             raise LanguageError(f"The name of {path} has no direction such as de-en. Add --source and --target.")
+    for direction, lines in hypotheses.outputs.items():
+        if of_target := hypotheses.outputs_by_target.get(direction.target):
+            raise CorpusError(
+                f"{of_target.path} has all directions into {direction.target}, and {lines.path} has {direction}. "
+                f"Remove one of them."
+            )
     if not hypotheses.outputs and not hypotheses.outputs_by_target:
         skipped = f" Skipped: {name_files(hypotheses.skipped, path)}." if hypotheses.skipped else ""
         raise CorpusError(
@@ -126,6 +134,13 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
             f"de-en.txt.{skipped}"
         )
     return hypotheses
+
+
+def _find_stated(option: str, name: str | None, languages: Languages) -> str | None:
+    try:
+        return None if name is None else languages.find_code(name)
+    except LanguageError as error:
+        raise LanguageError(f"{option}: {error}") from None
 
 
 def is_result_folder(path: Path) -> bool:

@@ -61,7 +61,7 @@ class TestRows:
             sizes.append(len(rows))
         expected = " or ".join(f"{size:,}" for size in dict.fromkeys(sizes))
         raise CorpusError(
-            f"{lines.path} has {num_lines:,} lines for {direction}, but the test set has {expected} sentences; "
+            f"{lines.path} has {num_lines:,} {lines.unit}s for {direction}, but the test set has {expected} sentences; "
             f"{_first_wrong_line(lines, sizes)}. Write one line per sentence, in the order of the test set."
         )
 
@@ -99,8 +99,8 @@ def split_lines_by_size(lines: TextLines, sizes: Mapping[Direction, int], what: 
     total = sum(sizes.values())
     if len(lines.lines) != total:
         raise CorpusError(
-            f"{lines.path} has {len(lines.lines):,} lines, but the {len(sizes):,} {what} have {total:,} sentences in "
-            f"the test set. Write one line per sentence."
+            f"{lines.path} has {len(lines.lines):,} {lines.unit}s, but the {len(sizes):,} {what} have {total:,} "
+            f"sentences in the test set. Write one line per sentence."
         )
     starts = [0, *accumulate(sizes.values())]
     return {

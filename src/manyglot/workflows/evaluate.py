@@ -83,6 +83,7 @@ def evaluate(
     *,
     trained_directions: StrPath | Iterable[str] | None = None,
     central_language: str | None = None,
+    directions: Iterable[str] | None = None,
 ) -> EvaluationResult:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
@@ -94,20 +95,23 @@ def evaluate(
 
     Exports and commands need no prepared data if `test` is given. For them, `trained_directions` and
     `central_language` tell supervised from zero-shot directions, as for `score`. By default this is unknown, and all
-    directions are evaluated.
+    directions are evaluated. `directions`, such as `["de>en"]`, evaluates only some.
     """
     folder, test_path, given = optional_path(output), optional_path(test), tuple(overrides)
     engine = model if isinstance(model, CommandEngine) else Path(model)
     if isinstance(engine, CommandEngine) or (is_export_folder(engine) and not is_run_folder(engine)):
-        directions = (
+        trained = (
             trained_directions if isinstance(trained_directions, str | os.PathLike | None) else [*trained_directions]
         )
+        listed = None if directions is None else [*directions]
         engine_request = EngineRequest(
-            engine, optional_path(data), test_path, zero_shot, given, directions, central_language
+            engine, optional_path(data), test_path, zero_shot, given, trained, central_language, listed
         )
         return EvaluationResult(**vars(_evaluate_engine(engine_request, folder)))
     if trained_directions is not None or central_language is not None:
         raise SettingsError("A model folder knows its trained directions. Do not state them, or a central language.")
+    if directions is not None:
+        raise SettingsError("A model is evaluated in its trained directions, or in all with --zero-shot.")
     if data is None:
         raise SettingsError("A model is evaluated with prepared data. Give --data.")
     request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path)
