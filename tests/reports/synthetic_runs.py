@@ -16,8 +16,9 @@ from babel import Locale
 
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.evaluation.metrics import BleuChrfScorer
-from manyglot.evaluation.results import DirectionResult, Evaluation, TranslationExample
+from manyglot.evaluation.results import DirectionResult, Evaluation
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
+from manyglot.evaluation.translation_examples import TranslationExample
 
 SIX = ("ar", "de", "en", "he", "ja", "sw")
 SIXTY = (

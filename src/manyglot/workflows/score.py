@@ -27,11 +27,12 @@ from manyglot.evaluation.evaluator import (
 )
 from manyglot.evaluation.hypotheses import Hypotheses, describe_files, is_result_folder, read_hypotheses
 from manyglot.evaluation.hypothesis_alignment import AlignedLines, TestRows, align_outputs
-from manyglot.evaluation.results import TRANSLATIONS_FILE, DirectionResult, format_directions
+from manyglot.evaluation.results import DirectionResult, format_directions
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem
 from manyglot.evaluation.segment_scores import JoinedScores, MetricFiles, add_segment_scores, join_segment_scores
 from manyglot.evaluation.test_set_translation import EvaluationSet
 from manyglot.evaluation.trained_directions import find_trained_directions
+from manyglot.evaluation.translation_examples import TRANSLATIONS_FILE
 from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.folders import atomic_folder
 from manyglot.progress import print_status
@@ -180,7 +181,7 @@ class _ScoreTask:
 
     def score(self) -> Evaluation:
         """Score the translations; warn about files of another system in a wrong language."""
-        outputs = {direction: aligned.texts() for direction, aligned in self.outputs.items()}
+        outputs = {direction: aligned.packed_texts() for direction, aligned in self.outputs.items()}
         evaluation = replace(
             self.evaluator.score(self.evaluation_set, outputs), system=self.system, training=self.training
         )
