@@ -33,7 +33,7 @@ from babel import Locale, UnknownLocaleError
 from manyglot.corpus.language_codes import parse_language_code
 from manyglot.corpus.languages import Direction
 
-FLORES_200 = """
+_FLORES_200 = """
     ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn als_Latn amh_Ethi apc_Arab arb_Arab arb_Latn
     ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn ban_Latn bel_Cyrl
     bem_Latn ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt bos_Latn bug_Latn bul_Cyrl cat_Latn ceb_Latn ces_Latn cjk_Latn
@@ -50,7 +50,8 @@ FLORES_200 = """
     szl_Latn tam_Taml taq_Latn taq_Tfng tat_Cyrl tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi tpi_Latn tsn_Latn tso_Latn
     tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab uzn_Latn vec_Latn vie_Latn war_Latn
     wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zsm_Latn zul_Latn
-""".split()
+"""
+FLORES_200 = _FLORES_200.split()
 ENGLISH = "eng_Latn"
 CODE_POINT_RANGES = {
     "Arab": [(0x621, 0x64A)],
@@ -151,7 +152,7 @@ def _select_languages(number: int) -> list[str]:
 
 @cache
 def _vocabulary(code: str) -> list[str]:
-    """Return words of a language in CLDR, filled up with invented ones in its script; the first are the most frequent."""
+    """Return words of a language in CLDR, and invented ones in its script; the first are the most frequent."""
     rng, script = random.Random(code), code.split("_")[1]
     letters = [chr(point) for first, last in CODE_POINT_RANGES[script] for point in range(first, last + 1)]
     letters = [letter for letter in letters if unicodedata.category(letter) in ("Ll", "Lo")]
@@ -210,7 +211,7 @@ def translate(reference: str, source: str, english: str, code: str, quality: flo
 
 
 def write_system(test: Path, folder: Path, codes: Sequence[str], num_sentences: int, seed: int) -> str:
-    """Write the test set in the layout of FLORES-200 and a file per direction; files that exist are left as they are."""
+    """Write the test set in the layout of FLORES-200 and a file per direction, unless the files exist."""
     devtest = test / "devtest"
     devtest.mkdir(parents=True, exist_ok=True)
     texts = {}
@@ -232,7 +233,8 @@ def write_system(test: Path, folder: Path, codes: Sequence[str], num_sentences: 
             outputs = [translate(*line, direction.target, min(quality, 0.95), rng) for line in lines]
             path.write_text("".join(f"{output}\n" for output in outputs), "utf-8", newline="\n")
         num_bytes, num_files = num_bytes + path.stat().st_size, num_files + 1
-    return f"{num_files:,} directions of {len(codes)} languages, {num_files * num_sentences:,} outputs, {num_bytes / 1e6:,.0f} MB"
+    size = f"{num_files * num_sentences:,} outputs, {num_bytes / 1e6:,.0f} MB"
+    return f"{num_files:,} directions of {len(codes)} languages, {size}"
 
 
 # ---- measurements ----------------------------------------------------------------------------------------------------
@@ -255,7 +257,9 @@ def run(task: str, arguments: Sequence[str]) -> Usage:
     after = os.times()
     cpu = after.children_user + after.children_system - children.children_user - children.children_system
     usage = Usage(time.perf_counter() - start, cpu, peak / 2**20)
-    print(f"{task}: {usage.seconds:.1f} s, {usage.cpu_seconds:.0f} s of CPU time, {usage.peak_mib:,.0f} MiB", flush=True)
+    print(
+        f"{task}: {usage.seconds:.1f} s, {usage.cpu_seconds:.0f} s of CPU time, {usage.peak_mib:,.0f} MiB", flush=True
+    )
     return usage
 
 

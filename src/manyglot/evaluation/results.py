@@ -36,6 +36,8 @@ from manyglot.sealed_json import read_sealed_json, write_sealed_json
 
 RESULTS_KIND = "results"
 STATISTICS_FILE = "statistics.npz"
+MAX_RESULTS_BYTES = 2**28
+"""Maximum size of a results.json; that of 204 languages has 28 MB."""
 MAX_LISTED_DIRECTIONS = 5
 """Directions that a message lists before it counts the rest."""
 
@@ -186,7 +188,7 @@ class Evaluation:
         """Load a results.json, or the one in a folder, with its statistics but without the sentences."""
         path = path / "results.json" if path.is_dir() else path
         try:
-            values = read_sealed_json(path, RESULTS_KIND)
+            values = read_sealed_json(path, RESULTS_KIND, MAX_RESULTS_BYTES)
         except FolderError as error:
             raise FolderError(f"{error} `manyglot evaluate --output` writes it; evaluate again.") from None
         try:
