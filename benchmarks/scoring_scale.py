@@ -304,7 +304,8 @@ def check_with_sacrebleu(scores: Path, test: Path, translations: Path, number: i
     """Compare a sample of directions with the command `sacrebleu`; print and return how many scores differ."""
     directions = json.loads((scores / "results.json").read_text("utf-8"))["directions"]
     sample = random.Random(1).sample(directions, min(number, len(directions)))
-    rare = [d for d in directions if "tok:13a" not in d["bleu_signature"]][: number // 5]  # other tokenizers
+    rare = [d for d in directions if "tok:13a" not in d["bleu_signature"]]  # other tokenizers
+    rare = random.Random(2).sample(rare, min(len(rare), max(number // 5, 1)))
     sample = [*rare, *[d for d in sample if d not in rare]][:number]
     num_different = 0
     for d in sample:

@@ -485,7 +485,7 @@
       } }, column.title))));
     const body = element("tbody"), note = element("span", { class: "quiet", "aria-live": "polite" });
     const more = element("button", { type: "button", onclick: () => {
-      view.maxRows = all.length - view.maxRows > MAX_MORE_ROWS ? view.maxRows + MAX_MORE_ROWS : Infinity;
+      view.maxRows = view.numHidden > MAX_MORE_ROWS ? view.maxRows + MAX_MORE_ROWS : Infinity;
       show();
     } });
     const search = element("input", { type: "search", placeholder: "de, German, de>fr …", oninput: (event) => {
@@ -511,7 +511,8 @@
       });
       note.textContent = [visible.length < matching.length ? `first ${count(visible)} of` : "",
         matching.length < all.length ? `${count(matching)} of` : "", `${count(all)} ${unit}`].filter(Boolean).join(" ");
-      more.textContent = matching.length - view.maxRows > MAX_MORE_ROWS ? `show ${MAX_MORE_ROWS.toLocaleString("en")} more` : `show all ${count(matching)}`;
+      view.numHidden = matching.length - visible.length;
+      more.textContent = view.numHidden > MAX_MORE_ROWS ? `show ${MAX_MORE_ROWS.toLocaleString("en")} more` : `show all ${count(matching)}`;
       more.hidden = matching.length <= view.maxRows;
     };
     box.replaceChildren(
@@ -630,7 +631,7 @@
     const topLanguages = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
     const color = (label) => (topLanguages.includes(label) ? `d${topLanguages.indexOf(label)}` : "rest");
     const segment = (share, text, style, title) =>
-      element("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
+      element("span", { class: style + (share < Math.max(4, 0.7 * text.length) ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
     const lines = rows.flatMap(({ name, code, onTarget, offTarget }) => {
       const large = offTarget.filter(([, share]) => share >= 0.5);
       const rest = offTarget.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);
@@ -663,7 +664,7 @@
   }
   renderAll();
   renderLanguageMap(availableWidth());
-  performance.mark("manyglot-report-ready");
+  performance.mark("report-ready");
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) renderMaps(availableWidth()); // scrolling changes the height on a phone
