@@ -116,8 +116,8 @@ def write_statistics(path: Path, statistics: Mapping[Direction, SentenceStatisti
         _write_array(file, "directions", np.array(directions))
         _write_array(file, "sizes", np.array(sizes))
         for i, name in enumerate(SentenceStatistics._fields):
-            arrays = [sentences[i] for sentences in statistics.values()]
-            if arrays[0] is not None:
+            arrays = [array for sentences in statistics.values() if (array := sentences[i]) is not None]
+            if arrays:
                 _write_array(file, _column_name(name), np.concatenate(arrays))
 
 
