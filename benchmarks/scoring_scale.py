@@ -7,8 +7,8 @@ directions. Words are names of languages and territories in CLDR, or invented on
 references with errors; a part is in English or copies the source. Each command runs as a user would run it. The time,
 the peak memory of its process tree and the sizes of its files are printed. `--check` compares the BLEU and chrF++ of a
 sample of directions with those of the command `sacrebleu`, and `--compare` scores a second system. `--rescore` scores
-the translations.jsonl of the first result again, which must reproduce its results.json. Install manyglot[ja] for the
-tokenizer of Japanese.
+the translations.jsonl of the first result again, which must reproduce its results.json. `--open 5` opens the report
+five times in Chromium. Install manyglot[ja] for the tokenizer of Japanese.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import permutations
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from babel import Locale, UnknownLocaleError
@@ -115,6 +118,8 @@ def main() -> None:
         _print_sizes(folder / f"scores-{name}")
     run("report", ["report", str(folder / "scores-first"), "-o", str(folder / "report.html")])
     _print_sizes(folder / "report.html")
+    if arguments.open:
+        open_in_browser(folder / "report.html", arguments.open)
     if arguments.compare:
         pair = [str(folder / f"scores-{name}") for name in systems]
         run("compare", ["compare", *pair, "--baseline", pair[0]])
@@ -137,6 +142,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="Settings of `manyglot score`.")
     parser.add_argument("--compare", action="store_true", help="Score a second system and compare the two.")
     parser.add_argument("--rescore", action="store_true", help="Score translations.jsonl again.")
+    parser.add_argument("--open", type=int, default=0, help="Number of times to open the report in Chromium.")
     parser.add_argument("--check", type=int, default=0, help="Number of directions to compare with sacreBLEU.")
     return parser.parse_args()
 
@@ -287,6 +293,48 @@ def _process_tree(pid: int) -> Iterator[int]:
 def _print_sizes(path: Path) -> None:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     print("  " + ", ".join(f"{file.name} {file.stat().st_size / 1e6:,.1f} MB" for file in files), flush=True)
+
+
+TIMER = """<script>addEventListener("load", () => setTimeout(() => {
+  const times = { "ready": performance.getEntriesByName("report-ready")[0].startTime };
+  const timed = (name, work) => { const start = performance.now(); work(); times[name] = performance.now() - start; };
+  const select = (k, value) => {
+    const control = document.querySelectorAll("#direction-heatmap select")[k];
+    control.value = value;
+    control.dispatchEvent(new Event("change"));
+  };
+  timed("other order", () => select(1, "script"));
+  timed("other metric", () => select(0, "chrf"));
+  const search = document.querySelector("#direction-table input");
+  search.value = "german";
+  timed("search in the table", () => search.dispatchEvent(new Event("input")));
+  const outcome = document.createElement("pre");
+  outcome.id = "outcome";
+  outcome.textContent = JSON.stringify(times);
+  document.body.append(outcome);
+}));</script></body>"""
+"""Measures, in milliseconds, when the page is drawn and takes input, and how long it then takes to react."""
+
+
+def open_in_browser(report: Path, number: int) -> None:
+    """Print the median times of a report in headless Chromium, each time with a fresh profile."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("Install Chromium to open the report.")
+    runs: list[dict[str, float]] = []
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        page.write_text(report.read_text("utf-8").replace("</body>", TIMER), "utf-8")
+        for i in range(number):
+            options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+            options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+            options += [f"--user-data-dir={folder}/profile{i}", "--window-size=1400,1000", "--timeout=30000"]
+            done = subprocess.run([browser, *options, "--dump-dom", page.as_uri()], capture_output=True, text=True)
+            match = re.search('<pre id="outcome">(.*?)</pre>', done.stdout)
+            assert match, done.stderr[-1000:]
+            runs.append(json.loads(match[1]))
+    times = ", ".join(f"{name} {median(run[name] for run in runs):.0f} ms" for name in runs[0])
+    print(f"the report in Chromium, median of {number}: {times}", flush=True)
 
 
 def _print_rescored(first: Path, again: Path) -> None:
