@@ -295,7 +295,7 @@ def _print_sizes(path: Path) -> None:
     print("  " + ", ".join(f"{file.name} {file.stat().st_size / 1e6:,.1f} MB" for file in files), flush=True)
 
 
-TIMER = """<script>addEventListener("load", () => setTimeout(() => {
+TIMER = """<script>addEventListener("load", () => {
   const times = { "ready": performance.getEntriesByName("report-ready")[0].startTime };
   const timed = (name, work) => { const start = performance.now(); work(); times[name] = performance.now() - start; };
   const select = (k, value) => {
@@ -312,7 +312,7 @@ TIMER = """<script>addEventListener("load", () => setTimeout(() => {
   outcome.id = "outcome";
   outcome.textContent = JSON.stringify(times);
   document.body.append(outcome);
-}));</script></body>"""
+});</script></body>"""
 """Measures, in milliseconds, when the page is drawn and takes input, and how long it then takes to react."""
 
 
