@@ -111,8 +111,8 @@ const makeLargeHeatmap = ({ element, onHover, onSelect, onZoom }) => {
 
   const drawGroupLines = () => {
     if (model.groups.length < 2) return;
-    const width = view.cell < 5 ? 1 : 1.5; // without gaps between cells, a gap is enough
-    context.fillStyle = view.cell < 5 ? colors.paper : colors.ink;
+    const isSmall = view.cell < MIN_LABEL_CELL, width = view.cell < 5 ? 1 : isSmall ? 2.5 : 1.5; // a dark line would hide small cells
+    context.fillStyle = isSmall ? colors.paper : colors.ink;
     for (const { start } of model.groups.slice(1)) {
       context.fillRect(left(start) - width / 2, gutter, width, size - gutter);
       context.fillRect(gutter, top(start) - width / 2, size - gutter, width);
@@ -282,7 +282,12 @@ const makeLargeHeatmap = ({ element, onHover, onSelect, onZoom }) => {
   });
   canvas.addEventListener("focus", () => { isFocused = canvas.matches(":focus-visible"); redraw(); });
   canvas.addEventListener("blur", () => { isFocused = false; redraw(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (model) { readColors(); paintImage(); redraw(); } });
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", () => {
+    if (!model) return;
+    readColors();
+    paintImage();
+    draw();
+  });
 
   return {
     node: element("div", { class: "large" }, canvas, probe),
