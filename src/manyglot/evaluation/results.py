@@ -36,7 +36,7 @@ from manyglot.sealed_json import read_sealed_json, write_sealed_json
 
 RESULTS_KIND = "results"
 STATISTICS_FILE = "statistics.npz"
-MAX_RESULTS_BYTES = 2**28
+MAX_RESULTS_BYTES = 2**27
 """Maximum size of a results.json; that of 204 languages has 28 MB."""
 MAX_LISTED_DIRECTIONS = 5
 """Directions that a message lists before it counts the rest."""

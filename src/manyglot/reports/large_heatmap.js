@@ -44,13 +44,19 @@ const makeLargeHeatmap = ({ element, onHover, onSelect, onZoom }) => {
     colors = { ...named, cell: scale("high", "low"), plus: scale("up", "even"), minus: scale("down", "even"), none: rgb(resolve("var(--none)")) };
   };
 
+  const cellColor = ({ kind, share }) => (kind === "none" ? colors.none : colors[kind][Math.round(share * NUM_SHADES)]);
+  /** Whether black has more contrast to a color than white. */
+  const isLight = (rgb) => {
+    const [red, green, blue] = rgb.map((v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179;
+  };
+
   const paintImage = () => {
     const n = count(), pixels = new ImageData(n, n);
     for (let r = 0; r < n; r++) for (let c = 0; c < n; c++) {
       const cell = model.cell(r, c);
       if (!cell) continue; // transparent: there is no such direction
-      const rgb = cell.kind === "none" ? colors.none : colors[cell.kind][Math.round(cell.share * NUM_SHADES)];
-      pixels.data.set([rgb[0], rgb[1], rgb[2], 255], 4 * (r * n + c));
+      pixels.data.set(cellColor(cell), 4 * (r * n + c));
     }
     image.width = image.height = n;
     image.getContext("2d").putImageData(pixels, 0, 0);
@@ -103,8 +109,7 @@ const makeLargeHeatmap = ({ element, onHover, onSelect, onZoom }) => {
       const cell = model.cell(r, c);
       if (cell?.framed) context.strokeRect(left(c) + 1, top(r) + 1, unit - 2, unit - 2);
       if (!cell || unit < 22) continue;
-      const [red, green, blue] = cell.kind === "none" ? colors.none : colors[cell.kind][Math.round(cell.share * NUM_SHADES)];
-      context.fillStyle = 0.299 * red + 0.587 * green + 0.114 * blue > 125 ? "#000" : "#fff";
+      context.fillStyle = isLight(cellColor(cell)) ? "#000" : "#fff";
       context.fillText(cell.text, left(c) + unit / 2, top(r) + unit / 2);
     }
   };
