@@ -106,7 +106,8 @@ class EngineTask:
         central = test.languages.find_code(request.central_language) if request.central_language else None
         trained = find_trained_directions(request.trained_directions, central, test.languages, directions)
         supervised = [d for d in directions if trained is None or d in trained]
-        zero_shot = [d for d in directions if d not in supervised] if request.zero_shot or request.directions else []
+        untrained = [d for d in directions if trained is not None and d not in trained]
+        zero_shot = untrained if request.zero_shot or request.directions else []
         evaluation_set = select_evaluation_set(test.rows, supervised, zero_shot, settings.evaluation)
         evaluation_set = replace(evaluation_set, is_supervision_known=trained is not None, model_codes=model_codes)
         if isinstance(engine, CommandEngine):

@@ -198,7 +198,7 @@ def _append(
     if lines.path != entry.path:
         what = "all directions" if direction is None else str(direction)
         raise CorpusError(f"{lines.path} and {entry.path} both have scores of {what}. Remove one of them.")
-    assert lines.line_numbers is not None
+    assert isinstance(lines.line_numbers, list)
     lines.lines.append(text)
     lines.line_numbers.append(entry.line)
 

@@ -13,8 +13,8 @@ import numpy as np
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
-from manyglot.evaluation.results import SentenceIndices, read_examples, select_examples_by_direction
 from manyglot.evaluation.shared_language_codes import find_shared_codes, rename_direction, rename_languages
+from manyglot.evaluation.translation_examples import SentenceIndices, read_examples, select_examples_by_direction
 from manyglot.sealed_json import read_sealed_json
 
 MODEL_CARD_FILE, MODEL_CARD_KIND = "about.json", "model card"
