@@ -49,6 +49,7 @@ STAGES = (
     "probing",
     "reports",
     "exporters",
+    "importers",
     "config.experiment",
     "workflows",
     "cli",

@@ -157,8 +157,12 @@ def translate_directions(
     `model_codes` has the model's codes of languages that the directions name in another style.
     """
     texts = [text for texts in sources.values() for text in texts]
-    targets = [
-        model_codes.get(direction.target, direction.target) for direction, texts in sources.items() for _ in texts
-    ]
-    outputs = iter(translator.translate(texts, targets, sentence_offset=sentence_offset, progress=progress))
+    directions = [direction for direction, texts in sources.items() for _ in texts]
+    languages, targets = (
+        [model_codes.get(code, code) for code in codes]
+        for codes in ([direction.source for direction in directions], [direction.target for direction in directions])
+    )
+    outputs = iter(
+        translator.translate(texts, targets, source=languages, sentence_offset=sentence_offset, progress=progress)
+    )
     return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}

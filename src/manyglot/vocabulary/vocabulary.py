@@ -7,7 +7,7 @@ tokenizer can split one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from manyglot.corpus.languages import Languages
 from manyglot.vocabulary.subword_model import EOS, SubwordModel
@@ -15,18 +15,45 @@ from manyglot.vocabulary.subword_model import EOS, SubwordModel
 
 @dataclass(frozen=True)
 class LanguageTags:
-    """The tag ids that mark one target language in source and target sequences, added by batching and decoding."""
+    """The ids that mark the languages in source and target sequences, for one target language.
+
+    Batching and decoding add them.
+    """
 
     source: tuple[int, ...] = ()
     """Tags before the source sentence."""
     target: tuple[int, ...] = ()
     """Tags before the target sentence, after the start symbol."""
     target_predicted: bool = True
-    """Whether the model predicts the target tags, so that they count in the loss and in the score of a hypothesis."""
+    """Whether the model predicts the target tags, so that they count in the loss and in the length of a hypothesis."""
+    start: int = EOS
+    """The symbol that starts every target sentence."""
+    source_language_tags: Sequence[int] = ()
+    """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
+
+    @property
+    def num_predicted(self) -> int:
+        """Number of target tags that the model predicts."""
+        return len(self.target) if self.target_predicted else 0
+
+    @property
+    def num_source_tags(self) -> int:
+        """Number of all tags before a source sentence."""
+        return len(self.source) + bool(self.source_language_tags)
+
+    def source_prefix(self, source_language: int | None) -> tuple[int, ...]:
+        """Return all tags before a source sentence; its language is needed if the model reads it."""
+        if not self.source_language_tags:
+            return self.source
+        assert source_language is not None, "this model needs the source language"
+        return (self.source_language_tags[source_language], *self.source)
 
     def __add__(self, other: LanguageTags) -> LanguageTags:
-        return LanguageTags(
-            self.source + other.source, self.target + other.target, self.target_predicted and other.target_predicted
+        return replace(
+            self,
+            source=self.source + other.source,
+            target=self.target + other.target,
+            target_predicted=self.target_predicted and other.target_predicted,
         )
 
 
