@@ -23,6 +23,7 @@ ROOT_FILES = {
     "distributed",
     "files",
     "folders",
+    "hub",
     "checksums",
     "sealed_json",
 }
