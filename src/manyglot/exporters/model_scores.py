@@ -6,12 +6,14 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from manyglot.errors import FolderError
-from manyglot.evaluation.results import Evaluation
+from manyglot.evaluation.results import DirectionGroup, Evaluation
 from manyglot.model.model_card import GroupScore
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.run_models import run_folder_of
 from manyglot.model.run_paths import is_run_folder
 
+GROUPS = (DirectionGroup.SUPERVISED, DirectionGroup.ZERO_SHOT, DirectionGroup.ALL)
+"""The groups of directions that a model card shows."""
 SCORES = ("num_directions", "bleu", "chrf", "language_accuracy")
 """The averages that a model card shows, in the order of the fields of `GroupScore`."""
 
@@ -34,7 +36,8 @@ def find_scores(trained: TrainedModel, targets: Collection[str] = ()) -> list[Gr
         if evaluation.system is None and dict(evaluation.training) == dict(trained.training_info) and directions:
             averages = replace(evaluation, directions=directions).averages()
             return [
-                GroupScore(str(group).replace("_", " "), *(mean[name] for name in SCORES))
-                for group, mean in averages.items()
+                GroupScore(group.replace("_", "-"), *(averages[group][name] for name in SCORES))
+                for group in GROUPS
+                if group in averages
             ]
     return []
