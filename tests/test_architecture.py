@@ -171,7 +171,7 @@ def test_guidance_imports_no_layer() -> None:
 
 def test_only_one_file_imports_sentencepiece() -> None:
     users = [p.name for p in SOURCE.rglob("*.py") if "import sentencepiece" in p.read_text("utf-8")]
-    assert users == ["subword_model.py"]
+    assert users == ["sentencepiece_model.py"]
 
 
 def test_nothing_is_pickled() -> None:

@@ -38,7 +38,8 @@ from manyglot.model.layers import DecoderLayer
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import SentencePieceModel, train_subword_model
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.sealing import forge_export_seals
@@ -231,7 +232,7 @@ def test_symbol_names_are_distinct(tmp_path: Path) -> None:
         model_type="bpe",
         minloglevel=2,
     )
-    brought = Vocabulary(SubwordModel(model.getvalue()), VOCABULARY.languages)
+    brought = Vocabulary(SentencePieceModel(model.getvalue()), VOCABULARY.languages)
     trained = replace(random_model(COMBINATIONS["token"]), vocabulary=brought)
     assert len(brought) == len(VOCABULARY)
     export_to_ctranslate2(trained, tmp_path / "model")

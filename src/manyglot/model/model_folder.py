@@ -5,7 +5,7 @@ config.yaml        the resolved settings of the experiment
 languages.json     the languages with their ids, and the trained directions
 training.json      the number of training steps, the step or steps of these weights, the metric that selected them, and
                    the lengths of the training text
-subwords.model     the SentencePiece model
+subwords.model     the subword model
 format.json        the version of this layout, and the seals of the other files (`model_seals.py`)
 """
 
@@ -43,7 +43,8 @@ from manyglot.model.model_seals import (
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header, save_tensors
-from manyglot.vocabulary.subword_model import MAX_MODEL_BYTES, SubwordModel
+from manyglot.vocabulary.loading import MAX_PARTS_BYTES, load_subword_model
+from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 SETTINGS_END = "# settings:end\n"
@@ -148,7 +149,7 @@ def load_model(folder: Path) -> TrainedModel:
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
     languages, directions = _read_languages(seals, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
     training, source_lengths = _read_training(seals)
-    subword_model = _read_subword_model(seals, max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
+    subword_model = _read_subword_model(seals, max_bytes=min(max_small_file_bytes, MAX_PARTS_BYTES))
     model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
     check_header_matches_model(header, model, folder / "model.safetensors")
     seals.check_file("model.safetensors")
@@ -188,7 +189,7 @@ def _read_training(seals: ModelSeals) -> tuple[dict[str, Any], SourceLengths]:
 
 def _read_subword_model(seals: ModelSeals, max_bytes: int) -> SubwordModel:
     seals.read_file("subwords.model", max_bytes)
-    return SubwordModel.load(seals.folder / "subwords.model", max_bytes)
+    return load_subword_model(seals.folder / "subwords.model", max_bytes)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
