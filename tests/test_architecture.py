@@ -25,6 +25,7 @@ ROOT_FILES = {
     "folders",
     "checksums",
     "sealed_json",
+    "hub",
 }
 HELPERS = {
     *ROOT_FILES - {"__main__"},
@@ -132,7 +133,7 @@ def test_the_root_has_only_shared_modules() -> None:
 
 
 def test_every_command_has_a_file_and_a_workflow_of_its_name() -> None:
-    commands = {str(each.name or each.callback.__name__) for each in app.registered_commands if each.callback}
+    commands = {each.callback.__name__ for each in app.registered_commands if each.callback}
     groups = {str(each.name) for each in app.registered_groups}
     files = {path.stem for path in (SOURCE / "cli").glob("*.py")} - {"__init__", "options", "exit_codes", "hints"}
     assert files == commands | groups

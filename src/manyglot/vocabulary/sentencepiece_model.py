@@ -22,6 +22,13 @@ def load_processor(serialized: bytes) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
+def sentencepiece_pieces(serialized: bytes) -> list[str]:
+    """Return the pieces of a SentencePiece model in the order of its ids; raise as `load_processor` does."""
+    processor = load_processor(serialized)
+    pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
+    return pieces
+
+
 class SentencePieceModel(SubwordModel):
     """A SentencePiece model whose numbering determines the ids.
 

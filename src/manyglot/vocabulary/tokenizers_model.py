@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from manyglot.errors import FolderError, ManyglotError
@@ -64,6 +65,23 @@ class TokenizersModel(SubwordModel):
         """Join ids into sentences. Special symbols are left out."""
         sentences = self._piece_list.decodable_pieces(ids)
         return ["".join(pieces).replace(SPACE, " ").removeprefix(" ") for pieces in sentences]
+
+
+@dataclass(frozen=True)
+class TokenizerVocabulary:
+    """The tokens of a tokenizer.json."""
+
+    ids: Mapping[str, int]
+    special: frozenset[str]
+    """Tokens that are no text, such as </s> and language codes."""
+
+
+def read_tokenizer_vocabulary(content: bytes) -> TokenizerVocabulary:
+    """Return the tokens of a tokenizer.json; raise a ValueError if it is not suitable."""
+    with _report_errors():
+        tokenizer = _import_tokenizers().from_str(reduce_tokenizer_json(content).decode("utf-8"))
+        special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+        return TokenizerVocabulary(tokenizer.get_vocab(with_added_tokens=True), frozenset(special))
 
 
 def reduce_tokenizer_json(content: bytes) -> bytes:
