@@ -167,6 +167,11 @@ def load_model(folder: Path) -> TrainedModel:
     return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths, targets, folder)
 
 
+def is_model_folder(path: Path) -> bool:
+    """Whether a path is a model folder, rather than a run folder or an export."""
+    return (path / FORMAT_NAME).exists()
+
+
 def verify_model_files(folder: Path) -> None:
     """Raise a FolderError if a file of a model folder is not as it was saved, without loading the model."""
     seals = ModelSeals.read(folder)
