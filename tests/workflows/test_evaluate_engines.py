@@ -194,7 +194,10 @@ def test_an_export_gets_the_scores_of_its_model(
     result = manyglot.evaluate(
         export, trained.data, zero_shot=True, output=output, overrides=profile, trained_directions=trained.run / "model"
     )
-    assert "Skipping directions into languages that it does not translate into: qab→qaa, qac→qaa." in capsys.readouterr().err
+    assert (
+        "Skipping directions into languages that it does not translate into: qab→qaa, qac→qaa."
+        in capsys.readouterr().err
+    )
     bleu = {each.direction: (each.zero_shot, each.bleu, each.chrf) for each in expected.directions}
     assert {d.direction for d in result.directions} == {d for d in bleu if d.target != "qaa"}
     assert {d.direction: (d.zero_shot, d.bleu, d.chrf) for d in result.directions}.items() <= bleu.items()
