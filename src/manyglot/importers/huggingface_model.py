@@ -50,7 +50,7 @@ def read_model(path: Path, sources: Sequence[str] = (), targets: Sequence[str] =
     folder = HuggingFaceFolder.read(path)
     convert_settings(folder.config, has_bias=False)  # errors in config.json come first
     tensors, tokenizer = CheckpointTensors.open(path), read_tokenizer(folder)
-    num_rows = folder.integer("vocab_size")
+    num_rows = _checked_vocabulary_size(folder, tensors)
     _check_start_symbol(folder, tokenizer.table.token_ids)
     directions = find_directions(folder, tokenizer.table, sources, targets)
     try:
@@ -73,6 +73,17 @@ def read_model(path: Path, sources: Sequence[str] = (), targets: Sequence[str] =
     )
 
 
+def _checked_vocabulary_size(folder: HuggingFaceFolder, tensors: CheckpointTensors) -> int:
+    """Return `vocab_size`, which must be the number of rows of the embeddings."""
+    size = folder.integer("vocab_size")
+    for name in (EMBEDDING_NAME, *TIED_EMBEDDINGS):
+        if name in tensors and (shape := tensors.shape(name))[:1] != (size,):
+            raise folder.error("config.json", f"vocab_size is {size:,}, but {name} has the shape {list(shape)}")
+    if EMBEDDING_NAME not in tensors and not any(name in tensors for name in TIED_EMBEDDINGS):
+        raise FolderError(f"The weights of {folder.path} lack {EMBEDDING_NAME}.")
+    return size
+
+
 class _CompleteTensors(Mapping[str, Tensor]):
     """The tensors of a checkpoint, with those that Marian does not store, and with rows for further tags."""
 
@@ -82,12 +93,6 @@ class _CompleteTensors(Mapping[str, Tensor]):
         self._positions = {POSITION_NAMES.format(stack=stack) for stack in ("encoder", "decoder")} - tensors.keys()
         if folder.family == "marian":
             self._names |= dict.fromkeys([*self._positions, BIAS_NAME])
-        num_rows = folder.integer("vocab_size")
-        for name in (EMBEDDING_NAME, *TIED_EMBEDDINGS):
-            if name in tensors and tensors.shape(name)[:1] != (num_rows,):
-                raise folder.error(
-                    "config.json", f"vocab_size is {num_rows:,}, but {name} has the shape {list(tensors.shape(name))}"
-                )
 
     def __getitem__(self, name: str) -> Tensor:
         if name == BIAS_NAME and self._folder.family == "marian":
