@@ -23,9 +23,9 @@ ROOT_FILES = {
     "distributed",
     "files",
     "folders",
+    "hub",
     "checksums",
     "sealed_json",
-    "hub",
 }
 HELPERS = {
     *ROOT_FILES - {"__main__"},

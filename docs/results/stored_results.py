@@ -43,6 +43,8 @@ SYSTEMS = {
 OUR_SYSTEMS = {
     "laa_zero_dec_self_lee_4_5": "LAA_dec.self (gain 0) + LEE_4,5",
     "adapter_dec_aligned": "Adapter_dec, aligned",
+    "adapter_dec_before_residual_aligned": "Adapter_dec before the residual, aligned",
+    "laa_zero_dec_self_lee_4_5_aligned": "LAA_dec.self (gain 0) + LEE_4,5, aligned",
     "adapter_dec_aligned_strongly": "Adapter_dec, aligned, weight 0.3",
     "adapter_dec_dropout": "Adapter_dec, dropout 0.2",
     "laa_dec_self_lee_4_5_denoising": "LAA_dec.self + LEE_4,5, denoising",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from manyglot.errors import FolderError
-from manyglot.files import read_json_object, write_json
+from manyglot.files import MAX_TEXT_BYTES, read_json_object, write_json
 
 SEAL_KEY = "seal"
 
@@ -28,9 +28,9 @@ def write_sealed_json(path: Path, kind: str, values: Mapping[str, Any]) -> None:
     write_json(path, {**finite, SEAL_KEY: seal})
 
 
-def read_sealed_json(path: Path, kind: str) -> dict[str, Any]:
+def read_sealed_json(path: Path, kind: str, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     """Read what `write_sealed_json` wrote; raise a FolderError if it is damaged, changed or of another kind."""
-    return unseal(read_json_object(path), kind, path)
+    return unseal(read_json_object(path, max_bytes), kind, path)
 
 
 def unseal(values: Mapping[str, Any], kind: str, path: Path) -> dict[str, Any]:

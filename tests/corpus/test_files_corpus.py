@@ -153,7 +153,8 @@ FLORES_PLUS = [
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_flores_plus_is_read_as_published(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("omitted", [{"no column"}, {"iso_639_3", "iso_15924", "glottocode"}])
+def test_flores_plus_is_read_as_published(suffix: str, omitted: set[str], tmp_path: Path) -> None:
     """One table per language and split, whose sentences have the same ids in all languages."""
     names = {"stan1295": "deu_Latn", "braz1246": "por_Latn_braz1246", "port1283": "por_Latn"}
     for split in ("dev", "devtest"):
@@ -161,6 +162,7 @@ def test_flores_plus_is_read_as_published(suffix: str, tmp_path: Path) -> None:
         for glottocode, name in names.items():
             path = tmp_path / split / f"{name}.{suffix}"
             records = [{**each, "split": split} for each in FLORES_PLUS if each["glottocode"] == glottocode][::-1]
+            records = [{k: v for k, v in each.items() if k not in omitted} for each in records]
             if suffix == "parquet":
                 pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), path)
             else:
@@ -194,6 +196,16 @@ def test_files_with_stated_languages_are_a_pair(tmp_path: Path) -> None:
     (tmp_path / "newstest.ref").unlink()
     with pytest.raises(ManyglotError, match=r"newstest.src has no counterpart"):
         train_rows(tmp_path, language_codes={"src": "de", "ref": "en"})
+
+
+def test_a_yaml_file_selects_languages_of_a_test_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {f"set/test.{code}": f"{code}\n" for code in ("deu", "eng", "fra")})
+    write(tmp_path, {"set.yaml": f"path: {tmp_path}/set\nlanguages: [en, German]\ncode_style: bcp47\n"})
+    assert read_test_rows(tmp_path / "set.yaml", None) == [{"de": "deu", "en": "eng"}]
+    assert "Skipping test text in languages that are not listed: fra." in capsys.readouterr().err
+    with pytest.raises(ManyglotError, match="at least two languages of the data"):
+        read_test_rows(tmp_path / "set.yaml", ["fr", "en"])
+    assert read_test_rows(tmp_path / "set.yaml", ["eng_Latn", "de", "fr"]) == [{"eng_Latn": "eng", "de": "deu"}]
 
 
 def test_tables_are_read_with_and_without_a_header(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_results_count_each_kind_of_error() -> None:
 def test_perfect_outputs_have_no_off_target_language() -> None:
     scored = score({EN_FR: FRENCH})[EN_FR]
     assert (scored.result.top_off_target_language, scored.result.top_off_target_rate) == (None, 0)
-    assert scored.identified_languages == ["fr"] * 10
+    assert scored.statistics.identified_languages_N.tolist() == ["fr"] * 10
 
 
 def test_several_processes_give_the_same_scores() -> None:

@@ -10,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.results import Evaluation, read_examples
+from manyglot.evaluation.results import Evaluation
+from manyglot.evaluation.translation_examples import read_examples
 from tests.evaluation.test_evaluator import ROWS, run
 
 

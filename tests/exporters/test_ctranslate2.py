@@ -164,7 +164,7 @@ def test_an_export_gives_translations_the_native_scores(name: str, tmp_path: Pat
         engine.score(ScoringRequest([[5]], [[5] * 10**5], [0], settings))
 
 
-@pytest.mark.parametrize("guidance", ["token", "LAA + Token_tgt"])
+@pytest.mark.parametrize("guidance", ["token", pytest.param("LAA + Token_tgt", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_export_reproduces_variants_of_the_model(variant: str, guidance: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[guidance], **{"norm": "post", **VARIANTS[variant]})

@@ -126,6 +126,24 @@ def test_codes_of_any_style_are_identified() -> None:
     assert {code: identifier.label_for(code) for code in styles} == styles
 
 
+def test_the_letters_of_a_text_tell_its_script() -> None:
+    """py3langid knows Serbian in one script, and Croatian."""
+    languages = Languages(["srp_Cyrl", "srp_Latn", "hr", "en", "zho_Hans", "zho_Hant"])
+    identifier = Py3LangidIdentifier(languages, merge_language_variants=True)
+    labels = {code: identifier.label_for(code) for code in languages}
+    assert labels == {
+        "en": "en",
+        "hr": "sh-Latn",
+        "srp_Cyrl": "sh-Cyrl",
+        "srp_Latn": "sh-Latn",
+        **dict.fromkeys(("zho_Hans", "zho_Hant"), "zh"),
+    }
+    texts = ["Воз за Берлин данас не вози јер је пало превише снега.", "Voz za Berlin danas ne vozi jer je palo snega."]
+    assert identifier.identify_batch(texts).restricted == ["sh-Cyrl", "sh-Latn"]
+    assert identifier.identify_batch(texts).unrestricted == ["sh-Cyrl", "sh-Latn"]
+    assert Py3LangidIdentifier(Languages(["sr", "en"])).identify(texts[0]) == "sr", "one script needs no label"
+
+
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     identifier = Py3LangidIdentifier(Languages(SCRIPTS))
     together = identifier.identify_batch(TEXTS)
@@ -182,3 +200,7 @@ def test_variants_are_identifiable_only_in_their_own_script() -> None:
         "Croatian is not written in Cyrillic letters"
     )
     assert is_identifiable("nn", ["no"], merge_language_variants=True)
+    assert not is_identifiable("arb_Latn", ["ar"], merge_language_variants=True), "an identifier of Arabic letters"
+    assert is_identifiable("arb_Latn", ["arb_Arab", "arb_Latn"], merge_language_variants=False)
+    assert is_identifiable("zho_Hant", ["cmn_Hani"], merge_language_variants=False)
+    assert is_identifiable("crh_Latn", ["crh"], merge_language_variants=False)

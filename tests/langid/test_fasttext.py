@@ -47,6 +47,31 @@ def test_labels_of_any_style_match_the_languages_of_the_data(tmp_path: Path, qua
 
 
 @pytest.mark.usefixtures("_fasttext")
+def test_labels_keep_the_script_of_a_language_that_the_data_has_in_several(tmp_path: Path) -> None:
+    words = {
+        "__label__srp_Cyrl": ["воз", "данас"],
+        "__label__srp_Latn": ["danas", "ne"],
+        "__label__zho_Hans": ["火车", "今天"],
+        "__label__zho_Hant": ["火車", "今天"],
+        "__label__arb_Arab": ["القطار", "اليوم"],
+        "__label__arb_Latn": ["alqitar", "alyawm"],
+        "__label__hrv_Latn": ["vlak"],
+    }
+    path = tmp_path / "openlid.bin"
+    path.write_bytes(fasttext_bytes(words))
+    codes = ["sr", "srp_Latn", "zh-Hans", "zho_Hant", "ar", "arb_Latn", "hrv_Latn"]
+    texts = [" ".join(of_label) for of_label in words.values()]
+    for merge, serbian, croatian in ((False, "sr", "hr"), (True, "sh", "sh-Latn")):
+        identifier = FastTextIdentifier(path, Languages(codes), merge_language_variants=merge)
+        labels = [f"{serbian}-Cyrl", f"{serbian}-Latn", "zh-Hans", "zh-Hant", "ar-Arab", "ar-Latn", croatian]
+        assert [identifier.label_for(code) for code in codes] == labels
+        predictions = identifier.identify_batch(texts)
+        assert predictions.restricted == predictions.unrestricted == labels
+    one_script = FastTextIdentifier(path, Languages(["sr", "zh", "ar"]))
+    assert one_script.identify_batch(texts).unrestricted == ["sr", "sr", "zh", "zh", "ar", "ar", "hr"]
+
+
+@pytest.mark.usefixtures("_fasttext")
 def test_restricted_predictions_search_all_labels(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fasttext_module, "FIRST_CANDIDATES", 1)
     identifier = load_identifier(f"fasttext:{model}", Languages(["deu", "en", "qaa"]))

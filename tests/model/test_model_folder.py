@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, measure_source_lengths
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
-from manyglot.model.model_folder import load_model, seal_model
+from manyglot.model.guidance.adapter import AdapterSettings
+from manyglot.model.model_folder import load_model, save_model, seal_model
 from manyglot.model.model_seals import SEALED_FILES, ModelSeals
+from manyglot.model.transformer import Transformer
 
 
 @pytest.fixture
@@ -125,9 +128,25 @@ def test_the_removed_seal_of_any_section_is_noticed(folder: Path, capsys: pytest
 
 
 def test_a_newer_format_is_rejected(folder: Path) -> None:
-    (folder / "format.json").write_text('{"format": 2}')
-    with pytest.raises(FolderError, match=r"has model format 2, but this manyglot reads up to 1. Upgrade manyglot"):
+    (folder / "format.json").write_text('{"format": 3}')
+    with pytest.raises(FolderError, match=r"has model format 3, but this manyglot reads up to 2. Upgrade manyglot"):
         load_model(folder)
+
+
+@pytest.mark.parametrize(("version", "placement"), [(1, "after_residual"), (2, "before_residual")])
+def test_adapters_of_format_1_come_after_the_residual(folder: Path, version: int, placement: str) -> None:
+    """Format 1 was written before adapters had a placement, whose default differs from what they did."""
+    trained = load_model(folder)
+    adapter = AdapterSettings()
+    model = Transformer(trained.model.settings, [adapter], len(trained.vocabulary.subword_model), 3)
+    without_placement = adapter.model_dump(mode="json", exclude={"placement"})
+    config = {**trained.config, "guidance": [without_placement]}
+    save_model(folder.with_name("adapter"), replace(trained, model=model, config=config))
+    metadata = json.loads((folder.with_name("adapter") / "format.json").read_text())
+    (folder.with_name("adapter") / "format.json").write_text(json.dumps(metadata | {"format": version}))
+    seal_model(folder.with_name("adapter"))
+    loaded = load_model(folder.with_name("adapter"))
+    assert loaded.model.methods == (AdapterSettings(placement=placement),)
 
 
 def test_mismatched_weights_are_rejected_before_loading(folder: Path) -> None:

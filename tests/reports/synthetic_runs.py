@@ -16,8 +16,9 @@ from babel import Locale
 
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.evaluation.metrics import BleuChrfScorer
-from manyglot.evaluation.results import DirectionResult, Evaluation, TranslationExample
+from manyglot.evaluation.results import DirectionResult, Evaluation
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
+from manyglot.evaluation.translation_examples import TranslationExample
 
 SIX = ("ar", "de", "en", "he", "ja", "sw")
 SIXTY = (
@@ -108,6 +109,28 @@ def synthetic_evaluation(
             for group, by_target in counts_by_group.items()
         },
     )
+
+
+def evaluation_without_text(codes: Sequence[str]) -> Evaluation:
+    """Return an evaluation of another system in all directions, without sentences and statistics."""
+    rng = random.Random(1)
+    directions = [
+        DirectionResult(
+            *d,
+            zero_shot=None,
+            num_sentences=100,
+            bleu=100 * (share := rng.random()),
+            chrf=20 + 60 * share,
+            language_accuracy=100 * share,
+            reference_language_accuracy=98.0,
+            bleu_signature="nrefs:1|tok:13a",
+            top_off_target_language="en",
+            top_off_target_rate=50 * (1 - share),
+            test_set_fingerprint="a test",
+        )
+        for d in enumerate_directions(Languages(codes))
+    ]
+    return Evaluation(directions, [], "pycld2:restricted", "nrefs:1|nc:6|nw:2", None, {"evaluation": {}})
 
 
 def with_statistics(evaluation: Evaluation) -> Evaluation:

@@ -18,7 +18,15 @@ from PIL import Image
 
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem, SegmentMetric
 from manyglot.reports.html_report import ReportRun, make_report_run, write_html_report
-from tests.reports.synthetic_runs import SIX, SIXTY, make_model_card, synthetic_evaluation, with_statistics
+from tests.corpus.language_code_lists import FLORES_200
+from tests.reports.synthetic_runs import (
+    SIX,
+    SIXTY,
+    evaluation_without_text,
+    make_model_card,
+    synthetic_evaluation,
+    with_statistics,
+)
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
@@ -160,7 +168,9 @@ def run_at_widths(page: Path, steps: str, widths: tuple[int, ...], is_dark: bool
 def dump_outcome(page: Path, *options: str) -> dict[str, Any]:
     """Open a page in the browser and return the JSON of its outcome."""
     assert BROWSER is not None
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", *options]
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", *options]
+    if "--timeout=20000" not in options:
+        command.append("--virtual-time-budget=4000")
     command += [f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri()]
     done = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "HOME": str(page.parent)})
     match = re.search('<pre id="outcome">(.*?)</pre>', done.stdout.decode("utf-8"), re.DOTALL)
@@ -448,6 +458,81 @@ def test_sixty_languages_fit(tmp_path: Path) -> None:
     assert max(result["printed"], result["places"], result["tree"]) < 720, "it fits a sheet of paper"
     assert result["scale"].endswith("or more")
     assert 35 <= result["dark"] <= 80, "about one percent of 3,540"
+
+
+LARGE_STEPS = """
+  const canvas = $(".large canvas"), area = canvas.getBoundingClientRect();
+  const fire = (type, x, y, kind = PointerEvent) => canvas.dispatchEvent(new kind(type, {
+    bubbles: true, pointerId: 1, pointerType: "mouse",
+    clientX: area.left + x * area.width, clientY: area.top + y * area.height }));
+  const key = (name) =>
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const find = (text) => type("#direction-heatmap", text);
+  const whole = () => $$(".zoom button")[2].disabled;
+"""
+
+
+def test_ninety_languages_have_a_map_with_groups_zoom_and_search(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    codes = FLORES_200[::2][:90]
+    write_html_report(path, [make_report_run("first", evaluation_without_text(codes), {})])
+    result = run_in_browser(
+        path,
+        LARGE_STEPS
+        + """
+        result.options = $$("#direction-heatmap select").map((node) => [...node.options].map((option) => option.value));
+        const { data: image } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        result.colors = new Set(new Uint32Array(image.buffer)).size;
+        fire("pointermove", 0.6, 0.7); result.tip = $("#tooltip").textContent.split("\\n");
+        fire("click", 0.6, 0.7, MouseEvent); result.clicked = $("#detail h3").textContent;
+        key("ArrowDown"); result.below = $("#detail h3").textContent;
+        key("+"); result.zoomed = !whole(); key("0"); result.whole = whole();
+        find("deu>French"); result.found = $("#detail h3").textContent; result.near = !whole();
+        find("Klingon"); result.unknown = $("#direction-heatmap .controls").textContent.includes("No language matches");
+        find(""); $$(".zoom button")[2].click();
+        choose("#direction-heatmap", 2, "means"); fire("pointermove", 0.6, 0.7);
+        result.mean = $("#tooltip").textContent.split("\\n");
+        fire("click", 0.6, 0.7, MouseEvent); result.block = [!whole(), $$("#direction-heatmap select")[2].value];
+        choose("#direction-heatmap", 1, "script"); choose("#direction-heatmap", 0, "chrf");
+        choose("#direction-heatmap", 1, "value");
+        result.selects = $$("#direction-heatmap select").length;
+        key("Escape"); result.closed = $$("#detail h3").length;
+        result.nodes = document.querySelectorAll("*").length;
+        result.wide = document.documentElement.scrollWidth - innerWidth;
+        $("#direction-table .more button").click(); result.rows = column("#direction-table", 0).length;
+        """,
+        "--window-size=1400,900",
+    )
+    assert result["options"][1][:2] == ["family", "script"]
+    assert result["colors"] > 20
+    assert result["tip"][0] == result["clicked"] != result["below"]
+    assert result["clicked"].split(" → ")[1] == result["below"].split(" → ")[1], "the same target"
+    assert result["tip"][-1].count(",") == 2, "family and script of both languages"
+    assert (result["zoomed"], result["whole"], result["near"], result["unknown"]) == (True, True, True, True)
+    assert result["found"] == "German → French"
+    assert "mean BLEU" in result["mean"][1]
+    assert "directions" in result["mean"][2]
+    assert result["block"] == [True, "directions"]
+    assert (result["selects"], result["closed"]) == (2, 0), "without groups there are no means"
+    assert result["nodes"] < 5000
+    assert result["wide"] <= 0
+    assert result["rows"] == 5050
+
+
+@pytest.mark.slow
+def test_two_hundred_languages_open_within_three_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_html_report(path, [make_report_run("first", evaluation_without_text(FLORES_200), {})])
+    assert path.stat().st_size < 4_000_000
+    page = path.with_name("timed.html")
+    report = """<script>addEventListener("load", () => {
+      const outcome = document.createElement("pre"), mark = performance.getEntriesByName("report-ready")[0];
+      outcome.id = "outcome";
+      outcome.textContent = JSON.stringify({ ready: mark.startTime });
+      document.body.append(outcome);
+    });</script></body>"""
+    page.write_text(path.read_text("utf-8").replace("</body>", report), "utf-8")
+    assert dump_outcome(page, "--timeout=20000")["ready"] < 3000
 
 
 def test_every_run_has_its_own_color(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from manyglot.corpus.languages import Direction
 from manyglot.evaluation.metrics import score_translations
-from manyglot.evaluation.results import DirectionGroup, Evaluation, TranslationExample
+from manyglot.evaluation.results import DirectionGroup, Evaluation
+from manyglot.evaluation.translation_examples import TranslationExample
 from manyglot.reports import html_examples
 from manyglot.reports.html_report import make_report_run
 from manyglot.reports.html_report_data import build_html_report_data

@@ -13,7 +13,8 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.zero_shot_sets import LeakDetector, ZeroShotSets, read_leak_statistics, write_zero_shot_sets
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.comparability import restrict_to_common_sentences
-from manyglot.evaluation.results import Evaluation, TranslationExample, read_examples
+from manyglot.evaluation.results import Evaluation
+from manyglot.evaluation.translation_examples import TranslationExample, read_examples
 from manyglot.reports import html_report_data
 from manyglot.reports.html_report import (
     ReportRun,

@@ -9,6 +9,8 @@ from manyglot.evaluation.evaluator import DirectionResult, Evaluation, Translati
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
 from manyglot.reports.displayable import print_parts
 from manyglot.reports.result_parts import evaluation_averages_parts, translation_example_parts
+from tests.corpus.language_code_lists import FLORES_200
+from tests.reports.synthetic_runs import evaluation_without_text
 
 
 def result(source: str, target: str, bleu: float, accuracy: float | None) -> DirectionResult:
@@ -48,6 +50,14 @@ def test_the_heat_map_has_a_cell_for_each_direction_and_metric() -> None:
         "German → French: 12",
         "English → French: –",
     ]
+
+
+def test_the_heat_map_of_many_languages_has_small_cells() -> None:
+    svg = direction_heatmap_svg(evaluation_without_text(FLORES_200[:70]))
+    root = ElementTree.fromstring(svg)
+    squares = "".join(path.attrib["d"] for path in root.iter("{http://www.w3.org/2000/svg}path"))
+    assert squares.count("z") == 2 * 70 * 69, "two metrics"
+    assert len(svg) < 400_000
 
 
 def test_the_terminal_shows_averages_examples_and_excluded_targets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
+from manyglot.evaluation import test_set_translation
 from manyglot.reports.report_run import read_model_card
 from tests.commands import mistake, run
 
@@ -108,6 +110,8 @@ def test_an_interrupted_evaluation_repeats_only_missing_directions(
     assert calls(tmp_path).count("de-en") == 1
     assert first == ["de-en", "de-fr"]
     assert len(again.directions) == 6
+    some = manyglot.evaluate(engine, test=test_set, directions=["de>French", "fr>en"], central_language="en")
+    assert {(str(d.direction), d.zero_shot) for d in some.directions} == {("de→fr", True), ("fr→en", False)}
     known = manyglot.evaluate(engine, test=test_set, zero_shot=True, central_language="English")
     assert {str(d.direction) for d in known.directions if d.zero_shot} == {"de→fr", "fr→de"}
 
@@ -117,6 +121,7 @@ def test_an_interrupted_evaluation_repeats_only_missing_directions(
     [
         ("import sys; sys.stdin.read(); print('one')", "wrote 1 lines for the 2 sentences of de→en. It must write one"),
         ("import sys; sys.exit(3)", "failed for de→en with exit code 3."),
+        ("import sys; sys.exit('Error: no mode. Try:\\n en-de')", "with exit code 1: Error: no mode. Try:"),
         ("import os; os.kill(os.getpid(), 9)", "failed for de→en with exit code -9."),
         ("import os; os.write(1, b'one\\n\\xff\\n')", "output for de→en is not UTF-8 in line 2."),
     ],
@@ -160,6 +165,8 @@ def test_mistakes_are_explained(
     assert "Give --data" in mistake(capsys, *model, *test)
     own = mistake(capsys, *model, "--data", trained.data, "--central-language", "qaa")
     assert "knows its trained directions" in own
+    some = mistake(capsys, *model, "--data", trained.data, "--directions", "qaa>qab")
+    assert "in its trained directions, or in all with --zero-shot" in some
     engine = ["evaluate", "--engine-command"]
     assert "no test set" in mistake(capsys, *engine, "cat {target}")
     assert "is empty" in mistake(capsys, *engine, " ", *test)
@@ -171,6 +178,8 @@ def test_mistakes_are_explained(
     assert "no program 'no-such-program'" in last_line(*engine, "no-such-program {target}", *test)
     assert "has no {target}, but there are 3 target languages" in last_line(*engine, "cat", *test)
     cat = [*engine, "cat {target}", *test]
+    assert "--directions: 'de'" in last_line(*cat, "--directions", "de>fr,de")
+    assert "--directions: Unknown language 'xx'" in last_line(*cat, "--directions", "de>xx")
     assert "Unknown language 'xx'" in last_line(*cat, "--engine-language", "xx=a")
     assert "such as zh=zh-CN" in last_line(*cat, "--engine-language", "zh")
     assert "--engine-timeout is 0.0" in last_line(*cat, "--engine-timeout", 0)
@@ -181,6 +190,42 @@ def test_mistakes_are_explained(
     script.write_text("#!/no/such/interpreter\n")
     os.chmod(script, 0o755)
     assert "cannot start for de→en" in last_line(*engine, f"{script} {{target}}", *test)
+
+
+def test_engines_run_in_one_process(test_set: Path, reverse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ManyglotError, match=r"Engines do not run under torchrun\. Start one process"):
+        manyglot.evaluate(manyglot.CommandEngine(reverse), test=test_set)
+
+
+def test_the_evaluation_of_an_export_resumes(
+    trained: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setattr("manyglot.decoding.ctranslate2.engine.DEFAULT_BLOCK_SIZE", 4)
+    export, output = tmp_path / "export", tmp_path / "scores"
+    manyglot.export(trained.run / "model", export, targets=["qab"])
+    translate, translated = test_set_translation.translate_directions, list[int]()
+
+    def interrupt(*arguments: Any) -> dict[Direction, list[str]]:
+        if len(translated) == 1:
+            raise KeyboardInterrupt
+        outputs = translate(*arguments)
+        translated.append(sum(map(len, outputs.values())))
+        return outputs
+
+    def evaluate(**options: Any) -> Any:
+        profile = ["evaluation.language_identifier=profile"]
+        return manyglot.evaluate(export, trained.data, directions=["qaa>qab"], overrides=profile, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(test_set_translation, "translate_directions", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(output=output)
+    assert translated == [4]
+    capsys.readouterr()
+    assert evaluate(output=output).directions == evaluate().directions
+    assert "4 of 8 sentences are already translated" in capsys.readouterr().err
 
 
 def test_an_export_gets_the_scores_of_its_model(

@@ -228,6 +228,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         "de-en.txt has 4 lines for de→en, but the test set has 3 sentences; line 4 is the first one without",
     ),
     "two files": (lambda folder: write_lines(folder / "de-en.hyp", OUTPUTS["de-en"]), "both have de→en."),
+    "two files, one with all directions": (
+        lambda folder: write_lines(folder / "en.txt", OUTPUTS["de-en"] * 2),
+        "en.txt has all directions into en, and ",
+    ),
     "unknown code": (
         lambda folder: write_lines(folder / "xq-en.txt", OUTPUTS["de-en"]),
         "Unknown language 'xq' in the file name xq-en.txt.",
@@ -348,6 +352,9 @@ def test_segment_scores_are_joined_averaged_and_tested(
     [
         ("de-en.txt", ["1", "2"], "de-en.txt has 2 lines for de→en, but the test set has 3 sentences"),
         ("de-fr.txt", ["1", "2", "3"], "has scores of de→fr, of which there are no translations"),
+        ("de-en.json", ['{"de-en.txt": [{"COMET": 1},', ' {"COMET": NaN}]}'], "de-en.json, line 2: the score is not a"),
+        ("de-en.json", ['[{"COMET": 1}, {"COMET": "x"}]'], "de-en.json, sentence 2: the score 'x' is not a finite"),
+        ("de-en.json", ['[{"COMET": 1}]'], "de-en.json has 1 sentences for de→en, but the test set has 3"),
         ("all.txt", ["1", "2"], "all.txt has 2 lines, but the 3 directions have 9 sentences in the test set"),
         (
             "de-en.jsonl",

@@ -57,6 +57,9 @@ def evaluate(
     engine_jobs: Annotated[
         int | None, typer.Option(help="Directions that the program translates at the same time; default 1.")
     ] = None,
+    directions: Annotated[
+        str | None, typer.Option(help="Directions in which to evaluate a program or export: de>en,en>de; default all.")
+    ] = None,
     trained_directions: Annotated[
         str | None,
         typer.Option(help="Directions that a program or export was trained on: de>en,en>de; all; or a model."),
@@ -99,6 +102,7 @@ def evaluate(
         test,
         trained_directions=trained_directions,
         central_language=central_language,
+        directions=None if directions is None else directions.split(","),
     )
     if is_secondary_process():
         return

@@ -11,7 +11,10 @@ import typer
 ConfigFile = Annotated[Path, typer.Argument(help="The experiment's YAML file.", show_default=False)]
 ModelFolder = Annotated[
     Path,
-    typer.Argument(help="A model folder such as runs/mine/model, a run folder or a checkpoint.", show_default=False),
+    typer.Argument(
+        help="A model folder such as runs/mine/model, a run folder, a checkpoint or hf://owner/name.",
+        show_default=False,
+    ),
 ]
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. training.max_steps=500.")

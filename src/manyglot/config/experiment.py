@@ -25,8 +25,7 @@ from manyglot.evaluation.dev_evaluators import ValidationSettings
 from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.files import StrPath
 from manyglot.model.guidance import GuidanceList, check_target_language_conveyed
-from manyglot.model.guidance.laa import LAASettings
-from manyglot.model.guidance.lee import LEESettings
+from manyglot.model.guidance.adapter import AdapterSettings
 from manyglot.model.settings import ModelSettings
 from manyglot.training.trainer import TrainingSettings
 from manyglot.vocabulary.subword_model import VocabularySettings
@@ -51,7 +50,7 @@ class Experiment(Settings):
     """How sentence pairs are sampled and put into batches."""
     model: ModelSettings = ModelSettings()
     """The architecture of the Transformer."""
-    guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (LAASettings(), LEESettings())
+    guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (AdapterSettings(),)
     """Guidance methods, which indicate the target language to the model."""
     training: TrainingSettings = TrainingSettings()
     """Optimization, checkpoints and early stopping."""

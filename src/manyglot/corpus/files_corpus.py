@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import BaseCorpusSettings, Row, Split
+from manyglot.corpus.language_codes import CodeStyle
 from manyglot.corpus.language_selection import check_spelled_once, match_languages, select_languages
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.layouts import FoundText, Layout, find_text
@@ -82,13 +83,16 @@ class SplitText:
                 files.setdefault(language, str(file_with(part, name)))
         return files
 
-    def match(self, codes: Iterable[str] | None) -> dict[str, str]:
-        """Map the languages of the split to those of the codes that mean the same; None keeps all languages."""
-        check_spelled_once(self.files)
-        if codes is None:
+    def select(self, listed: Sequence[str], code_style: CodeStyle) -> dict[str, str]:
+        """Map the languages of the split to their codes in a style. `listed` selects languages, or all if empty."""
+        if not listed:
             self.check_known()
-            return {language: language for language in self.files}
-        matches = match_languages(codes, self.files, f"the languages of {self.path}")
+        return select_languages(self.files, listed, code_style, f"the languages of {self.path}")
+
+    def match(self, codes: Iterable[str], selected: Iterable[str] | None = None) -> dict[str, str]:
+        """Map languages of the split, by default all, to those of the codes that mean the same."""
+        check_spelled_once(self.files)
+        matches = match_languages(codes, self.files if selected is None else selected, f"the languages of {self.path}")
         return {language: code for code, language in matches.items()}
 
     def check_known(self) -> None:

@@ -60,7 +60,7 @@ _FLORES_LANGUAGES = {
 """Languages that FLORES-200 names by other codes than ISO 639-3 does, mostly by members of the macrolanguage."""
 _REGIONAL_LANGUAGES = {("fa", "AF"): "prs"}
 """Languages with a code of their own in ISO 639-3 and a region in CLDR."""
-_ALSO_WRITTEN_IN_LATIN = frozenset({"crh", "kaa", "kk", "shi", "sr", "tt", "tzm", "zgh"})
+ALSO_WRITTEN_IN_LATIN = frozenset({"crh", "kaa", "kk", "shi", "sr", "tt", "tzm", "zgh"})
 """Languages whose usual script in CLDR is another one, but which are not merely romanized in Latin script."""
 
 
@@ -113,7 +113,7 @@ class ParsedLanguageCode(NamedTuple):
     @property
     def _is_romanized(self) -> bool:
         usual = ParsedLanguageCode(self.language).with_likely_subtags().script
-        return self.script == "Latn" and usual not in ("", "Latn") and self.language not in _ALSO_WRITTEN_IN_LATIN
+        return self.script == "Latn" and usual not in ("", "Latn") and self.language not in ALSO_WRITTEN_IN_LATIN
 
 
 @lru_cache(maxsize=4096)

@@ -28,7 +28,7 @@ from manyglot.corpus.base import SPLIT_ALIASES, Split
 from manyglot.corpus.bilingual import FILE_NAME_PATTERNS
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import looks_like_language_code
-from manyglot.corpus.sentence_tables import REQUIRED_COLUMNS, SENTENCE_COLUMNS, SentenceTables, SentenceTableText
+from manyglot.corpus.sentence_tables import SENTENCE_COLUMNS, SentenceTables, SentenceTableText, is_sentence_table
 from manyglot.corpus.table_file import TABLE_SUFFIXES, TableFile, is_tsv
 from manyglot.corpus.text_parts import (
     LINE_LABELS,
@@ -239,7 +239,7 @@ def _table_parts(
     for source, split in files:
         special = TableFile(source, columns, frozenset((*stated, *SENTENCE_COLUMNS, *TICO_COLUMNS)))
         names = next(special.records(), {}).keys()
-        if names >= REQUIRED_COLUMNS:
+        if is_sentence_table(source, names):
             sentence_tables.append((TableFile(source, columns, SENTENCE_COLUMNS), split))
         elif names >= set(TICO_COLUMNS):
             parts.append(PairTableText(split, TableFile(source, columns, frozenset(TICO_COLUMNS))))

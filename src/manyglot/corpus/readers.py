@@ -129,11 +129,13 @@ def make_zero_shot_sets(
 def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
     """Read test text in the given languages, or in all if they are None, in any layout of a corpus of kind `files`.
 
-    A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated.
+    A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated, or to select
+    some of its languages.
     """
     settings = _read_test_settings(path)
     text = find_split_text(settings, settings.test or settings.path, Split.TEST)
-    code_by_language = text.match(codes)
+    selected = text.select(settings.languages, settings.code_style) if settings.languages or codes is None else None
+    code_by_language = (selected or {}) if codes is None else text.match(codes, selected)
     texts: dict[str, str] = {}  # so that a sentence of many pairs is stored once
     rows: list[Row] = [
         {code: texts.setdefault(sentence, sentence) for code, sentence in row.items()}
@@ -143,7 +145,8 @@ def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
         found = ", ".join(sorted(text.files)[:MAX_LISTED_NAMES]) or "none"
         raise CorpusError(f"{path} needs test text in at least two languages of the data. It has text in {found}.")
     unknown = ", ".join(sorted(text.files.keys() - code_by_language.keys()))
-    skipped = f" Skipping test text in languages that the data lacks: {unknown}." if unknown else ""
+    which = "that the data lacks" if codes is not None else "that are not listed"
+    skipped = f" Skipping test text in languages {which}: {unknown}." if unknown else ""
     print_status(f"{describe_layout(text.path, text.found)}.{skipped}")
     return rows
 

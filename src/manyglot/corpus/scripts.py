@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 
 from manyglot.corpus.language_codes import parse_language_code
 
@@ -18,6 +20,7 @@ UNICODE_NAME_PREFIXES = {
     "Grek": ("GREEK",),
     "Gujr": ("GUJARATI",),
     "Guru": ("GURMUKHI",),
+    "Hani": ("CJK",),
     "Hans": ("CJK",),
     "Hant": ("CJK",),
     "Hebr": ("HEBREW",),
@@ -29,11 +32,15 @@ UNICODE_NAME_PREFIXES = {
     "Latn": ("LATIN", "MODIFIER"),
     "Mlym": ("MALAYALAM",),
     "Mong": ("MONGOLIAN",),
+    "Mtei": ("MEETEI",),
     "Mymr": ("MYANMAR",),
+    "Nkoo": ("NKO",),
+    "Olck": ("OL",),
     "Orya": ("ORIYA",),
     "Sinh": ("SINHALA",),
     "Taml": ("TAMIL",),
     "Telu": ("TELUGU",),
+    "Tfng": ("TIFINAGH",),
     "Thai": ("THAI",),
     "Tibt": ("TIBETAN",),
 }
@@ -48,6 +55,12 @@ def language_script_code(code: str) -> str | None:
     """
     script = parse_language_code(code).with_likely_subtags().script
     return script if script in UNICODE_NAME_PREFIXES else None
+
+
+def have_different_letters(scripts: Sequence[str]) -> bool:
+    """Whether no two of these scripts share letters, as Hans, Hant and Hani do. All must be listed above."""
+    letters = [UNICODE_NAME_PREFIXES.get(script) for script in scripts]
+    return all(a and b and not set(a) & set(b) for a, b in combinations(letters, 2))
 
 
 def script_ratio(text: str, script: str) -> float:

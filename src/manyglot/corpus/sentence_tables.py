@@ -1,7 +1,8 @@
 """Read tables with one sentence per record, as in FLORES+, and join the sentences with the same id into rows.
 
 The columns `iso_639_3`, `iso_15924` and `glottocode` name the language. A file name such as `por_Latn_braz1246.parquet`
-takes precedence. Otherwise, the glottocode distinguishes varieties with the same language and script.
+takes precedence, and then these columns may be absent. Otherwise, the glottocode distinguishes varieties with the same
+language and script.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from manyglot.corpus.table_file import TableFile
 from manyglot.corpus.zip_archives import TextSource
 from manyglot.errors import CorpusError
 
-REQUIRED_COLUMNS = frozenset(("id", "iso_639_3", "iso_15924", "text"))
-SENTENCE_COLUMNS = REQUIRED_COLUMNS | {"glottocode", "split"}
+LANGUAGE_COLUMNS = frozenset(("iso_639_3", "iso_15924"))
+"""Columns that a table needs unless its file name is a language."""
+SENTENCE_COLUMNS = LANGUAGE_COLUMNS | {"id", "text", "glottocode", "split"}
 """The columns that are read."""
 MAX_SENTENCES = 5_000_000
 """Maximum number of sentences to join, which are held in memory. FLORES+ has 460,000."""
@@ -83,13 +85,15 @@ class SentenceTables:
         for table, split in self.tables:
             for number, record in enumerate(table.records(), start=1):
                 where = f"{table.source}, record {number}"
-                if missing := REQUIRED_COLUMNS - record.keys():
+                if missing := _required_columns(table.source) - record.keys():
                     raise CorpusError(f"{where} lacks {', '.join(sorted(missing))}. Add it.")
                 yield table, split, record, where
 
     def _name(self, table: TableFile, record: Any, where: str) -> str:
-        variety = _variety(record, where)
         file_name = _language_of_file(table.source)
+        if file_name and not record.keys() & LANGUAGE_COLUMNS:
+            return file_name
+        variety = _variety(record, where)
         if file_name:
             if not file_name.startswith(variety.code):
                 raise CorpusError(f"{where} is in {variety.code}, but the file is named {file_name}. Rename it.")
@@ -128,6 +132,15 @@ class SentenceTableText:
     def rows(self, names: Set[str]) -> Iterator[Row]:
         """Yield the rows in some of the languages."""
         return self.contents.rows(self.split, names)
+
+
+def is_sentence_table(source: TextSource, columns: Set[str]) -> bool:
+    """Whether a table has one sentence per record: an id, a text, and a language in its columns or its file name."""
+    return _required_columns(source) <= columns
+
+
+def _required_columns(source: TextSource) -> frozenset[str]:
+    return frozenset(("id", "text")) | (frozenset() if _language_of_file(source) else LANGUAGE_COLUMNS)
 
 
 def _variety(record: Any, where: str) -> _Variety:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from manyglot.argument_types import checks_argument_types
@@ -12,6 +11,7 @@ from manyglot.decoding.ctranslate2.manifest import is_export_folder
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, SettingsError, did_you_mean
+from manyglot.hub import resolve_model
 from manyglot.langid.identifier import make_off_target_detector
 from manyglot.langid.loading import load_identifier
 from manyglot.model.run_paths import is_run_folder
@@ -45,11 +45,13 @@ def load(
 ) -> Translator:
     """Load a translator from a model folder, a run folder, a checkpoint or an export for CTranslate2.
 
+    `hf://owner/name` is a model on the Hugging Face hub, which is downloaded first.
+
     A run folder stands for its finished model, or for its best checkpoint if the run is not finished.
     With `correct_off_target`, py3langid identifies every output. An off-target output is replaced by an alternative
     in the target language, or marked if there is none.
     """
-    folder = Path(folder)
+    name, folder = str(folder), resolve_model(folder)
     if engine not in get_args(EngineName):
         raise SettingsError(f"engine: '{engine}' is not known. {did_you_mean(engine, get_args(EngineName))}")
     is_export = is_export_folder(folder) and not is_run_folder(folder)  # an export may lie in a run folder
@@ -60,7 +62,7 @@ def load(
         translator: Translator = CTranslate2Translator(
             exported, exported.vocabulary, exported.targets, exported.source_lengths
         )
-        translator.origin = str(folder)
+        translator.origin = name
     else:
         translator = Translator.load(folder, device, fold_guidance=True)
     if not correct_off_target:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints, overload
@@ -15,17 +14,18 @@ from manyglot.argument_types import check_argument_types, checks_argument_types
 from manyglot.batches.source_lengths import DEFAULT_SOURCE_LENGTHS, SourceLengths
 from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
-from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.engine import Engine
+from manyglot.decoding.given_translations import read_given_translations, unknown_character_warnings
 from manyglot.decoding.off_target import OffTargetFilter
 from manyglot.decoding.scaled_progress import ScaledProgress
-from manyglot.decoding.scored_translation import TextWarning, Translation, TranslationScore
+from manyglot.decoding.scored_translation import Translation, TranslationScore
 from manyglot.decoding.sentence_translator import SentenceTranslator
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.decoding.source_text import SourceText, read_source_texts
+from manyglot.decoding.source_text import read_source_texts
+from manyglot.decoding.text_arguments import LanguageArguments, clean_text, reject_single_string
 from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextOptions, TextSplitter
-from manyglot.decoding.unknown_characters import describe_characters
-from manyglot.errors import LanguageError, ManyglotError, TranslationWarning
+from manyglot.decoding.translated_texts import TranslatedTexts, warn_if_incomplete
+from manyglot.errors import LanguageError, ManyglotError
 from manyglot.langid.identifier import OffTargetDetector
 from manyglot.progress import ProgressReporter
 from manyglot.vocabulary.vocabulary import Vocabulary
@@ -35,21 +35,7 @@ if TYPE_CHECKING:
 
     from manyglot.model.model_folder import TrainedModel
 
-_MAX_TEXTS_IN_WARNING, _MAX_LANGUAGES_IN_REPR = 3, 20
-
-
-@dataclass(frozen=True)
-class TranslatedTexts:
-    """The translations of some texts."""
-
-    sources: list[SourceText]
-    n_best: list[list[Translation]]
-    """The n best translations of each text, best first."""
-
-    @property
-    def num_sentences(self) -> int:
-        """The number of sentences that were translated."""
-        return sum(len(source.sentences) for source in self.sources)
+_MAX_LANGUAGES_IN_REPR = 20
 
 
 class Translator:
@@ -200,7 +186,7 @@ class Translator:
             progress=progress,
         )
         if self.text_splitter.options.warn:
-            _warn_if_incomplete(translated.sources, stacklevel=4)
+            warn_if_incomplete(translated.sources, stacklevel=4)
         outputs = [translations[0].text for translations in translated.n_best]
         return outputs[0] if is_single else outputs
 
@@ -214,16 +200,16 @@ class Translator:
     ) -> dict[str, list[str]]:
         """Translate all texts into several languages, by default all, and return the translations by code."""
         texts, names = (
-            list(_reject_single_string(texts)),
+            list(reject_single_string(texts)),
             self.languages if to is None else [to] if isinstance(to, str) else to,
         )
         codes = list(dict.fromkeys(self.languages.find_code(name) for name in names))
-        sources = self._source_codes(source, len(texts))
+        sources = self._language_arguments.source_codes(source, len(texts))
         translated = self.translate_texts(
             texts * len(codes), [code for code in codes for _ in texts], 1, source=sources * len(codes)
         )
         if self.text_splitter.options.warn:
-            _warn_if_incomplete(translated.sources[: len(texts)], stacklevel=4)
+            warn_if_incomplete(translated.sources[: len(texts)], stacklevel=4)
         outputs = iter(translations[0].text for translations in translated.n_best)
         return {code: list(islice(outputs, len(texts))) for code in codes}
 
@@ -241,10 +227,10 @@ class Translator:
         iterable with one language per text.
         """
         # Raise now if a language is unknown, not when the first block is read.
-        targets = repeat(self._find_target(to)) if isinstance(to, str) else iter(to)
+        targets = repeat(self._language_arguments.find_target(to)) if isinstance(to, str) else iter(to)
         if source is None or isinstance(source, str):
             source = repeat(None if source is None else self.engine.languages.find_code(source))
-        return self._stream(iter(_reject_single_string(texts)), targets, iter(source))
+        return self._stream(iter(reject_single_string(texts)), targets, iter(source))
 
     def _stream(
         self, texts: Iterator[str], targets: Iterator[str], source_languages: Iterator[str | None]
@@ -256,7 +242,7 @@ class Translator:
                 block, block_targets, 1, source=block_sources, sentence_offset=num_sentences
             )
             if self.text_splitter.options.warn:
-                _warn_if_incomplete(translated.sources, num_texts, stacklevel=3)
+                warn_if_incomplete(translated.sources, num_texts, stacklevel=3)
             yield from (translations[0].text for translations in translated.n_best)
             num_texts, num_sentences = num_texts + len(block), num_sentences + translated.num_sentences
 
@@ -295,12 +281,13 @@ class Translator:
         progress: ProgressReporter | None = None,
     ) -> TranslatedTexts:
         """Return the n best translations of each text, and the texts as they were split. Progress counts texts."""
-        lines = [_clean_text(text) for text in _reject_single_string(texts)]
-        targets, languages = self._target_codes(to, len(lines)), self._source_codes(source, len(lines))
+        lines = [clean_text(text) for text in reject_single_string(texts)]
+        named = self._language_arguments
+        targets, languages = named.target_codes(to, len(lines)), named.source_codes(source, len(lines))
         sources = read_source_texts(lines, self.text_splitter, languages)
         if prefixes is not None and len(prefixes) != len(lines):
             raise ManyglotError(f"There are {len(lines)} texts and {len(prefixes)} prefixes.")
-        first_prefixes = map(_clean_text, prefixes or ())
+        first_prefixes = map(clean_text, prefixes or ())
         sentence_prefixes = (
             None
             if prefixes is None
@@ -342,92 +329,23 @@ class Translator:
         The translations may come from anywhere. A text and its translation are scored as one sentence, however long.
         The translation may have other subwords than the same translation found by a search, and then another score.
         """
-        lines, outputs = (
-            [to_single_line(_clean_text(text)) for text in _reject_single_string(given)]
-            for given in (texts, translations)
-        )
-        if len(lines) != len(outputs):
-            raise ManyglotError(f"There are {len(lines)} texts and {len(outputs)} translations.")
-        max_chars = self.text_splitter.options.max_chars
-        for number, pair in enumerate(zip(lines, outputs, strict=True), start=1):
-            if (num_chars := max(map(len, pair))) > max_chars:
-                raise ManyglotError(
-                    f"Text {number} or its translation has {num_chars:,} characters; at most {max_chars:,} are scored "
-                    f"at once. Split it, or raise max_chars."
-                )
-        targets, languages = self._target_codes(to, len(lines)), self._source_codes(source, len(lines))
+        lines, outputs = read_given_translations(texts, translations, self.text_splitter.options.max_chars)
+        named = self._language_arguments
+        targets, languages = named.target_codes(to, len(lines)), named.source_codes(source, len(lines))
         scores = self._sentence_translator().score(lines, outputs, targets, languages, sentence_offset, progress)
         return [
-            replace(score, warnings=self._unknown_character_warnings(text, output))
+            replace(score, warnings=unknown_character_warnings(self.vocabulary.subword_model, text, output))
             for score, text, output in zip(scores, lines, outputs, strict=True)
         ]
-
-    def _unknown_character_warnings(self, text: str, translation: str) -> tuple[TextWarning, ...]:
-        """Return a warning for each side with characters that are not in the vocabulary."""
-        unknown = map(self.vocabulary.subword_model.unknown_characters, (text, translation))
-        return tuple(
-            TextWarning(
-                "unknown_characters",
-                f"has {what} unknown to the model: {describe_characters(characters)}. The score counts <unk> instead.",
-            )
-            for what, characters in zip(("characters", "a translation with characters"), unknown, strict=True)
-            if characters
-        )
 
     def _sentence_translator(self) -> SentenceTranslator:
         return SentenceTranslator(self.engine, self.vocabulary, self.settings, self.pivot_code, self.off_target_filter)
 
-    def _target_codes(self, to: str | Sequence[str], num_texts: int) -> list[str]:
-        """Return the code of each text's target language."""
-        if isinstance(to, str):
-            return [self._find_target(to)] * num_texts
-        if len(to) != num_texts:
-            raise ManyglotError(f"There are {num_texts} texts and {len(to)} target languages.")
-        return [self.languages.find_code(name) for name in to]
-
-    def _find_target(self, to: str) -> str:
-        """Return the code of the target language of all texts."""
-        if to == "all" and to not in self.languages:
-            raise LanguageError("`to` is one language. Use translate_to_all to translate into all of them.")
-        return self.languages.find_code(to)
-
-    def _source_codes(self, source: str | Sequence[str | None] | None, num_texts: int) -> list[str | None]:
-        """Return the code of each text's language, or None where it is unknown."""
-        if source is None or isinstance(source, str):
-            return [None if source is None else self.engine.languages.find_code(source)] * num_texts
-        if len(source) != num_texts:
-            raise ManyglotError(f"There are {num_texts} texts and {len(source)} source languages.")
-        return [None if name is None else self.engine.languages.find_code(name) for name in source]
+    @property
+    def _language_arguments(self) -> LanguageArguments:
+        return LanguageArguments(self.engine.languages, self.languages)
 
 
 def saved_decoding_settings(trained: TrainedModel) -> DecodingSettings:
     """Return the decoding settings stored with a model."""
     return parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding")
-
-
-def _warn_if_incomplete(sources: Sequence[SourceText], num_earlier_texts: int = 0, stacklevel: int = 2) -> None:
-    """Warn about texts that may be translated incompletely."""
-    messages = [
-        f"Text {number} {warning.message}"
-        for number, source in enumerate(sources, start=num_earlier_texts + 1)
-        for warning in source.warnings
-    ]
-    if messages:
-        num_more = len(messages) - _MAX_TEXTS_IN_WARNING
-        more = f" There are {num_more:,} more warnings; translate_n_best returns all." if num_more > 0 else ""
-        message = " ".join(messages[:_MAX_TEXTS_IN_WARNING]) + more
-        warnings.warn(message, TranslationWarning, stacklevel=stacklevel)
-
-
-def _reject_single_string(texts: Iterable[str]) -> Iterable[str]:
-    """Return the texts. Raise if they are a single string, which would be split into characters."""
-    if isinstance(texts, str):
-        raise ManyglotError("Give a list of texts, not a string: [text].")
-    return texts
-
-
-def _clean_text(text: str) -> str:
-    """Return the text with lone surrogates replaced. Raise if it is not a string."""
-    if not isinstance(text, str):
-        raise ManyglotError(f"Texts must be str, but one is {type(text).__name__}: {text!r:.60}.")
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -171,9 +171,11 @@ class CommandEngine:
                 process.wait()
         if process.returncode != 0:
             stderr.seek(max(0, os.fstat(stderr.fileno()).st_size - 4096))
-            lines = [line.strip() for line in stderr.read().decode("utf-8", "replace").splitlines() if line.strip()]
-            reason = f": {shorten(lines[-1])}" if lines else "."
-            raise EngineError(f"The engine failed for {direction} with exit code {process.returncode}{reason}")
+            reason = _find_error_line(stderr.read().decode("utf-8", "replace"))
+            raise EngineError(
+                f"The engine failed for {direction} with exit code {process.returncode}"
+                f"{f': {shorten(reason)}' if reason else '.'}"
+            )
 
     def _wait(self, process: subprocess.Popen[bytes], direction: Direction, stdout: BinaryIO, stop: Event) -> None:
         """Wait until the process ends, or raise an error."""
@@ -194,6 +196,12 @@ class CommandEngine:
                         f"The engine wrote more than {MAX_OUTPUT_BYTES >> 20} MiB for {direction}. It must write one "
                         f"line per sentence."
                     ) from None
+
+
+def _find_error_line(text: str) -> str:
+    """Return the line of an engine's messages that says what is wrong: the last one with "error", or the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if "error" in line.casefold()), lines[-1] if lines else "")
 
 
 def _read_lines(output: bytes, direction: Direction, num_sentences: int) -> list[str]:

@@ -42,11 +42,6 @@ class ScoredDirection:
     result: DirectionResult
     statistics: SentenceStatistics
 
-    @property
-    def identified_languages(self) -> list[str]:
-        """The language of each output: the target's code if it is on target, else the identifier's label."""
-        return [str(label) for label in self.statistics.identified_languages_N]
-
 
 class _SourceOutputs(NamedTuple):
     """The outputs from one source language, with their sources and references."""
@@ -164,7 +159,8 @@ def _score_task(
     is_on_target = [label == target_label for label in predict_labels(identifier, reference_texts)]
     signature = scorer.bleu_signature(task.target)
     scored = {}
-    for source, (source_texts, raw_outputs, reference_indices, zero_shot) in task.outputs_by_source.items():
+    for source, (source_texts, packed_outputs, reference_indices, zero_shot) in task.outputs_by_source.items():
+        raw_outputs = list(packed_outputs)
         outputs = scorer.detokenize_if_enabled(raw_outputs, task.target)
         counts = reference_ngrams.count_matches(outputs, reference_indices)
         predictions = identifier.identify_batch(outputs)

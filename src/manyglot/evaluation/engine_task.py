@@ -34,7 +34,7 @@ from manyglot.evaluation.hypothesis_alignment import TestRows
 from manyglot.evaluation.results import format_directions
 from manyglot.evaluation.scored_system import FileOrigin, ScoredSystem
 from manyglot.evaluation.test_set_translation import EvaluationSet, translate_evaluation_set
-from manyglot.evaluation.trained_directions import find_trained_directions
+from manyglot.evaluation.trained_directions import find_trained_directions, parse_directions
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath
 from manyglot.model.model_folder import is_model_folder
@@ -52,10 +52,12 @@ class EngineRequest:
     """Prepared data whose test split is translated, unless there is a test folder."""
     test_path: Path | None = None
     zero_shot: bool = False
-    """Whether to evaluate zero-shot directions too, if it is known which these are."""
+    """Whether to evaluate all zero-shot directions too, if it is known which these are."""
     overrides: Sequence[str] = ()
     trained_directions: StrPath | Sequence[str] | None = None
     central_language: str | None = None
+    directions: Sequence[str] | None = None
+    """The directions to evaluate, such as de>en; None evaluates all."""
 
     def test_rows(self) -> tuple[TestRows, PreparedDataset | None]:
         """Read the test set."""
@@ -102,10 +104,12 @@ class EngineTask:
         if isinstance(engine, Translator):
             model_codes = _match_export_languages(engine, test.languages)
             directions = _exported_directions(engine, model_codes, test)
+        directions = _select_directions(directions, request.directions, test.languages)
         central = test.languages.find_code(request.central_language) if request.central_language else None
         trained = find_trained_directions(request.trained_directions, central, test.languages, directions)
         supervised = [d for d in directions if trained is None or d in trained]
-        zero_shot = [d for d in directions if d not in supervised] if request.zero_shot else []
+        untrained = [d for d in directions if trained is not None and d not in trained]
+        zero_shot = untrained if request.zero_shot or request.directions else []
         evaluation_set = select_evaluation_set(test.rows, supervised, zero_shot, settings.evaluation)
         evaluation_set = replace(evaluation_set, is_supervision_known=trained is not None, model_codes=model_codes)
         if isinstance(engine, CommandEngine):
@@ -174,6 +178,18 @@ def _parse_settings(overrides: Sequence[str], decoding: Mapping[str, Any] | None
     for override in overrides:
         apply_override(values, override)
     return parse_settings(_EngineSettings if decoding is None else _ExportSettings, values)
+
+
+def _select_directions(
+    available: Sequence[Direction], listed: Sequence[str] | None, languages: Languages
+) -> list[Direction]:
+    """Return the listed directions, or all available ones; raise an error if one is not available."""
+    if listed is None:
+        return list(available)
+    selected = parse_directions(listed, languages, "--directions")
+    if missing := sorted(selected - set(available)):
+        raise LanguageError(f"--directions: {format_directions(missing)} cannot be evaluated. Omit them.")
+    return [direction for direction in available if direction in selected]
 
 
 def _exported_directions(translator: Translator, model_codes: Mapping[str, str], test: TestRows) -> list[Direction]:

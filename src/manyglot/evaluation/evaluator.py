@@ -19,9 +19,10 @@ from manyglot.evaluation.direction_scoring import DirectionTexts, score_directio
 from manyglot.evaluation.metrics import BleuChrfScorer, BleuTokenizerName
 from manyglot.evaluation.results import DirectionResult as DirectionResult
 from manyglot.evaluation.results import Evaluation as Evaluation
-from manyglot.evaluation.results import TranslationExample as TranslationExample
 from manyglot.evaluation.results import count_output_languages, format_directions
 from manyglot.evaluation.test_set_translation import EvaluationSet
+from manyglot.evaluation.translation_examples import DirectionExamples, TranslationExamples
+from manyglot.evaluation.translation_examples import TranslationExample as TranslationExample
 from manyglot.langid.identifier import LanguageIdentifier
 from manyglot.langid.loading import IdentifierName, load_identifier
 from manyglot.progress import print_status
@@ -105,11 +106,10 @@ class Evaluator:
             else None
         )
         scored = score_directions(texts_by_direction, zero_shot_directions, self.identifier, scorer)
-        examples = [
-            TranslationExample(*direction, scored_direction.result.zero_shot, *texts)
-            for direction, scored_direction in scored.items()
-            for texts in zip(*texts_by_direction[direction], scored_direction.identified_languages, strict=True)
-        ]
+        examples = TranslationExamples(
+            DirectionExamples(d, each.result.zero_shot, *texts_by_direction[d], each.statistics.identified_languages_N)
+            for d, each in scored.items()
+        )
         results = [scored_direction.result for scored_direction in scored.values()]
         row_numbers = _row_numbers(evaluation_set)
         statistics = {

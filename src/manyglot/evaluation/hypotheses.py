@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,8 @@ from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.textfiles import read_lines
 from manyglot.errors import CorpusError, LanguageError
 from manyglot.evaluation.direction_names import DirectionNames, FileRole, NamedFile
-from manyglot.evaluation.results import TRANSLATIONS_FILE
+from manyglot.evaluation.packed_texts import PackedTexts
+from manyglot.evaluation.translation_examples import TRANSLATIONS_FILE
 from manyglot.evaluation.translation_records import (
     OUTPUT,
     REFERENCE,
@@ -41,13 +43,15 @@ class TextLines:
     """Lines of one direction, or of all directions into a language, and where they come from."""
 
     path: Path
-    lines: list[str]
-    line_numbers: list[int] | None = None
+    lines: list[str] | PackedTexts
+    line_numbers: Sequence[int] | None = None
     """The lines of the file, if it holds other directions too."""
+    unit: str = "line"
+    """What the line numbers count, as in `Record`."""
 
     def place(self, index: int) -> str:
         """Return the file and line of an element, for error messages."""
-        return f"{self.path}, line {self.line_numbers[index] if self.line_numbers else index + 1}"
+        return f"{self.path}, {self.unit} {self.line_numbers[index] if self.line_numbers else index + 1}"
 
 
 @dataclass
@@ -107,7 +111,7 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
     """Read the translations of a file or folder; `source` and `target` are the languages missing in file names."""
     if not path.exists():
         raise CorpusError(f"{path} does not exist. Give a file or a folder with translations.")
-    stated = StatedLanguages(*(languages.find_code(name) if name else None for name in (source, target)))
+    stated = StatedLanguages(_find_stated("--source", source, languages), _find_stated("--target", target, languages))
     hypotheses = Hypotheses()
     if is_result_folder(path):
         _read_record_file(hypotheses, path / TRANSLATIONS_FILE, languages)
@@ -119,6 +123,12 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
         named = stated.complete(DirectionNames(languages).parse(Path(path.name)))
         if not _read_text_file(hypotheses, path, named._replace(role=FileRole.OUTPUT)):
             raise LanguageError(f"The name of {path} has no direction such as de-en. Add --source and --target.")
+    for direction, lines in hypotheses.outputs.items():
+        if of_target := hypotheses.outputs_by_target.get(direction.target):
+            raise CorpusError(
+                f"{of_target.path} has all directions into {direction.target}, and {lines.path} has {direction}. "
+                f"Remove one of them."
+            )
     if not hypotheses.outputs and not hypotheses.outputs_by_target:
         skipped = f" Skipped: {name_files(hypotheses.skipped, path)}." if hypotheses.skipped else ""
         raise CorpusError(
@@ -126,6 +136,13 @@ def read_hypotheses(path: Path, languages: Languages, source: str | None, target
             f"de-en.txt.{skipped}"
         )
     return hypotheses
+
+
+def _find_stated(option: str, name: str | None, languages: Languages) -> str | None:
+    try:
+        return None if name is None else languages.find_code(name)
+    except LanguageError as error:
+        raise LanguageError(f"{option}: {error}") from None
 
 
 def is_result_folder(path: Path) -> bool:
@@ -150,7 +167,7 @@ def find_files(folder: Path) -> list[Path]:
 
 def read_text_lines(path: Path) -> TextLines:
     """Read a file with one sentence per line; raise an error if it is empty."""
-    lines = list(read_lines(path))
+    lines = PackedTexts(read_lines(path))
     if not lines:
         raise CorpusError(f"{path} is empty. Write one translation per line.")
     return TextLines(path, lines)
@@ -182,11 +199,21 @@ def _read_text_file(hypotheses: Hypotheses, path: Path, named: NamedFile) -> boo
     return True
 
 
+@dataclass
+class _RecordedDirection:
+    """The records of a direction, of which there may be millions in all."""
+
+    line_numbers: array[int] = field(default_factory=lambda: array("q"))
+    outputs: PackedTexts = field(default_factory=PackedTexts)
+    others: dict[FileRole, list[str]] = field(default_factory=dict)
+    """The sources and references."""
+
+
 def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) -> None:
     """Read a JSONL or TSV file; the records of a direction are in the order of the test set."""
     find_code, columns, output = code_finder(languages), None, None
-    extra: Mapping[FileRole, str | None] = {}
-    parts: dict[tuple[FileRole, Direction], TextLines] = {}
+    extra: Mapping[FileRole, str] = {}
+    parts: dict[Direction, _RecordedDirection] = {}
     texts: dict[str, str] = {}  # directions share sources and references, so each is stored once
     for record in read_records(path):
         if columns is None:
@@ -196,27 +223,27 @@ def _read_record_file(hypotheses: Hypotheses, path: Path, languages: Languages) 
                     f"{path} needs the columns source_language, target_language and output; it has "
                     f"{record.describe_columns()}. Rename them."
                 )
-            extra = {
-                FileRole.SOURCE: find_column(record, SOURCE_TEXT, used=columns),
-                FileRole.REFERENCE: find_column(record, REFERENCE, used=columns),
-            }
+            names = {FileRole.SOURCE: SOURCE_TEXT, FileRole.REFERENCE: REFERENCE}
+            found = {role: find_column(record, name, used=columns) for role, name in names.items()}
+            extra = {role: column for role, column in found.items() if column is not None}
         assert output is not None
         direction = columns.direction(record, find_code)
         if direction is None:
             hypotheses.num_skipped_records += 1
             continue
-        for role, column in {FileRole.OUTPUT: output, **extra}.items():
-            if column is not None:
-                part = parts.setdefault((role, direction), TextLines(path, [], []))
-                text = record.text(column)
-                part.lines.append(text if role is FileRole.OUTPUT else texts.setdefault(text, text))
-                assert part.line_numbers is not None
-                part.line_numbers.append(record.line)
+        part = parts.setdefault(direction, _RecordedDirection())
+        part.line_numbers.append(record.line)
+        part.outputs.append(record.text(output))
+        for role, column in extra.items():
+            text = record.text(column)
+            part.others.setdefault(role, []).append(texts.setdefault(text, text))
     if columns is None:
         raise CorpusError(f"{path} has no records. Write one record per translation.")
     hypotheses.files.add(path)
-    for (role, direction), part in parts.items():
-        hypotheses.add(role, direction, part)
+    for direction, part in parts.items():
+        hypotheses.add(FileRole.OUTPUT, direction, TextLines(path, part.outputs, part.line_numbers))
+        for role, lines in part.others.items():
+            hypotheses.add(role, direction, TextLines(path, lines, part.line_numbers))
 
 
 def _add(lines_by_key: dict[_Key, TextLines], key: _Key, lines: TextLines) -> None:

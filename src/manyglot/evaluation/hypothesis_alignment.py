@@ -17,6 +17,7 @@ from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.corpus.textfiles import to_single_line
 from manyglot.errors import CorpusError, shorten
 from manyglot.evaluation.hypotheses import Hypotheses, TextLines
+from manyglot.evaluation.packed_texts import PackedTexts
 from manyglot.evaluation.test_set_translation import EvaluationSet
 
 
@@ -29,6 +30,13 @@ class AlignedLines(NamedTuple):
     def texts(self) -> list[str]:
         """Return the lines in the order of the evaluation set."""
         return [self.lines.lines[index] for index in self.indices]
+
+    def packed_texts(self) -> PackedTexts:
+        """Return the same lines in little memory."""
+        lines = self.lines.lines
+        if isinstance(lines, PackedTexts) and self.indices == range(len(lines)):
+            return lines
+        return PackedTexts(self.texts())
 
 
 class TestRows:
@@ -61,7 +69,7 @@ class TestRows:
             sizes.append(len(rows))
         expected = " or ".join(f"{size:,}" for size in dict.fromkeys(sizes))
         raise CorpusError(
-            f"{lines.path} has {num_lines:,} lines for {direction}, but the test set has {expected} sentences; "
+            f"{lines.path} has {num_lines:,} {lines.unit}s for {direction}, but the test set has {expected} sentences; "
             f"{_first_wrong_line(lines, sizes)}. Write one line per sentence, in the order of the test set."
         )
 
@@ -99,12 +107,12 @@ def split_lines_by_size(lines: TextLines, sizes: Mapping[Direction, int], what: 
     total = sum(sizes.values())
     if len(lines.lines) != total:
         raise CorpusError(
-            f"{lines.path} has {len(lines.lines):,} lines, but the {len(sizes):,} {what} have {total:,} sentences in "
-            f"the test set. Write one line per sentence."
+            f"{lines.path} has {len(lines.lines):,} {lines.unit}s, but the {len(sizes):,} {what} have {total:,} "
+            f"sentences in the test set. Write one line per sentence."
         )
     starts = [0, *accumulate(sizes.values())]
     return {
-        direction: TextLines(lines.path, lines.lines[start:end], list(range(start + 1, end + 1)))
+        direction: TextLines(lines.path, lines.lines[start:end], range(start + 1, end + 1))
         for direction, start, end in zip(sizes, starts[:-1], starts[1:], strict=True)
     }
 

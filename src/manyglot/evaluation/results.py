@@ -13,11 +13,9 @@ The checksums reveal any change of a score. Files may be missing: a report then 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -31,13 +29,15 @@ from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
 from manyglot.evaluation.scored_system import ScoredSystem, SegmentMetric
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, read_statistics, write_statistics
-from manyglot.files import open_regular_file, replacing_file
+from manyglot.evaluation.translation_examples import TRANSLATIONS_FILE, TranslationExample, write_examples
+from manyglot.files import replacing_file
 from manyglot.progress import print_status
 from manyglot.sealed_json import read_sealed_json, write_sealed_json
 
 RESULTS_KIND = "results"
-TRANSLATIONS_FILE = "translations.jsonl"
 STATISTICS_FILE = "statistics.npz"
+MAX_RESULTS_BYTES = 2**27
+"""Maximum size of a results.json; that of 204 languages has 28 MB."""
 MAX_LISTED_DIRECTIONS = 5
 """Directions that a message lists before it counts the rest."""
 
@@ -107,24 +107,12 @@ class DirectionResult:
 
 
 @dataclass(frozen=True)
-class TranslationExample:
-    """One translated sentence."""
-
-    source: str
-    target: str
-    zero_shot: bool | None
-    source_text: str
-    output: str
-    reference: str
-    identified_language: str
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """The results of a run in all directions."""
 
     directions: list[DirectionResult]
-    examples: list[TranslationExample]
+    examples: Sequence[TranslationExample]
+    """All translated sentences; empty if the results were loaded."""
     identifier_signature: str
     chrf_signature: str
     central_language: str | None
@@ -146,9 +134,9 @@ class Evaluation:
         """Select examples for display, good or bad: half supervised, half zero-shot, evenly spaced over directions."""
         selected = []
         for zero_shot in (False, True, None):
-            group = [example for example in self.examples if example.zero_shot == zero_shot]
+            group = [i for i, example in enumerate(self.examples) if example.zero_shot == zero_shot]
             count = min(num_examples if zero_shot is None else num_examples // 2, len(group))
-            selected += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+            selected += [self.examples[group[(2 * i + 1) * len(group) // (2 * count)]] for i in range(count)]
         return selected
 
     def averages(self) -> dict[DirectionGroup, dict[str, Any]]:
@@ -200,7 +188,7 @@ class Evaluation:
         """Load a results.json, or the one in a folder, with its statistics but without the sentences."""
         path = path / "results.json" if path.is_dir() else path
         try:
-            values = read_sealed_json(path, RESULTS_KIND)
+            values = read_sealed_json(path, RESULTS_KIND, MAX_RESULTS_BYTES)
         except FolderError as error:
             raise FolderError(f"{error} `manyglot evaluate --output` writes it; evaluate again.") from None
         try:
@@ -229,66 +217,6 @@ class _StoredResults:
 
 
 _STORED_RESULTS = TypeAdapter(_StoredResults)
-
-
-SentenceIndices = Mapping[Direction, Collection[int]]
-"""Indices of test sentences, by direction."""
-
-
-def select_examples_by_direction(
-    examples: Iterable[TranslationExample], indices: SentenceIndices
-) -> Iterator[TranslationExample]:
-    """Yield the examples at the given indices of their direction."""
-    num_seen: Counter[Direction] = Counter()
-    for example in examples:
-        direction = Direction(example.source, example.target)
-        if num_seen[direction] in indices.get(direction, ()):
-            yield example
-        num_seen[direction] += 1
-
-
-def write_examples(path: Path, examples: Iterable[TranslationExample]) -> None:
-    """Write one JSON object per line. Lone surrogates become escapes, which JSON decodes to the same characters."""
-    with replacing_file(path) as unfinished, unfinished.open("wb") as file:
-        for example in examples:
-            line = json.dumps(asdict(example), ensure_ascii=False) + "\n"
-            file.write(line.encode("utf-8", "backslashreplace"))
-
-
-def read_examples(
-    folder: Path, indices: SentenceIndices, seals: Mapping[str, FileSeal]
-) -> Iterator[TranslationExample]:
-    """Read the examples at the given indices from a run's folder; none if it has no translations.jsonl.
-
-    Each line starts with its direction, so other directions are skipped without parsing; there may be millions of
-    lines. At the end, raises an error unless the file matches its seal.
-    """
-    path = folder / TRANSLATIONS_FILE
-    if not path.exists():
-        return
-    wanted_by_prefix = {
-        (json.dumps(d._asdict(), ensure_ascii=False)[:-1] + ",").encode(): wanted for d, wanted in indices.items()
-    }
-    prefix_lengths = {len(prefix) for prefix in wanted_by_prefix}
-    num_seen: Counter[bytes] = Counter()
-    digest, seal = hashlib.sha256(), seals.get(TRANSLATIONS_FILE)
-    try:
-        with open_regular_file(path) as file:
-            if seal is None or os.fstat(file.fileno()).st_size != seal.size:
-                raise ValueError("it has another size")
-            for line in file:
-                digest.update(line)
-                prefix = next((line[:length] for length in prefix_lengths if line[:length] in wanted_by_prefix), b"")
-                if num_seen[prefix] in wanted_by_prefix.get(prefix, ()):
-                    yield TranslationExample(**json.loads(line))
-                num_seen[prefix] += 1
-        if digest.hexdigest() != seal.sha256:
-            raise ValueError("it has another checksum")
-    except (FolderError, ValueError, TypeError, RecursionError):
-        raise FolderError(
-            f"{path} is damaged, or has changed since the evaluation. Evaluate again, or delete it for a report "
-            f"without sentences."
-        ) from None
 
 
 def count_output_languages(

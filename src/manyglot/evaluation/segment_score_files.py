@@ -21,7 +21,7 @@ from typing import Any
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.textfiles import read_lines
-from manyglot.errors import CorpusError, shorten
+from manyglot.errors import CorpusError, FolderError, shorten
 from manyglot.evaluation.direction_names import DirectionNames
 from manyglot.evaluation.hypotheses import TextLines, find_files
 from manyglot.evaluation.translation_records import (
@@ -40,6 +40,7 @@ SCORE_COLUMNS = ("score", "comet", "prediction", "segment_score")
 OUTPUT_COLUMNS = ("mt", "hypothesis", "hyp", "output", "translation")
 """Columns of the translations that were scored."""
 _COMET_LINE = re.compile(r"(?P<file>[^\t]*)\tSegment \d+\tscore: (?P<score>\S+)(\tvariance: \S+)?")
+_NON_FINITE_VALUE = re.compile(r":\s*-?(NaN|Infinity)\b")
 _COMET_SUMMARY = re.compile(r"[^\t]*\tscore: \S+|Predictions saved in: .*")
 
 
@@ -92,7 +93,7 @@ class _Entry:
 
     @property
     def place(self) -> str:
-        return f"{self.path}, line {self.line}"
+        return f"{self.path}, line {self.line}" if self.record is None else self.record.place
 
 
 def _may_name_directions(path: Path) -> bool:
@@ -114,7 +115,12 @@ def _is_table_of_numbers(path: Path) -> bool:
 
 
 def _read_comet_json(path: Path, metric: str) -> Iterator[_Entry]:
-    values = read_json(path, MAX_JSON_BYTES)
+    try:
+        values = read_json(path, MAX_JSON_BYTES)
+    except FolderError:
+        if line := _find_non_finite_number(path):
+            raise CorpusError(f"{path}, line {line}: the score is not a finite number. Correct it.") from None
+        raise
     by_file = values if isinstance(values, dict) else {"": values}
     for name, sentences in by_file.items():
         if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
@@ -122,8 +128,13 @@ def _read_comet_json(path: Path, metric: str) -> Iterator[_Entry]:
                 f"{path} is not a list of sentences for each file, as `comet-score --to_json` writes it. Score again."
             )
         for number, cells in enumerate(sentences, start=1):
-            record = Record(path, number, cells)
+            record = Record(path, number, cells, "sentence")
             yield _Entry(path, number, cells[_score_column(record, metric)], name, record)
+
+
+def _find_non_finite_number(path: Path) -> int | None:
+    """Return the first line of a JSON file with a value such as NaN, which JSON does not have."""
+    return next((n for n, line in enumerate(read_lines(path), start=1) if _NON_FINITE_VALUE.search(line)), None)
 
 
 def _read_score_records(path: Path, metric: str) -> Iterator[_Entry]:
@@ -182,11 +193,12 @@ def _add_score(
 def _append(
     lines_by_direction: dict[Direction | None, TextLines], direction: Direction | None, entry: _Entry, text: str
 ) -> None:
-    lines = lines_by_direction.setdefault(direction, TextLines(entry.path, [], []))
+    unit = "line" if entry.record is None else entry.record.unit
+    lines = lines_by_direction.setdefault(direction, TextLines(entry.path, [], [], unit))
     if lines.path != entry.path:
         what = "all directions" if direction is None else str(direction)
         raise CorpusError(f"{lines.path} and {entry.path} both have scores of {what}. Remove one of them.")
-    assert lines.line_numbers is not None
+    assert isinstance(lines.line_numbers, list)
     lines.lines.append(text)
     lines.line_numbers.append(entry.line)
 

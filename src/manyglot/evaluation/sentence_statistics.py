@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from manyglot.evaluation.metrics import corpus_bleu, corpus_chrf, corpus_chrf_ba
 from manyglot.files import MAX_ERROR_CHARS, replacing_file
 
 Array = npt.NDArray[Any]
+COMPRESSION_LEVEL = 6
+"""Compression of statistics.npz, from 1 (fast) to 9 (small)."""
 SENTENCE_FLAGS = ("reference_language_accuracy", "unrestricted_language_accuracy", "copy_rate", "empty_rate")
 """Boolean columns of `flags_NF`, named after the score that is their percentage of true values."""
 LANGUAGE_FLAGS = SENTENCE_FLAGS[:2]
@@ -104,15 +107,24 @@ def to_smallest_dtype(counts: Array) -> Array:
 
 def write_statistics(path: Path, statistics: Mapping[Direction, SentenceStatistics]) -> None:
     """Write the statistics of all directions, concatenated."""
-    columns: dict[str, Any] = {
-        _column_name(name): np.concatenate(arrays)
-        for name, arrays in zip(SentenceStatistics._fields, zip(*statistics.values(), strict=True), strict=True)
-        if arrays[0] is not None
-    }
     sizes = [len(sentences.fingerprints_N) for sentences in statistics.values()]
     directions = [direction.as_setting() for direction in statistics]
-    with replacing_file(path) as unfinished, unfinished.open("wb") as file:
-        np.savez_compressed(file, directions=np.array(directions), sizes=np.array(sizes), **columns)
+    with (
+        replacing_file(path) as unfinished,
+        ZipFile(unfinished, "w", ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL) as file,
+    ):
+        _write_array(file, "directions", np.array(directions))
+        _write_array(file, "sizes", np.array(sizes))
+        for i, name in enumerate(SentenceStatistics._fields):
+            arrays = [array for sentences in statistics.values() if (array := sentences[i]) is not None]
+            if arrays:
+                _write_array(file, _column_name(name), np.concatenate(arrays))
+
+
+def _write_array(file: ZipFile, name: str, array: Array) -> None:
+    """Write an array as `np.savez_compressed` does; one at a time, as all of them may not fit in memory twice."""
+    with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def read_statistics(

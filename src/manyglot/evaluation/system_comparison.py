@@ -34,6 +34,7 @@ from manyglot.evaluation.results import (
 from manyglot.evaluation.run_specs import name_systems, parse_run_folders
 from manyglot.evaluation.scored_system import FileOrigin, SegmentMetric
 from manyglot.evaluation.segment_metric_comparison import SegmentMetricComparison
+from manyglot.evaluation.shared_language_codes import share_language_codes
 from manyglot.evaluation.system_scores import (
     SIGNIFICANCE_LEVEL as SIGNIFICANCE_LEVEL,
 )
@@ -136,7 +137,8 @@ def compare_systems(
     """Compare systems with one another and, if given, with the `baseline`, the name of one of them.
 
     Significance is tested if `num_bootstrap_samples` is above 0. All runs must have the same directions and test sets,
-    unless `common_test_only` restricts them to the test sentences they share.
+    unless `common_test_only` restricts them to the test sentences they share. Languages that the runs name in different
+    styles get the codes of the first run.
     """
     if num_bootstrap_samples and (baseline is None or len(systems) == 1):
         raise SettingsError("Significance needs a baseline (--baseline) and at least one other run. Give both.")
@@ -145,7 +147,8 @@ def compare_systems(
             f"--significance: {num_bootstrap_samples} samples are too few for p < {SIGNIFICANCE_LEVEL}. "
             f"Use 1000, for example."
         )
-    systems = _replace_runs(systems, share_supervision([run for system in systems for run in system.runs]))
+    runs = share_language_codes([run for system in systems for run in system.runs])
+    systems = _replace_runs(systems, share_supervision(runs))
     runs = [run for system in systems for run in system.runs]
     check_same_metrics(runs)
     if common_test_only:

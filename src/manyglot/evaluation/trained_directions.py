@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from manyglot.batches.prepared_dataset import PreparedDataset
@@ -48,13 +48,17 @@ def parse_trained_directions(
     texts = given.split(",") if isinstance(given, str) else list(map(str, given)) if isinstance(given, Sequence) else []
     if not texts:
         raise SettingsError(f"--trained-directions: {given} is not a model. Give a model, 'all', or de>en,en>de.")
+    return parse_directions(texts, languages, "--trained-directions")
+
+
+def parse_directions(texts: Iterable[str], languages: Languages, option: str) -> set[Direction]:
+    """Parse directions such as de>en. Languages may be spelled in another way than in the test set."""
     try:
         return {_parse_any_direction(text, languages) for text in texts}
     except LanguageError as error:
-        raise LanguageError(f"--trained-directions: {error}") from None
+        raise LanguageError(f"{option}: {error}") from None
 
 
 def _parse_any_direction(text: str, languages: Languages) -> Direction:
-    """Parse a direction whose languages may be spelled in another way than in the test set."""
     codes = [languages.find_code(part.strip()) for part in re.split("[>→]", text) if part.strip()]
     return parse_direction(">".join(codes), languages)

@@ -26,11 +26,13 @@ class Record(NamedTuple):
     path: Path
     line: int
     cells: Mapping[str, Any]
+    unit: str = "line"
+    """What `line` counts: in a JSON file, sentences."""
 
     @property
     def place(self) -> str:
         """The file and the line, for error messages."""
-        return f"{self.path}, line {self.line}"
+        return f"{self.path}, {self.unit} {self.line}"
 
     def describe_columns(self) -> str:
         """Return the names of the columns, for error messages."""

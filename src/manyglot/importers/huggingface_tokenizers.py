@@ -24,7 +24,7 @@ from manyglot.importers.token_table import TokenTable
 from manyglot.progress import print_status
 from manyglot.vocabulary.loading import MAX_MODEL_BYTES, MAX_PARTS_BYTES
 from manyglot.vocabulary.piece_table_model import PieceTableModel
-from manyglot.vocabulary.sentencepiece_model import sentencepiece_pieces
+from manyglot.vocabulary.sentencepiece_model import read_pieces
 from manyglot.vocabulary.subword_file import PieceList
 from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.tokenizers_model import TokenizersModel, read_tokenizer_vocabulary
@@ -95,7 +95,7 @@ def _read_m2m100(folder: HuggingFaceFolder) -> ImportedTokenizer:
 def _read_fairseq_sentencepiece(folder: HuggingFaceFolder) -> ImportedTokenizer:
     """NLLB-200 and MBart-50 without tokenizer.json: SentencePiece numbers the pieces, language codes follow."""
     model = _read_file(folder, "sentencepiece.bpe.model", MAX_MODEL_BYTES)
-    ids = {piece: i for i, piece in enumerate([*FAIRSEQ_SYMBOLS, *sentencepiece_pieces(model)[3:]])}
+    ids = {piece: i for i, piece in enumerate([*FAIRSEQ_SYMBOLS, *read_pieces(model)[3:]])}
     pattern = _tag_pattern(folder)
     added = {**_added_tokens(folder), **folder.added_tokens}
     if not added:

@@ -14,8 +14,8 @@ from typing import Any
 from manyglot.corpus.languages import Languages
 from manyglot.errors import ManyglotError
 from manyglot.langid.identifier import RESTRICTED, SEPARATE_VARIANTS, UNRESTRICTED, LanguagePredictions
+from manyglot.langid.labels import LanguageLabels
 from manyglot.langid.naive_bayes import NaiveBayes, load_langid_model, load_py3langid_model
-from manyglot.langid.variants import is_identifiable, language_label
 
 LANGDETECT_SEED = 0
 """langdetect samples at random; the paper fixes its seed to 0."""
@@ -34,18 +34,12 @@ class ExternalIdentifier(ABC):
     def __init__(
         self, languages: Languages, restrict_to_data_languages: bool = True, merge_language_variants: bool = False
     ) -> None:
-        self.is_restricted, self._merge_language_variants = restrict_to_data_languages, merge_language_variants
+        self.is_restricted = restrict_to_data_languages
         candidates = RESTRICTED if restrict_to_data_languages else UNRESTRICTED
         variants = [] if merge_language_variants else [SEPARATE_VARIANTS]
         self.signature = ":".join([self.package_name, candidates, *variants])
-        identifier_codes = list(self._load_model())
-        self._label_by_code = {
-            code: language_label(code, merge_language_variants)
-            for code in languages
-            if is_identifiable(code, identifier_codes, merge_language_variants)
-        }
-        self._data_labels = frozenset(self._label_by_code.values())
-        if not self._label_by_code:
+        self._labels = LanguageLabels(languages, self._load_model(), merge_language_variants)
+        if not self._labels.by_language:
             raise ManyglotError(
                 f"{self.package_name} knows none of the languages of the data. "
                 f"Set evaluation.language_identifier to profile or fasttext:PATH."
@@ -53,7 +47,7 @@ class ExternalIdentifier(ABC):
 
     def label_for(self, code: str) -> str | None:
         """Return the label that predictions use for a language; None if the package does not know it."""
-        return self._label_by_code.get(code)
+        return self._labels.by_language.get(code)
 
     def identify(self, text: str) -> str:
         """Return the label of one text."""
@@ -76,10 +70,10 @@ class ExternalIdentifier(ABC):
     @abstractmethod
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions: ...
 
-    def _best_labels(self, ranked_codes: Sequence[str]) -> tuple[str, str]:
+    def _best_labels(self, ranked_codes: Sequence[str], text: str) -> tuple[str, str]:
         """Return the restricted and the unrestricted label; codes are sorted by decreasing probability."""
-        labels = [language_label(code, self._merge_language_variants) for code in ranked_codes]
-        return next((label for label in labels if label in self._data_labels), ""), labels[0] if labels else ""
+        labels = [self._labels.of_prediction(code, text) for code in ranked_codes]
+        return next((label for label in labels if label in self._labels.of_data), ""), labels[0] if labels else ""
 
 
 class _NaiveBayesIdentifier(ExternalIdentifier):
@@ -92,15 +86,22 @@ class _NaiveBayesIdentifier(ExternalIdentifier):
         return self._model.labels
 
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions:
-        labels = [language_label(code, self._merge_language_variants) for code in self._model.labels]
-        data_columns = [i for i, label in enumerate(labels) if label in self._data_labels]
+        codes = self._model.labels
+        data_columns = [i for i, code in enumerate(codes) if self._labels.may_be_of_data(code)]
         scores, has_features = self._model.score_labels(texts)
         best_of_data = scores[:, data_columns].argmax(axis=1).tolist() if texts else []
         best_of_all = scores.argmax(axis=1).tolist() if texts else []
         return LanguagePredictions(
-            [labels[data_columns[i]] if known else "" for i, known in zip(best_of_data, has_features, strict=True)],
-            [labels[i] if known else "" for i, known in zip(best_of_all, has_features, strict=True)],
+            self._labels_of([data_columns[i] for i in best_of_data], texts, has_features),
+            self._labels_of(best_of_all, texts, has_features),
         )
+
+    def _labels_of(self, columns: Sequence[int], texts: Sequence[str], has_features: Sequence[bool]) -> list[str]:
+        codes = self._model.labels
+        return [
+            self._labels.of_prediction(codes[column], text) if known else ""
+            for column, text, known in zip(columns, texts, has_features, strict=True)
+        ]
 
 
 class Py3LangidIdentifier(_NaiveBayesIdentifier):
@@ -140,7 +141,7 @@ class LangdetectIdentifier(ExternalIdentifier):
         return [str(code) for code in self._factory.get_lang_list()]
 
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions:
-        pairs = [self._best_labels(self._ranked_codes(text)) for text in texts]
+        pairs = [self._best_labels(self._ranked_codes(text), text) for text in texts]
         return LanguagePredictions([restricted for restricted, _ in pairs], [unrestricted for _, unrestricted in pairs])
 
     def _ranked_codes(self, text: str) -> list[str]:
@@ -170,7 +171,7 @@ class Pycld2Identifier(ExternalIdentifier):
                 candidates = cld2.detect(text, isPlainText=True, bestEffort=True)[2]
             except (cld2.error, UnicodeError):  # pycld2 rejects control characters
                 candidates = ()
-            pairs.append(self._best_labels([code for _, code, *_ in candidates if code != "un"]))
+            pairs.append(self._best_labels([code for _, code, *_ in candidates if code != "un"], text))
         return LanguagePredictions([restricted for restricted, _ in pairs], [unrestricted for _, unrestricted in pairs])
 
 

@@ -38,7 +38,7 @@ class FastTextIdentifier(ExternalIdentifier):
         restrict_to_data_languages: bool = True,
         merge_language_variants: bool = False,
     ) -> None:
-        self._path, self._labels = path, read_fasttext_labels(path)
+        self._path, self._model_labels = path, read_fasttext_labels(path)
         self._sha256 = file_sha256(path)
         file_name = re.sub("[^A-Za-z0-9._-]", "_", path.name)
         self.package_name = f"{FASTTEXT_PREFIX}{file_name}@{self._sha256[:_NUM_SIGNATURE_DIGITS]}"
@@ -46,19 +46,19 @@ class FastTextIdentifier(ExternalIdentifier):
 
     def _load_model(self) -> Iterable[str]:
         _load_fasttext(self._path, self._sha256)
-        return self._labels
+        return self._model_labels
 
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions:
         pairs = [self._identify_line(_as_line(text)) for text in texts]
         return LanguagePredictions([restricted for restricted, _ in pairs], [unrestricted for _, unrestricted in pairs])
 
     def _identify_line(self, line: str) -> tuple[str, str]:
-        num_candidates = min(FIRST_CANDIDATES, len(self._labels))
+        num_candidates = min(FIRST_CANDIDATES, len(self._model_labels))
         while True:
-            restricted, unrestricted = self._best_labels(self._ranked_codes(line, num_candidates))
-            if restricted or num_candidates == len(self._labels):
+            restricted, unrestricted = self._best_labels(self._ranked_codes(line, num_candidates), line)
+            if restricted or num_candidates == len(self._model_labels):
                 return restricted, unrestricted
-            num_candidates = min(num_candidates * 8, len(self._labels))
+            num_candidates = min(num_candidates * 8, len(self._model_labels))
 
     def _ranked_codes(self, line: str, num_candidates: int) -> list[str]:
         model = _load_fasttext(self._path, self._sha256)

@@ -1,8 +1,9 @@
 """Merge the codes that count as the same language when outputs are identified.
 
-Regions and scripts are ignored, because no identifier separates them reliably: zh-cn, zh-tw and zh-Hant are Chinese,
-pt-br is Portuguese, fr-ca is French. Deprecated codes are replaced as in Unicode CLDR (iw becomes he, cmn becomes
-zh). The table below merges languages that have codes of their own but are too similar for identifiers.
+Regions are ignored, because no identifier separates them reliably: pt-br is Portuguese, fr-ca is French. So are
+scripts, unless the data has a language in several scripts (see `labels.py`): zh-cn, zh-tw and zh-Hant are Chinese.
+Deprecated codes are replaced as in Unicode CLDR (iw becomes he, cmn becomes zh). The table below merges languages that
+have codes of their own but are too similar for identifiers.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from manyglot.corpus.language_codes import parse_language_code
-from manyglot.corpus.scripts import language_script_code
+from manyglot.corpus.language_codes import ALSO_WRITTEN_IN_LATIN, parse_language_code
+from manyglot.corpus.scripts import have_different_letters, language_script_code
 
 MERGED_LABELS = {
     "bs": "sh",  # Bosnian, Croatian, Montenegrin and Serbian
@@ -39,10 +40,11 @@ def language_label(code: str, merge_language_variants: bool) -> str:
 def is_identifiable(code: str, identifier_codes: Iterable[str], merge_language_variants: bool) -> bool:
     """Whether an identifier with these codes can identify a language, directly or as a variant in the same script.
 
-    For example, an identifier that knows only Croatian cannot identify Serbian in Cyrillic script.
+    For example, an identifier that knows only Croatian cannot identify Serbian in Cyrillic script, and one that knows
+    Arabic cannot identify romanized Arabic.
     """
     return any(
-        language_label(known, False) == language_label(code, False)
+        (language_label(known, False) == language_label(code, False) and _may_have_script_of(known, code))
         or (
             merge_language_variants
             and language_label(known, True) == language_label(code, True)
@@ -50,3 +52,13 @@ def is_identifiable(code: str, identifier_codes: Iterable[str], merge_language_v
         )
         for known in identifier_codes
     )
+
+
+@lru_cache(maxsize=2**14)
+def _may_have_script_of(known: str, code: str) -> bool:
+    """Whether the text that an identifier calls `known` may be in the script of another code of the language."""
+    scripts = [parse_language_code(each).with_likely_subtags().script for each in (known, code)]
+    is_in_any_script = (
+        parse_language_code(known).language in ALSO_WRITTEN_IN_LATIN and not parse_language_code(known).script
+    )
+    return is_in_any_script or not have_different_letters(scripts)

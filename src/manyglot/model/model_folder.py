@@ -38,6 +38,7 @@ from manyglot.model.model_seals import (
     REQUIRED_SECTIONS,
     SEALED_FILES,
     ModelSeals,
+    read_format_version,
     write_seals,
 )
 from manyglot.model.settings import ModelSettings
@@ -142,7 +143,8 @@ def write_model_files(
 
 def seal_model(folder: StrPath) -> None:
     """Seal a model folder again after a change that you made on purpose. Without it, the change is refused."""
-    write_seals(Path(folder), _read_config(Path(folder)))
+    folder = Path(folder)
+    write_seals(folder, _read_config(folder), read_format_version(folder))
 
 
 def load_model(folder: Path) -> TrainedModel:
@@ -154,6 +156,7 @@ def load_model(folder: Path) -> TrainedModel:
     seals = ModelSeals.read(folder)
     config = _read_config(folder)
     seals.check_settings(config)
+    config = _upgrade_config(config, seals.version)
     header = read_weights_header(folder / "model.safetensors")
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
     languages, directions, targets = _read_languages(seals, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
@@ -217,6 +220,19 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not text.endswith(f"\n{SETTINGS_END}"):
             raise ValueError(f"incomplete: its last line should be '{SETTINGS_END.strip()}'")
         return config
+
+
+def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return the settings of a model folder in the current format."""
+    if version > 1 or not isinstance(config["guidance"], list):
+        return config
+    guidance = [
+        {"placement": "after_residual"} | entry
+        if isinstance(entry, dict) and entry.get("method") == "adapter"
+        else entry
+        for entry in config["guidance"]
+    ]
+    return config | {"guidance": guidance}
 
 
 def _read_languages(

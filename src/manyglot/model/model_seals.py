@@ -26,7 +26,8 @@ from manyglot.errors import FolderError, UnreadableFileError
 from manyglot.files import check_links, read_json_object, read_small_file, write_json
 from manyglot.progress import print_status
 
-MODEL_FORMAT_VERSION = 1
+MODEL_FORMAT_VERSION = 2
+"""Format 1 has no placement of adapters: they come after the residual."""
 FORMAT_NAME, CONFIG_NAME = "format.json", "config.yaml"
 SEALED_FILES = ("model.safetensors", "subwords.model", "languages.json", "training.json")
 REQUIRED_SECTIONS = ("model", "guidance")
@@ -41,6 +42,8 @@ class ModelSeals:
     """The seals of a model folder."""
 
     folder: Path
+    version: int
+    """The format version of the folder."""
     files: Mapping[str, FileSeal]
     sections: Mapping[str, str]
     """The checksums of the sections of config.yaml."""
@@ -56,7 +59,7 @@ class ModelSeals:
             sections = parse_section_checksums(values.get("settings"), REQUIRED_SECTIONS)
         except ValueError as error:
             raise FolderError(f"{folder / FORMAT_NAME} is damaged: {error}. {_remedy(folder)}") from None
-        seals = cls(folder, files, sections)
+        seals = cls(folder, values["format"], files, sections)
         if (name := find_wrong_size(folder, files)) is not None:
             raise seals.altered(name)
         return seals
@@ -94,10 +97,16 @@ class ModelSeals:
         return FolderError(f"{path} {problem}. {_remedy(self.folder)}")
 
 
-def write_seals(folder: Path, config: Mapping[str, Any]) -> None:
+def write_seals(folder: Path, config: Mapping[str, Any], version: int = MODEL_FORMAT_VERSION) -> None:
     """Write format.json, with the seals of the other files of a model folder."""
     seals = {"files": seal_files(folder, SEALED_FILES), "settings": checksum_sections(config)}
-    write_json(folder / FORMAT_NAME, {"format": MODEL_FORMAT_VERSION, "manyglot": manyglot.__version__, **seals})
+    write_json(folder / FORMAT_NAME, {"format": version, "manyglot": manyglot.__version__, **seals})
+
+
+def read_format_version(folder: Path) -> int:
+    """Return the format version of a model folder."""
+    version: int = _read_format(folder)["format"]
+    return version
 
 
 def _remedy(folder: Path) -> str:

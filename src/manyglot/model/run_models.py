@@ -14,6 +14,7 @@ from typing import Any
 from manyglot.checksums import find_altered_file, parse_seals
 from manyglot.errors import FolderError
 from manyglot.files import read_json, read_json_object
+from manyglot.hub import resolve_model
 from manyglot.model.model_folder import TrainedModel, load_model, verify_model_files
 from manyglot.model.run_paths import is_run_folder
 from manyglot.progress import print_status
@@ -50,11 +51,12 @@ class RunProgress:
 
 
 def load_any_model(path: Path) -> TrainedModel:
-    """Load a model folder, a checkpoint of a run, or the model of a run folder.
+    """Load a model folder, a checkpoint of a run, the model of a run folder, or a model on the hub (`hf://owner/name`).
 
     A run folder stands for its finished model. If the run is not finished, it stands for its best checkpoint, or the
     last one if no metric selects the best. A damaged checkpoint is skipped. A message names the step.
     """
+    path = resolve_model(path)
     if is_checkpoint(path):
         trained = load_model_with_step(path)
         print_status(f"Using the checkpoint of step {trained.training_info['step']:,} in {run_folder_of(path)}.")

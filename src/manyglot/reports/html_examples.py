@@ -25,6 +25,8 @@ MAX_SHOWN_CHARACTERS = 400
 MAX_EXAMPLE_BYTES = 1_500_000
 """Maximum size of all texts. The worst sentences of the worst directions are always included. Then come the worst
 sentences of the other directions and the median sentences, each part only if it fits."""
+MAX_DIRECTIONS_WITH_EXAMPLES = 10_000
+"""With more directions, only the worst ones have sentences; those of all others would not fit."""
 MEDIAN_RANK = 0
 """The rank that marks the median sentence; the worst sentences have the ranks 1, 2, …"""
 
@@ -113,6 +115,7 @@ def _load_candidates(runs: Sequence[ReportRun], worst: Collection[Direction]) ->
     selected = {
         d.direction: _select_sentences(evaluation, d, NUM_WORST_SENTENCES if d.direction in worst else 1)
         for d in evaluation.directions
+        if d.direction in worst or len(evaluation.directions) <= MAX_DIRECTIONS_WITH_EXAMPLES
     }
     examples, *others = (_group_by_direction(run.load_examples(selected)) for run in runs)
     for direction, group in examples.items():

@@ -4,7 +4,10 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const { languages, runs, source, target, zero_shot: isZeroShot } = data;
   const allDirections = source.map((_, i) => i);
-  const state = { run: 0, baseline: -1, metric: "bleu", order: "code", selected: -1 }; // -1: none
+  const MAX_SVG_LANGUAGES = 80; // more languages are drawn on a canvas, see large_heatmap.js
+  const isLarge = languages.length > MAX_SVG_LANGUAGES;
+  const state = { run: 0, baseline: -1, metric: "bleu", order: isLarge ? "family" : "code", selected: -1, // -1: none
+    show: "directions", query: "" };
   const METRIC_LABELS = {
     bleu: "BLEU", chrf: "chrF++", language_accuracy: "LangAcc",
     relative_language_accuracy: "relative LangAcc",
@@ -55,9 +58,21 @@
 
   // ---- heat map -------------------------------------------------------------------------------------------------
 
-  const directionAt = new Map(allDirections.map((i) => [`${source[i]} ${target[i]}`, i]));
+  const directionIndices = new Int32Array(languages.length ** 2).fill(-1);
+  allDirections.forEach((i) => { directionIndices[source[i] * languages.length + target[i]] = i; });
+  /** The index of a direction, or undefined. */
+  const directionAt = (s, t) => {
+    const i = directionIndices[s * languages.length + t];
+    return i < 0 ? undefined : i;
+  };
   const tooltip = element("div", { id: "tooltip", role: "tooltip", hidden: true });
   document.body.append(tooltip);
+
+  const directionsInto = languages.map(() => []), directionsFrom = languages.map(() => []);
+  allDirections.forEach((i) => { directionsFrom[source[i]].push(i); directionsInto[target[i]].push(i); });
+  const GROUPINGS = ["family", "script"];
+  const groupNames = Object.fromEntries(GROUPINGS.map((key) => [key, key === "family" ? data.families : [...new Set(languages.map((language) => language[key]))].sort()]));
+  const groupRank = (code) => groupNames[state.order].indexOf(languages[code][state.order]);
 
   const cellValue = (i) => {
     const value = runs[state.run][state.metric][i];
@@ -66,7 +81,8 @@
 
   const languageOrder = () => {
     const codes = languages.map((_, i) => i);
-    const into = (code) => mean(allDirections.filter((i) => target[i] === code).map(cellValue)) ?? (isLowerBetter(state.metric) ? Infinity : -Infinity);
+    const into = (code) => mean(directionsInto[code].map(cellValue)) ?? (isLowerBetter(state.metric) ? Infinity : -Infinity);
+    if (GROUPINGS.includes(state.order)) codes.sort((a, b) => groupRank(a) - groupRank(b) || languages[a].name.localeCompare(languages[b].name));
     if (state.order === "name") codes.sort((a, b) => languages[a].name.localeCompare(languages[b].name));
     if (state.order === "value") {
       const means = codes.map(into);
@@ -84,9 +100,18 @@
       if (segmentMetrics.has(state.metric)) return sizes[Math.floor(0.99 * (sizes.length - 1))] || 1;
       return Math.max(Math.ceil(sizes[Math.floor(0.99 * (sizes.length - 1))] || 0), 1);
     }
-    if (segmentMetrics.has(state.metric)) return Math.max(0, ...values) || 1;
-    return PERCENT_METRICS.has(state.metric) ? 100 : Math.max(Math.ceil(Math.max(0, ...values) / 5) * 5, 5);
+    const highest = values.reduce((a, b) => Math.max(a, b), 0);
+    if (segmentMetrics.has(state.metric)) return highest || 1;
+    return PERCENT_METRICS.has(state.metric) ? 100 : Math.max(Math.ceil(highest / 5) * 5, 5);
   };
+  /** How a cell looks: its color scale, and the place of its value on the scale. */
+  const cellStyle = (value, top) => {
+    const isLower = isLowerBetter(state.metric), size = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
+    const share = value !== null && isLower && state.baseline < 0 ? 1 - size : size;
+    return { kind: value === null ? "none" : state.baseline < 0 ? "cell" : (isLower ? -value : value) < 0 ? "minus" : "plus", share };
+  };
+  const cellText = (value) => (value === null ? "–" : segmentMetrics.has(state.metric) ? shortNumber(value)
+    : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", ""));
 
   const formatScale = (top) => (segmentMetrics.has(state.metric) ? top.toFixed(2) : top);
 
@@ -110,8 +135,18 @@
 
   const renderHeatmap = (pageWidth, isPrint = false) => {
     const box = document.getElementById("direction-heatmap"), isBeside = pageWidth >= MIN_WIDTH_BESIDE;
-    const width = isBeside ? pageWidth - DETAIL_WIDTH : pageWidth;
-    const codes = languageOrder(), n = codes.length, top = scaleMaximum();
+    const width = isBeside ? pageWidth - DETAIL_WIDTH : pageWidth, top = scaleMaximum();
+    const note = METRIC_NOTES[state.metric], map = isLarge ? largeHeatmap.node : svgHeatmap(width, pageWidth, top, isBeside, isPrint);
+    box.replaceChildren(...[heatmapControls(), heatmapScale(top), note ? element("p", { class: "quiet" }, note) : null,
+      element("div", { class: isBeside ? "matrix beside" : "matrix" }, map, directionDetail()),
+    ].filter(Boolean));
+    if (isLarge) return drawLargeHeatmap(width, top, isPrint);
+    drawFrame(false);
+    placeDetail();
+  };
+
+  const svgHeatmap = (width, pageWidth, top, isBeside, isPrint) => {
+    const codes = languageOrder(), n = codes.length;
     const longest = Math.max(...languages.map((language) => language.code.length));
     const gutter = 12 + 7 * longest;
     const smallest = pageWidth < PHONE_WIDTH ? 18 : 11; // a cell must be large enough for a finger
@@ -143,11 +178,9 @@
     cells.append(...layout.rowParts.map(([, part]) => part));
     codes.forEach((s, r) => codes.forEach((t, c) => {
       const rowCells = layout.rowParts[r][1];
-      const i = directionAt.get(`${s} ${t}`);
+      const i = directionAt(s, t);
       if (i === undefined) return;
-      const value = cellValue(i), isLower = isLowerBetter(state.metric), size = value === null ? 0 : Math.min(Math.abs(value) / top, 1);
-      const share = value !== null && isLower && state.baseline < 0 ? 1 - size : size;
-      const kind = value === null ? "none" : state.baseline < 0 ? "cell" : (isLower ? -value : value) < 0 ? "minus" : "plus";
+      const value = cellValue(i), { kind, share } = cellStyle(value, top);
       const isFramed = isZeroShot[i] === 0, inset = isFramed ? 0.5 : 0;
       const rect = svgElement("rect", {
         class: kind + (isFramed ? " supervised" : ""), "data-i": i,
@@ -158,11 +191,10 @@
       layout.rects[i] = rect;
       rowCells.append(rect);
       if (cell >= 22) {
-        const text = value === null ? "–" : segmentMetrics.has(state.metric) ? shortNumber(value) : state.baseline < 0 ? value.toFixed(0) : formatSigned(Math.round(value)).replace(".0", "");
         rowCells.append(svgElement("text", {
           class: `value on-${kind}`, style: `--p:${(100 * share).toFixed(0)}%`, x: (c + 0.5) * cell, y: gutter + (r + 0.5) * cell + 4,
           "text-anchor": "middle", "font-size": cell >= 26 ? 11 : 10,
-        }, text));
+        }, cellText(value)));
       }
     }));
     layout.frame = svgElement("rect", { class: "frame" });
@@ -177,6 +209,10 @@
     grid.addEventListener("keydown", moveSelection);
     grid.addEventListener("focus", () => drawFrame(grid.matches(":focus-visible")));
     grid.addEventListener("blur", () => drawFrame(false));
+    return element("div", { class: "map" }, rows, grid);
+  };
+
+  const heatmapScale = (top) => {
     const scale = state.baseline < 0
       ? element("div", { class: "scale" }, isLowerBetter(state.metric) ? formatScale(top) : "0", element("i"), isLowerBetter(state.metric) ? "0" : `${formatScale(top)}${PERCENT_METRICS.has(state.metric) ? "%" : ""}`)
       : element("div", { class: "scale both" }, `−${formatScale(top)} worse`, element("i"), `+${formatScale(top)} better than ${runs[state.baseline].name}`);
@@ -185,12 +221,7 @@
       `${sign < 0 ? "lower" : "higher"} in ${values.filter((v) => v > 0).length.toLocaleString("en")} of ${values.length.toLocaleString("en")} directions`;
     if (isSupervisionKnown) scale.append(element("b"), "supervised directions");
     scale.append(element("span", {}, "rows: source, columns: target"), element("span", {}, wins));
-    const note = METRIC_NOTES[state.metric];
-    box.replaceChildren(...[heatmapControls(), scale, note ? element("p", { class: "quiet" }, note) : null,
-      element("div", { class: isBeside ? "matrix beside" : "matrix" }, element("div", { class: "map" }, rows, grid), directionDetail()),
-    ].filter(Boolean));
-    drawFrame(false);
-    placeDetail();
+    return scale;
   };
 
   const heatmapControls = () => {
@@ -201,13 +232,129 @@
     };
     const orders = [["code", "code"], ["name", "name"], ["value", "best target first"]];
     if (languages.every((language) => language.num_training_sentences !== null)) orders.push(["data", "most training data first"]);
+    if (isLarge) orders.unshift(["family", "family"], ["script", "script"]);
     const names = runs.map((run, i) => [i, run.name]);
     return element("div", { class: "controls" },
       runs.length > 1 ? selectControl("run", names, state.run, onChange("run")) : null,
       selectControl("metric", availableMetrics, state.metric, onChange("metric")),
       runs.length > 1
         ? selectControl("difference from", [[-1, "none"], ...names.filter(([i]) => i !== state.run)], state.baseline, onChange("baseline")) : null,
-      selectControl("order", orders, state.order, onChange("order")));
+      selectControl("order", orders, state.order, onChange("order")),
+      ...(isLarge ? largeHeatmapControls(onChange) : []));
+  };
+
+  // ---- heat map of many languages -----------------------------------------------------------------------------------
+
+  const resetButton = element("button", { type: "button", onclick: () => largeHeatmap.reset() }, "whole map");
+  const searchNote = element("span", { class: "quiet", "aria-live": "polite" });
+  const largeHeatmap = !isLarge ? null : makeLargeHeatmap({
+    element,
+    onHover: (place, event) => {
+      tooltip.hidden = !place;
+      if (!place) return;
+      tooltip.textContent = layout.facts(...place).join("\n");
+      placeTooltip(event);
+    },
+    onSelect: (place) => layout.select(...place),
+    onZoom: (isZoomed) => { resetButton.disabled = !isZoomed; },
+  });
+
+  const largeHeatmapControls = (onChange) => {
+    const zoomButton = (text, label, zoom) => element("button", { type: "button", "aria-label": label, title: label, onclick: zoom }, text);
+    const search = element("input", { type: "search", placeholder: "deu, German, deu>fra …", value: state.query, oninput: (event) => {
+      state.query = event.target.value;
+      searchLargeHeatmap();
+    } });
+    const isGrouped = GROUPINGS.includes(state.order);
+    return [isGrouped ? selectControl("show", [["directions", "directions"], ["means", `means by ${state.order}`]], state.show, onChange("show")) : null,
+      element("label", {}, "find in the map", search),
+      element("div", { class: "zoom" }, zoomButton("−", "Zoom out", () => largeHeatmap.zoomOut()), zoomButton("+", "Zoom in", () => largeHeatmap.zoomIn()), resetButton),
+      searchNote].filter(Boolean);
+  };
+
+  /** The rows of the map: languages in their order, and the groups they form. */
+  const groupsOf = (codes) => {
+    const groups = [];
+    if (!GROUPINGS.includes(state.order)) return groups;
+    codes.forEach((code, k) => {
+      const name = languages[code][state.order] || "unknown";
+      if (groups.at(-1)?.name === name) groups.at(-1).end = k + 1;
+      else groups.push({ name, start: k, end: k + 1 });
+    });
+    return groups;
+  };
+
+  const drawLargeHeatmap = (width, top, isPrint) => {
+    const size = isPrint ? width : Math.floor(Math.min(width, Math.max(innerHeight - 150, 420)));
+    const codes = languageOrder(), groups = groupsOf(codes), showsMeans = state.show === "means" && groups.length > 0;
+    const longest = Math.max(...languages.map(({ code }) => 7 * code.length), ...groups.map(({ name }) => 5.5 * name.length));
+    const gutter = Math.ceil(Math.min(12 + longest, 128, size * 0.26));
+    layout = { codes, groups, ...(showsMeans ? meansLayout(groups, codes, top) : directionsLayout(codes, top)) };
+    const model = { ...layout.model, groups: showsMeans ? [] : groups, matched: null };
+    largeHeatmap.update(model, size, gutter);
+    layout.model = model;
+    searchLargeHeatmap(false);
+  };
+
+  const directionsLayout = (codes, top) => {
+    const rank = new Int32Array(codes.length);
+    codes.forEach((code, k) => { rank[code] = k; });
+    const placeOf = (i) => [rank[source[i]], rank[target[i]]];
+    const facts = (r, c) => {
+      const i = directionAt(codes[r], codes[c]), [heading, ...lines] = directionFacts(i);
+      const group = (code) => GROUPINGS.map((key) => languages[code][key]).filter(Boolean).join(", ");
+      return [heading, `${languages[source[i]].code} → ${languages[target[i]].code}`, ...lines, `${group(source[i])} → ${group(target[i])}`];
+    };
+    const select = (r, c) => {
+      const i = directionAt(codes[r], codes[c]);
+      selectDirection(i === state.selected ? -1 : i);
+    };
+    const cell = (r, c) => {
+      const i = directionAt(codes[r], codes[c]);
+      if (i === undefined) return null;
+      const value = cellValue(i);
+      return { ...cellStyle(value, top), framed: isZeroShot[i] === 0, text: cellText(value) };
+    };
+    return { placeOf, facts, select, model: {
+      labels: codes.map((code) => languages[code].code), cell, selected: () => (state.selected < 0 ? null : placeOf(state.selected)),
+    } };
+  };
+
+  /** One cell per pair of groups: the mean of its directions. A click shows these. */
+  const meansLayout = (groups, codes, top) => {
+    const members = groups.map(({ start, end }) => codes.slice(start, end));
+    const cells = members.map((from) => members.map((into) => {
+      const values = from.flatMap((s) => into.map((t) => directionAt(s, t))).filter((i) => i !== undefined).map(cellValue);
+      return { count: values.length, value: mean(values) };
+    }));
+    const select = (r, c) => {
+      state.show = "directions";
+      renderHeatmap(availableWidth());
+      const [rows, columns] = [groups[r], groups[c]], extent = Math.max(rows.end - rows.start, columns.end - columns.start);
+      largeHeatmap.show([(rows.start + rows.end - 1) / 2, (columns.start + columns.end - 1) / 2], (0.8 * availableWidth() / 2) / Math.max(extent, 8));
+    };
+    return { select, placeOf: () => null,
+      facts: (r, c) => [`${groups[r].name} → ${groups[c].name}`, `mean ${METRIC_LABELS[state.metric]} ${cellText(cells[r][c].value)}`,
+        `${cells[r][c].count.toLocaleString("en")} directions`],
+      model: { labels: groups.map(({ name }) => name), selected: () => null, cell: (r, c) => (cells[r][c].count ?
+        { ...cellStyle(cells[r][c].value, top), framed: false, text: cellText(cells[r][c].value) } : null) } };
+  };
+
+  /** Highlight the languages that are searched for; a direction such as deu>fra is selected, too. */
+  const searchLargeHeatmap = (moves = true) => {
+    const { model, codes } = layout, words = state.query.toLowerCase().replace(/→/g, ">").split(">").map((word) => word.trim());
+    const found = words.map((word) => (word ? codes.flatMap((code, k) => (matchesLanguage(languages[code], word) ? [k] : [])) : []));
+    searchNote.textContent = words.some(Boolean) && !found.flat().length ? "No language matches." : "";
+    model.matched = null;
+    if (found.flat().length && state.show === "directions") {
+      const [from, into = from] = found, [r, c] = [from[0], into[0]];
+      model.matched = [new Set(from), new Set(into)];
+      if (moves && words.length > 1 && r !== undefined && c !== undefined && model.cell(r, c)) {
+        selectDirection(directionAt(codes[r], codes[c]));
+        largeHeatmap.show([r, c], 14);
+      }
+    }
+    largeHeatmap.redraw();
   };
 
   const highlight = (i, on) => {
@@ -237,10 +384,10 @@
     tooltip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
     tooltip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
   };
+  const firstDirection = () => layout.codes.flatMap((s) => layout.codes.map((t) => directionAt(s, t))).find((i) => i !== undefined);
   /** The frame marks the selected cell, or the one where the arrow keys start. */
   const drawFrame = (isFocused) => {
-    const start = state.selected < 0 && isFocused ? layout.codes.flatMap((s) => layout.codes.map((t) => directionAt.get(`${s} ${t}`)))
-      .find((i) => i !== undefined) : state.selected;
+    const start = state.selected < 0 && isFocused ? firstDirection() : state.selected;
     const rect = layout.rects[start];
     layout.frame.setAttribute("class", `frame${rect ? " selected" : ""}${rect && isFocused ? " focused" : ""}`);
     if (rect) for (const key of ["x", "y", "width", "height", "rx"]) layout.frame.setAttribute(key, rect.getAttribute(key));
@@ -257,6 +404,12 @@
     for (const svg of [grid, rows]) svg.setAttribute("height", height + gap);
   };
   const selectDirection = (i) => {
+    if (isLarge) {
+      state.selected = i;
+      document.getElementById("detail").replaceWith(directionDetail());
+      largeHeatmap.redraw();
+      return;
+    }
     const rect = layout.rects[i >= 0 ? i : state.selected], before = rect?.getBoundingClientRect().top;
     state.selected = i;
     document.getElementById("detail").replaceWith(directionDetail());
@@ -267,19 +420,21 @@
   const moveSelection = (event) => {
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (event.key === "Escape") selectDirection(-1);
-    if (event.key === "Enter" || event.key === " ") selectDirection(drawFrame(true));
+    if (event.key === "Enter" || event.key === " ") selectDirection(isLarge ? firstDirection() : drawFrame(true));
     if (!steps && event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
     if (!steps) return;
     const { codes } = layout, n = codes.length;
+    if (state.show === "means") return;
     let row = state.selected < 0 ? 0 : codes.indexOf(source[state.selected]);
     let column = state.selected < 0 ? 0 : codes.indexOf(target[state.selected]);
     for (let tries = 0; tries < n; tries++) {
       row += steps[0]; column += steps[1];
       if (row < 0 || column < 0 || row >= n || column >= n) return;
-      const i = directionAt.get(`${codes[row]} ${codes[column]}`);
+      const i = directionAt(codes[row], codes[column]);
       if (i === undefined) continue;
       selectDirection(i);
+      if (isLarge) return largeHeatmap.show([row, column]);
       layout.rects[i].scrollIntoView({ block: "nearest", inline: "nearest" });
       return;
     }
@@ -287,11 +442,13 @@
 
   const directionDetail = () => {
     const i = state.selected;
-    if (i < 0) return element("div", { id: "detail", class: "quiet" }, "Select a cell to see the scores and sentences of its direction.");
+    if (i < 0) return element("div", { id: "detail", class: "quiet" }, isLarge
+      ? "Select a cell to see the scores of its direction. Zoom with the buttons, with + and −, by pinching, or with Ctrl and the mouse wheel; drag to move. The arrow keys select another direction."
+      : "Select a cell to see the scores and sentences of its direction.");
     const [heading, ...lines] = directionFacts(i), entries = data.examples[i] || [];
     const close = element("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => selectDirection(-1) }, "×");
     return element("div", { id: "detail", "aria-live": "polite" }, close, element("h3", {}, heading), element("p", { class: "quiet" }, lines.join(" · ")),
-      ...(entries.length ? entries.map((entry) => exampleList(i, entry)) : [element("p", { class: "quiet" }, "The page has no sentences of this direction.")]));
+      ...(entries.length ? entries.map((entry) => exampleList(i, entry)) : [element("p", { class: "quiet" }, "The page has no sentences of this direction; translations.jsonl has them.")]));
   };
   const rankLabel = (i, rank, chrf) => {
     if (rank === null) return null;
@@ -316,6 +473,7 @@
 
   // ---- tables -------------------------------------------------------------------------------------------------------
 
+  const MAX_MORE_ROWS = 5000; // a table of more rows would be slow
   /** A table with sortable columns ({title, value, text, number}), a search field and filters. */
   const sortableTable = (box, columns, all, { sort, descending, matches, filters = [], maxRows, unit, explanation }) => {
     const view = { sort, descending, maxRows, query: "" };
@@ -326,7 +484,10 @@
         show();
       } }, column.title))));
     const body = element("tbody"), note = element("span", { class: "quiet", "aria-live": "polite" });
-    const more = element("button", { type: "button", onclick: () => { view.maxRows = Infinity; show(); } });
+    const more = element("button", { type: "button", onclick: () => {
+      view.maxRows = view.numHidden > MAX_MORE_ROWS ? view.maxRows + MAX_MORE_ROWS : Infinity;
+      show();
+    } });
     const search = element("input", { type: "search", placeholder: "de, German, de>fr …", oninput: (event) => {
       view.query = event.target.value;
       show();
@@ -350,7 +511,8 @@
       });
       note.textContent = [visible.length < matching.length ? `first ${count(visible)} of` : "",
         matching.length < all.length ? `${count(matching)} of` : "", `${count(all)} ${unit}`].filter(Boolean).join(" ");
-      more.textContent = `show all ${count(matching)}`;
+      view.numHidden = matching.length - visible.length;
+      more.textContent = view.numHidden > MAX_MORE_ROWS ? `show ${MAX_MORE_ROWS.toLocaleString("en")} more` : `show all ${count(matching)}`;
       more.hidden = matching.length <= view.maxRows;
     };
     box.replaceChildren(
@@ -362,7 +524,8 @@
   const numberColumn = (title, value, digits = 1, hint = "") => ({
     title, value, hint, number: true, text: (row) => formatNumber(value(row), digits),
   });
-  const matchesLanguage = (language, word) => language.code.toLowerCase() === word || language.name.toLowerCase().startsWith(word);
+  const matchesLanguage = ({ code, name }, word) =>
+    code.toLowerCase() === word || code.split(/[-_]/)[0].toLowerCase() === word || name.toLowerCase().startsWith(word);
 
   const renderDirections = () => {
     const run = runs[state.run], view = { group: "all" };
@@ -411,10 +574,10 @@
 
   const renderLanguages = () => {
     const run = runs[state.run];
-    const directionsOf = (side, code, zeroShot) => allDirections.filter((i) => side[i] === code && Number(isZeroShot[i]) === zeroShot);
+    const select = (directions, zeroShot) => directions.filter((i) => Number(isZeroShot[i]) === zeroShot);
     const rows = languages.map((language, code) => {
-      const [into, intoZeroShot] = [directionsOf(target, code, 0), directionsOf(target, code, 1)];
-      const [from, fromZeroShot] = [directionsOf(source, code, 0), directionsOf(source, code, 1)];
+      const [into, intoZeroShot] = [select(directionsInto[code], 0), select(directionsInto[code], 1)];
+      const [from, fromZeroShot] = [select(directionsFrom[code], 0), select(directionsFrom[code], 1)];
       const meanOf = (metric, directions) => mean(directions.map((i) => run[metric][i]));
       const [topOffTarget] = outputLanguages(run, language.code, Object.keys(GROUP_LABELS)).offTarget;
       return { language, into: meanOf("bleu", into), intoZeroShot: meanOf("bleu", intoZeroShot), from: meanOf("bleu", from),
@@ -468,7 +631,7 @@
     const topLanguages = Object.entries(sums).sort((a, b) => b[1] - a[1]).slice(0, 6).map(([label]) => label);
     const color = (label) => (topLanguages.includes(label) ? `d${topLanguages.indexOf(label)}` : "rest");
     const segment = (share, text, style, title) =>
-      element("span", { class: style + (share < 4 ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
+      element("span", { class: style + (share < Math.max(4, 0.7 * text.length) ? " narrow" : share < 12 ? " slim" : ""), style: `width:${share.toFixed(2)}%`, title }, text);
     const lines = rows.flatMap(({ name, code, onTarget, offTarget }) => {
       const large = offTarget.filter(([, share]) => share >= 0.5);
       const rest = offTarget.filter(([, share]) => share < 0.5).reduce((sum, [, share]) => sum + share, 0);
@@ -495,8 +658,13 @@
   const renderLanguageMap = makeLanguageMap(data.language_maps, { element, svgElement, selectControl, tooltip, placeTooltip });
   const renderMaps = (width, isPrint) => { renderHeatmap(width, isPrint); renderLanguageMap(width); };
   const renderAll = () => { renderHeatmap(availableWidth()); renderOffTarget(); renderDirections(); renderLanguages(); };
+  if (isLarge) {
+    largeHeatmap.canvas.addEventListener("keydown", moveSelection);
+    largeHeatmap.canvas.addEventListener("focus", () => largeHeatmap.redraw());
+  }
   renderAll();
   renderLanguageMap(availableWidth());
+  performance.mark("report-ready");
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) renderMaps(availableWidth()); // scrolling changes the height on a phone

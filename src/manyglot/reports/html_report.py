@@ -1,7 +1,8 @@
 """The HTML report: one self-contained page that opens from disk.
 
-Python writes what needs no script: averages, model cards, worst directions and learning curves. html_report.js and
-language_map.js draw the heat map, the tables, the off-target chart and the language map from JSON inside the page.
+Python writes what needs no script: averages, model cards, worst directions and learning curves. html_report.js,
+large_heatmap.js and language_map.js draw the heat map, the tables, the off-target chart and the language map from JSON
+inside the page.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ SECTIONS = {
     "learning": "Learning curves",
     "card": "Model card",
 }
+
+SCRIPTS = ("language_map.js", "large_heatmap.js", "html_report.js")
 
 SIMILARITY_NOTE = (
     "Similarity of the representations that the model has learned for each language: the cosine of vectors, or the "
@@ -110,7 +113,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         "<noscript><p>The heat map and the tables need JavaScript; the scripts are part of this page.</p></noscript>"
         f"<footer>manyglot {escape(manyglot.__version__)}</footer>\n"
         f"<script type=application/json id=data>{json_for_script(data)}</script>\n"
-        f"<script>\n{_read_resource('language_map.js')}{_read_resource('html_report.js')}</script>"
+        f"<script>\n{''.join(map(_read_resource, SCRIPTS))}</script>"
         "</body></html>\n"
     )
     with report_unwritable(path):

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from manyglot.corpus.language_families import FAMILIES, language_family
 from manyglot.corpus.languages import Direction, english_language_name
 from manyglot.evaluation.results import shared_segment_metrics
+from manyglot.probing.language_distance_analysis import script_names
 from manyglot.reports.html_examples import example_data
 from manyglot.reports.html_language_map import representation_map_data
 from manyglot.reports.report_run import ReportRun
@@ -41,10 +43,13 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
             {
                 "code": code,
                 "name": english_language_name(code),
+                "family": language_family(code),
+                "script": script,
                 "num_training_sentences": num_sentences.get(code),
             }
-            for code in codes
+            for code, script in zip(codes, script_names(codes), strict=True)
         ],
+        "families": FAMILIES,
         "central_language": first.central_language,
         "source": [index_by_code[d.source] for d in directions],
         "target": [index_by_code[d.target] for d in directions],

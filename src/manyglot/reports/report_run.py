@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ import numpy as np
 from manyglot.corpus.languages import Direction
 from manyglot.errors import FolderError
 from manyglot.evaluation.evaluator import Evaluation, TranslationExample
-from manyglot.evaluation.results import SentenceIndices, read_examples, select_examples_by_direction
+from manyglot.evaluation.shared_language_codes import find_shared_codes, rename_direction, rename_languages
+from manyglot.evaluation.translation_examples import SentenceIndices, read_examples, select_examples_by_direction
 from manyglot.sealed_json import read_sealed_json
 
 MODEL_CARD_FILE, MODEL_CARD_KIND = "about.json", "model card"
@@ -53,6 +54,30 @@ def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, 
     return ReportRun(
         name, evaluation, lambda indices: select_examples_by_direction(evaluation.examples, indices), model_card
     )
+
+
+def share_codes_of_first(runs: Sequence[ReportRun]) -> list[ReportRun]:
+    """Rename the languages of all runs to the codes of the first run that has them."""
+    codes_by_run = find_shared_codes([run.evaluation for run in runs])
+    return [_rename_languages(run, codes) for run, codes in zip(runs, codes_by_run, strict=True)]
+
+
+def _rename_languages(run: ReportRun, codes: Mapping[str, str]) -> ReportRun:
+    evaluation = rename_languages(run.evaluation, codes)
+    if evaluation is run.evaluation:
+        return run
+    own_codes = {new: old for old, new in codes.items()}
+
+    def load_examples(indices: SentenceIndices) -> Iterator[TranslationExample]:
+        own_indices = {rename_direction(direction, own_codes): each for direction, each in indices.items()}
+        for example in run.load_examples(own_indices):
+            names = {name: getattr(example, name) for name in ("source", "target", "identified_language")}
+            yield replace(example, **{name: codes.get(code, code) for name, code in names.items()})
+
+    card = dict(run.model_card)
+    if "languages" in card:
+        card["languages"] = [codes.get(code, code) for code in card["languages"]]
+    return replace(run, evaluation=evaluation, load_examples=load_examples, model_card=card)
 
 
 def restrict_report_run(run: ReportRun, evaluation: Evaluation) -> ReportRun:

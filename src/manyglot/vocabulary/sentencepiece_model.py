@@ -22,7 +22,7 @@ def load_processor(serialized: bytes) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
-def sentencepiece_pieces(serialized: bytes) -> list[str]:
+def read_pieces(serialized: bytes) -> list[str]:
     """Return the pieces of a SentencePiece model in the order of its ids; raise as `load_processor` does."""
     processor = load_processor(serialized)
     pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))

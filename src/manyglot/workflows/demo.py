@@ -10,9 +10,10 @@ from manyglot.argument_types import checks_argument_types
 from manyglot.config.experiment import Experiment, read_experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.evaluation.evaluator import Evaluation
+from manyglot.evaluation.model_task import EvaluationRequest
 from manyglot.files import StrPath, is_empty_folder
 from manyglot.reports.result_folder import write_results_and_report
-from manyglot.workflows.evaluate import EvaluationRequest, evaluate_in_memory
+from manyglot.workflows.evaluate import evaluate_in_memory
 from manyglot.workflows.prepare import prepare
 from manyglot.workflows.train import train
 

@@ -14,6 +14,7 @@ from manyglot.argument_types import checks_argument_types
 from manyglot.config.experiment import ExperimentSource, load_experiment
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
+from manyglot.hub import is_hub_name
 from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.reports.displayable import Displayable, DisplayPart
@@ -54,10 +55,10 @@ def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSu
     dictionary.
     """
     training_info: Mapping[str, Any] = {}
-    if isinstance(source, str | PathLike) and (path := Path(source)).is_dir():
+    if isinstance(source, str | PathLike) and (is_hub_name(source) or Path(source).is_dir()):
         if overrides:
             raise SettingsError("--set applies to the YAML file of an experiment, not to a model folder. Remove it.")
-        trained = load_any_model(path)
+        trained = load_any_model(Path(source))
         model, config, training_info = trained.model, trained.config, trained.training_info
         languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:

@@ -12,6 +12,7 @@ from manyglot.evaluation.run_specs import Folders, name_systems, parse_run_folde
 from manyglot.files import StrPath, report_unwritable
 from manyglot.reports.displayable import OutputFile
 from manyglot.reports.html_report import load_report_run, restrict_report_run, write_html_report
+from manyglot.reports.report_run import share_codes_of_first
 
 
 @checks_argument_types
@@ -29,6 +30,7 @@ def report(runs: Folders, output: StrPath = "report.html", common_test_only: boo
     systems = {spec: run.evaluation.system for spec, run in runs_by_spec.items()}
     names = name_systems(run_specs, {spec: system.name for spec, system in systems.items() if system is not None})
     report_runs = [replace(run, name=names[spec]) for spec, run in runs_by_spec.items()]
+    report_runs = share_codes_of_first(report_runs)
     if common_test_only:
         evaluations = restrict_to_common_sentences(share_supervision([run.evaluation for run in report_runs]))
         report_runs = [restrict_report_run(run, each) for run, each in zip(report_runs, evaluations, strict=True)]

@@ -1,11 +1,12 @@
-"""Monolingual adapters: one matrix per language after a sub-layer, shared by all layers and both stacks.
+"""Monolingual adapters: one matrix per language on the output of a sub-layer, shared by all layers and both stacks.
 
-x becomes x + x W, where W belongs to the target language. The paper omits the bottleneck and the activation of the
-original (Philip et al. 2020) and does not specify the position or the residual. Both follow the original here: the
-adapter comes after the feed-forward sub-layer (and its norm in a post-norm model) and has a residual connection.
+x becomes x + x W, where W belongs to the target language. By default x is the output of the sub-layer before the
+residual is added, as in Houlsby et al. (2019). W then folds into the last projection of the sub-layer, so the model can
+be exported.
 
-With `placement: before_residual`, x is the output of the sub-layer before the residual is added, as in Houlsby et al.
-(2019). W then folds into the last projection of the sub-layer, so the model can be exported.
+The paper omits the bottleneck and the activation of the original (Philip et al. 2020) and does not specify the position
+or the residual. In its recipes both follow the original: with `placement: after_residual`, the adapter comes after the
+feed-forward sub-layer (and its norm in a post-norm model).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from manyglot.model.guidance.language_matmul import LanguageGroups, language_mat
 
 
 class AdapterSettings(SitedSettings):
-    """Monolingual adapters: one matrix per language after a sub-layer, shared by all layers."""
+    """Monolingual adapters: one matrix per language on the output of a sub-layer, shared by all layers."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
     method: Literal["adapter"] = "adapter"
@@ -38,9 +39,9 @@ class AdapterSettings(SitedSettings):
     """The sub-layers whose output is adapted: usually enc.ffn, dec.ffn or both."""
     residual: bool = True
     """true: x + x W, with W initialized to 0. false: x W, with a random W."""
-    placement: Literal["after_residual", "before_residual"] = "after_residual"
-    """What x is. after_residual: the states after the residual connection of the sub-layer and, in a post-norm model,
-    its norm. before_residual: the output of the sub-layer alone, so that the adapter can be exported."""
+    placement: Literal["after_residual", "before_residual"] = "before_residual"
+    """What x is. before_residual: the output of the sub-layer alone, so that the adapter can be exported.
+    after_residual: the states after the residual connection of the sub-layer and, in a post-norm model, its norm."""
 
 
 class LanguageLinear(GuidanceMethod):
@@ -79,7 +80,7 @@ class LanguageLinear(GuidanceMethod):
 
 
 class Adapter(LanguageLinear):
-    """x + x W on the output of the sub-layers, after or before the residual connection."""
+    """x + x W on the output of the sub-layers, before or after the residual connection."""
 
     settings_type: ClassVar = AdapterSettings
 
@@ -93,7 +94,7 @@ class Adapter(LanguageLinear):
         return self.change_of_states(y_BTD, target_languages) if point.site in self.sublayer_output_sites else None
 
     def post_sublayer(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        """Adapt the states after the sub-layer, if the adapter comes after the norm."""
+        """Adapt the states after the sub-layer, if the adapter comes after the residual."""
         if self.is_before_residual or point.site not in self.sites:
             return x_BTD
         return self.transform_states(x_BTD, target_languages)
