@@ -53,6 +53,7 @@ def make(tokenizer: Path, work: Path) -> None:
     for i in range(len(vocabulary), VOCABULARY_SIZE - NUM_UNUSED - len(tags) - 1):
         vocabulary[f"unused-{i}"] = i
     ids = {content: len(vocabulary) + i for i, content in enumerate([*tags, "<mask>"])}
+    vocabulary.update(ids)
     for token in values["added_tokens"]:
         token["id"] = ids.get(token["content"], token["id"])
     for path in tokenizer.iterdir():

@@ -162,7 +162,7 @@ def test_mistakes_are_explained(
     assert "Give either a model or --engine-command" in mistake(capsys, "evaluate", *test)
     assert "Give either a model" in mistake(capsys, *model, *test, "--engine-command", "cat")
     assert "need --engine-command" in mistake(capsys, *model, *test, "--engine-jobs", 2)
-    assert "Give --data" in mistake(capsys, *model, *test)
+    assert "Give --data" in mistake(capsys, *model)
     own = mistake(capsys, *model, "--data", trained.data, "--central-language", "qaa")
     assert "knows its trained directions" in own
     some = mistake(capsys, *model, "--data", trained.data, "--directions", "qaa>qab")

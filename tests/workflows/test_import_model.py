@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.importers.random_checkpoints import write_checkpoint
 from tests.importers.test_equality import TEXT
 
 pytest.importorskip("transformers")
+NUM_DAMAGED = 60
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -241,3 +243,28 @@ def test_names_on_the_hub_are_refused(tmp_path: Path) -> None:
         manyglot.import_model("hf://owner/name", tmp_path / "model")
     with pytest.raises(ManyglotError, match="is not a folder"):
         manyglot.import_model(tmp_path / "absent", tmp_path / "model")
+
+
+@pytest.mark.parametrize("family", ["nllb", "marian"])
+def test_damaged_files_are_refused_or_change_little(family: str, checkpoints: Path, tmp_path: Path) -> None:
+    """Whatever bytes change: one line, or a model folder."""
+    errors: list[str] = []
+    rng, names = random.Random(1), [path.name for path in sorted((checkpoints / family).iterdir())]
+    for case in range(NUM_DAMAGED):
+        folder = Path(shutil.copytree(checkpoints / family, tmp_path / f"checkpoint-{case}"))
+        path = folder / names[case % len(names)]
+        content = bytearray(path.read_bytes())
+        for _ in range(rng.choice((1, 1, 1, 20))):
+            start = rng.randrange(len(content)) if case % 2 else rng.randrange(min(len(content), 2000))
+            content[start : start + rng.choice((0, 1, 8))] = rng.choice(
+                (b"", b"0", b"[", b"99999999999", rng.randbytes(1))
+            )
+        path.write_bytes(content)
+        try:
+            manyglot.import_model(folder, tmp_path / f"model-{case}")
+        except ManyglotError as error:
+            errors.append(str(error))
+            folder = tmp_path / f"model-{case}"
+        assert folder.name.startswith("checkpoint") or not folder.exists()
+    assert len(errors) > NUM_DAMAGED // 3
+    assert not [error for error in errors if "\n" in error or len(error) > 1000]

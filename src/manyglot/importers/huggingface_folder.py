@@ -55,10 +55,10 @@ class HuggingFaceFolder:
         return folder
 
     def _check_family(self) -> None:
-        family = self.config.get("model_type")
+        family = str(self.config.get("model_type"))
         if family not in TOKENIZER_CLASSES:
             known = "M2M100 and NLLB-200 (m2m_100), MBart-50 (mbart) and Marian (marian)"
-            raise self.error("config.json", f"model_type {str(family)[:50]!r} cannot be imported. These can: {known}")
+            raise self.error("config.json", f"model_type {family[:50]!r} cannot be imported. These can: {known}")
         name = self.tokenizer_config.get("tokenizer_class") or self.config.get("tokenizer_class")
         if name is not None and name not in TOKENIZER_CLASSES[family]:
             known = " and ".join(TOKENIZER_CLASSES[family])
