@@ -133,7 +133,7 @@ def test_the_root_has_only_shared_modules() -> None:
 
 
 def test_every_command_has_a_file_and_a_workflow_of_its_name() -> None:
-    commands = {str(each.name or each.callback.__name__) for each in app.registered_commands if each.callback}
+    commands = {each.callback.__name__ for each in app.registered_commands if each.callback}
     groups = {str(each.name) for each in app.registered_groups}
     files = {path.stem for path in (SOURCE / "cli").glob("*.py")} - {"__init__", "options", "exit_codes", "hints"}
     assert files == commands | groups
@@ -173,7 +173,7 @@ def test_guidance_imports_no_layer() -> None:
 
 def test_only_one_file_imports_sentencepiece() -> None:
     users = [p.name for p in SOURCE.rglob("*.py") if "import sentencepiece" in p.read_text("utf-8")]
-    assert users == ["subword_model.py"]
+    assert users == ["sentencepiece_model.py"]
 
 
 def test_nothing_is_pickled() -> None:

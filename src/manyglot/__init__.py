@@ -19,6 +19,7 @@ The main commands have a function of the same name:
     describe(model)             show the architecture and size of a model
     average(run, last=5)        average the weights of checkpoints
     export(model, output)       write a model in another format
+    import_model(model, output) convert a model of transformers to a model folder
     translate(model, job)       translate files: a manyglot.decoding.translation_job.TranslationJob
     demo()                      train and evaluate a small model
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from manyglot.workflows.describe import describe
     from manyglot.workflows.evaluate import evaluate
     from manyglot.workflows.export import export
+    from manyglot.workflows.import_model import import_model
     from manyglot.workflows.plot import plot
     from manyglot.workflows.prepare import prepare
     from manyglot.workflows.probe import probe
@@ -64,6 +66,7 @@ __all__ = [
     "describe",
     "evaluate",
     "export",
+    "import_model",
     "load",
     "plot",
     "prepare",

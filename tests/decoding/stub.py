@@ -12,7 +12,8 @@ from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.progress import ProgressReporter
-from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 CODES = ("de", "en", "fr")

@@ -18,7 +18,8 @@ from manyglot.model.layers import DecoderLayer
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subword_model import EOS, PAD, UNK, VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 CODES = ("de", "en", "fr")

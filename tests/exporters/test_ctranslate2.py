@@ -31,7 +31,8 @@ from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsE
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.model.folding import FoldingError
 from manyglot.model.model_folder import TrainedModel
-from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel
+from manyglot.vocabulary.sentencepiece_model import SentencePieceModel
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.exporters.random_models import CODES, SETTINGS, TEXT, VOCABULARY, native, random_model, sentences
 from tests.model.guidance.combinations import COMBINATIONS
@@ -234,7 +235,7 @@ def test_symbol_names_are_distinct(tmp_path: Path) -> None:
         model_type="bpe",
         minloglevel=2,
     )
-    brought = Vocabulary(SubwordModel(model.getvalue()), VOCABULARY.languages)
+    brought = Vocabulary(SentencePieceModel(model.getvalue()), VOCABULARY.languages)
     trained = replace(random_model(COMBINATIONS["token"]), vocabulary=brought)
     assert len(brought) == len(VOCABULARY)
     export_to_ctranslate2(trained, tmp_path / "model")

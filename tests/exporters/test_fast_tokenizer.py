@@ -17,7 +17,8 @@ from manyglot.errors import ManyglotError
 from manyglot.exporters.charsmap import NormalizationTable
 from manyglot.exporters.fast_tokenizer import make_tokenizer
 from manyglot.vocabulary.sentencepiece_file import SentencePieceFile
-from manyglot.vocabulary.subword_model import UNK, SubwordModel, VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import SentencePieceModel, train_subword_model
+from manyglot.vocabulary.subword_model import UNK, SubwordModel, VocabularySettings
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -33,7 +34,7 @@ def train(**options: Any) -> SubwordModel:
     model = io.BytesIO()
     defaults = {"vocab_size": 60, "model_type": "bpe", "hard_vocab_limit": False, "minloglevel": 2}
     sentencepiece.SentencePieceTrainer.Train(sentence_iterator=iter(TEXT), model_writer=model, **(defaults | options))
-    return SubwordModel(model.getvalue())
+    return SentencePieceModel(model.getvalue())
 
 
 @cache

@@ -162,7 +162,7 @@ def test_mistakes_are_explained(
     assert "Give either a model or --engine-command" in mistake(capsys, "evaluate", *test)
     assert "Give either a model" in mistake(capsys, *model, *test, "--engine-command", "cat")
     assert "need --engine-command" in mistake(capsys, *model, *test, "--engine-jobs", 2)
-    assert "Give --data" in mistake(capsys, *model, *test)
+    assert "Give --data" in mistake(capsys, *model)
     own = mistake(capsys, *model, "--data", trained.data, "--central-language", "qaa")
     assert "knows its trained directions" in own
     some = mistake(capsys, *model, "--data", trained.data, "--directions", "qaa>qab")
@@ -239,7 +239,10 @@ def test_an_export_gets_the_scores_of_its_model(
     result = manyglot.evaluate(
         export, trained.data, zero_shot=True, output=output, overrides=profile, trained_directions=trained.run / "model"
     )
-    assert "Skipping directions into languages that were not exported: qab→qaa, qac→qaa." in capsys.readouterr().err
+    assert (
+        "Skipping directions into languages that it does not translate into: qab→qaa, qac→qaa."
+        in capsys.readouterr().err
+    )
     bleu = {each.direction: (each.zero_shot, each.bleu, each.chrf) for each in expected.directions}
     assert {d.direction for d in result.directions} == {d for d in bleu if d.target != "qaa"}
     assert {d.direction: (d.zero_shot, d.bleu, d.chrf) for d in result.directions}.items() <= bleu.items()
@@ -251,5 +254,5 @@ def test_an_export_gets_the_scores_of_its_model(
     other.mkdir()
     for code in ("de", "qab"):
         (other / f"test.{code}").write_text("duka\n")
-    with pytest.raises(ManyglotError, match="The export does not know 'de'"):
+    with pytest.raises(ManyglotError, match="The model does not know 'de'"):
         manyglot.evaluate(export, test=other)

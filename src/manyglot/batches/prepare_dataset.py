@@ -31,11 +31,13 @@ from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
 from manyglot.corpus.textfiles import read_lines, write_aligned_rows
-from manyglot.errors import CorpusError, FolderError
+from manyglot.errors import CorpusError, FolderError, SettingsError
 from manyglot.files import is_empty_folder
 from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
-from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings, train_subword_model
+from manyglot.vocabulary.loading import load_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 SUBWORD_SAMPLING_TEMPERATURE = 5.0
@@ -62,7 +64,7 @@ def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedData
     corpus = open_corpus(settings.corpus)
     provenance = {"text": corpus.fingerprint(), **settings.to_dict()}
     if settings.vocabulary.sentencepiece_model is not None:
-        serialized = SubwordModel.load(settings.vocabulary.sentencepiece_model).serialized
+        serialized = load_subword_model(settings.vocabulary.sentencepiece_model).serialized
         provenance["subwords"] = hashlib.sha256(serialized).hexdigest()
     if folder.exists() and not is_empty_folder(folder):
         if not (folder / "dataset.json").exists():
@@ -104,7 +106,7 @@ def _build_dataset(
         step.restart()
         _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model)
         step.write()
-    vocabulary = Vocabulary(SubwordModel.load(model), languages)
+    vocabulary = Vocabulary(load_subword_model(model), languages)
     dropped = {split: DropStatistics() for split in Split}
     subwords = {}
     for split in (Split.TEST, Split.DEV, Split.TRAIN):  # train last: it may drop sentences of the others
@@ -137,7 +139,13 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
 def _load_or_train_subword_model(folder: Path, languages: Languages, settings: VocabularySettings) -> SubwordModel:
     """Load the model that the settings name, or train one on all training text or on a sample of it."""
     if settings.sentencepiece_model is not None:
-        return SubwordModel.load(settings.sentencepiece_model)
+        subword_model = load_subword_model(settings.sentencepiece_model)
+        if subword_model.splits_targets_differently:
+            raise SettingsError(
+                f"vocabulary.sentencepiece_model: {settings.sentencepiece_model} splits targets by other rules than "
+                f"sources, but a dataset stores each sentence once. Name another model."
+            )
+        return subword_model
     paths = [folder / "text" / f"{Split.TRAIN}.{code}" for code in languages]
     if settings.num_sampled_sentences is None:
         return train_subword_model((line for path in paths for line in read_lines(path) if line), settings)

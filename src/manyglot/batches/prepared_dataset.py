@@ -1,7 +1,7 @@
 """A prepared dataset: the folder that `manyglot prepare` writes and that training and evaluation read.
 
 dataset.json   metadata: format, languages, central language, counts, what cleaning dropped, and the seals of all files
-subwords.model the SentencePiece model
+subwords.model the subword model
 text/          the text as read from the corpus, line-aligned: train.de, dev.de, test.de, …
 store/         the token stores of the splits and the pair indices of train and dev
 
@@ -26,7 +26,7 @@ from manyglot.corpus.textfiles import read_aligned_rows, read_lines
 from manyglot.errors import FolderError, LanguageError
 from manyglot.files import read_json_object
 from manyglot.sealed_json import content_sha256, unseal, write_sealed_json
-from manyglot.vocabulary.subword_model import SubwordModel
+from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 DATASET_KIND, DATASET_FORMAT_VERSION = "dataset", 3
@@ -61,7 +61,7 @@ class PreparedDataset:
         if name := find_wrong_size(folder, self.seals):
             raise damaged_data(folder / name, f"it is missing, or it does not have {self.seals[name].size:,} bytes")
         self.verify(["subwords.model"])
-        self.vocabulary = Vocabulary(SubwordModel.load(folder / "subwords.model"), self.languages)
+        self.vocabulary = Vocabulary(load_subword_model(folder / "subwords.model"), self.languages)
 
     def check_provenance(self, provenance: Mapping[str, Any]) -> None:
         """Raise an error if the dataset was prepared from other text or with other settings."""

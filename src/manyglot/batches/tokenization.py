@@ -24,6 +24,7 @@ from manyglot.batches.token_store import TokenizedSentences
 from manyglot.checksums import file_sha256
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, find_clean_sentences
 from manyglot.progress import progress_bar
+from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.subword_model import UNK, SubwordModel
 
 CHUNK_BYTES = 4 * 2**20
@@ -140,4 +141,4 @@ def read_tokenized_chunk(chunk: TextChunk) -> TokenizedChunk:
 
 @lru_cache(maxsize=1)
 def _load_subword_model(path: Path) -> SubwordModel:
-    return SubwordModel.load(path)
+    return load_subword_model(path)

@@ -26,6 +26,7 @@ from manyglot.cli import (
     evaluate,
     exit_codes,
     export,
+    import_model,
     plot,
     prepare,
     probe,
@@ -87,6 +88,7 @@ app.command()(report.report)
 app.command()(probe.probe)
 app.command()(describe.describe)
 app.command()(export.export)
+app.command("import")(import_model.import_model)
 
 
 def _flush_stdout() -> None:

@@ -24,7 +24,7 @@ def evaluate(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Prepared data whose test split is translated; a model needs it.", show_default=False),
+        typer.Option(help="Prepared data whose test split is translated, unless --test is given.", show_default=False),
     ] = None,
     zero_shot: Annotated[bool, typer.Option("--zero-shot", help="Also evaluate zero-shot directions.")] = False,
     test: Annotated[

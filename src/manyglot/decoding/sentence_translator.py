@@ -85,7 +85,7 @@ class SentenceTranslator:
             )
         request = ScoringRequest(
             sources=self.vocabulary.encode(sentences),
-            translations=self.vocabulary.encode(translations),
+            translations=self.vocabulary.encode_targets(translations),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self.settings,
             sentence_offset=sentence_offset,
@@ -126,7 +126,7 @@ class SentenceTranslator:
 
     def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
         """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""
-        encoded = self.vocabulary.encode(prefixes)
+        encoded = self.vocabulary.encode_targets(prefixes)
         for prefix, ids in zip(prefixes, encoded, strict=True):
             if UNK in ids:
                 raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")

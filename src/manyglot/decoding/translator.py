@@ -82,7 +82,7 @@ class Translator:
         engine = NativeEngine(
             trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
         )
-        translator = cls(engine, trained.vocabulary, source_lengths=trained.source_lengths)
+        translator = cls(engine, trained.vocabulary, trained.targets, trained.source_lengths)
         step = trained.training_info.get("step")
         translator.origin = ", ".join([str(trained.folder or "")] + ([] if step is None else [f"step {step}"]))
         return translator

@@ -1,4 +1,4 @@
-"""The evaluation of an engine without a model folder: a command line, or an export for CTranslate2.
+"""The evaluation without prepared data: of a command line, an export for CTranslate2, or an imported model.
 
 What such an engine was trained on is unknown unless the user states it, as for the translations of other systems.
 """
@@ -37,6 +37,8 @@ from manyglot.evaluation.test_set_translation import EvaluationSet, translate_ev
 from manyglot.evaluation.trained_directions import find_trained_directions, parse_directions
 from manyglot.evaluation.translation_cache import TranslationCache, json_digest
 from manyglot.files import StrPath
+from manyglot.model.model_folder import is_model_folder
+from manyglot.model.model_seals import FORMAT_NAME
 from manyglot.progress import print_status
 
 
@@ -45,7 +47,7 @@ class EngineRequest:
     """An engine and the test set to evaluate it on."""
 
     engine: CommandEngine | Path
-    """A command, or the folder of an export."""
+    """A command, or the folder of an export or a model."""
     data: Path | None = None
     """Prepared data whose test split is translated, unless there is a test folder."""
     test_path: Path | None = None
@@ -158,11 +160,13 @@ class EngineTask:
         if isinstance(self.engine, CommandEngine):
             return self.engine.provenance()
         folder = Path(self.description)
-        manifests = sorted({*folder.glob(MANIFEST_NAME), *folder.glob(f"*/{MANIFEST_NAME}")})  # they seal all files
-        origin = FileOrigin.of(folder, manifests)
+        kind, names = (
+            ("model", [FORMAT_NAME]) if is_model_folder(folder) else ("export", [MANIFEST_NAME, f"*/{MANIFEST_NAME}"])
+        )
+        origin = FileOrigin.of(folder, sorted({path for name in names for path in folder.glob(name)}))  # they seal all
         assert self.evaluator.decoding is not None
         return {
-            "export": origin.path,
+            kind: origin.path,
             "sha256": origin.sha256,
             "decoding": self.evaluator.decoding.model_dump(mode="json"),
         }
@@ -192,16 +196,18 @@ def _exported_directions(translator: Translator, model_codes: Mapping[str, str],
     """Return the directions with test text into the exported languages; report the others."""
     directions = test.directions()
     if missing := [d for d in directions if model_codes[d.target] not in translator.languages]:
-        print_status(f"Skipping directions into languages that were not exported: {format_directions(missing)}.")
+        print_status(
+            f"Skipping directions into languages that it does not translate into: {format_directions(missing)}."
+        )
     return [d for d in directions if model_codes[d.target] in translator.languages]
 
 
 def _match_export_languages(translator: Translator, languages: Languages) -> dict[str, str]:
-    """Return the export's codes of the languages of the test set; raise an error if it does not know one."""
-    model_codes = match_languages(languages, translator.engine.languages, "the export's languages")
+    """Return the model's codes of the languages of the test set; raise an error if it does not know one."""
+    model_codes = match_languages(languages, translator.engine.languages, "the model's languages")
     for code in languages:
         if code not in model_codes:
             raise LanguageError(
-                f"The export does not know '{code}', a language of the test set. Choose a test set in its languages."
+                f"The model does not know '{code}', a language of the test set. Choose a test set in its languages."
             )
     return model_codes

@@ -5,7 +5,7 @@ config.yaml        the resolved settings of the experiment
 languages.json     the languages with their ids, and the trained directions
 training.json      the number of training steps, the step or steps of these weights, the metric that selected them, and
                    the lengths of the training text
-subwords.model     the SentencePiece model
+subwords.model     the subword model
 format.json        the version of this layout, and the seals of the other files (`model_seals.py`)
 README.md          the model card, which is not sealed; a checkpoint has none
 """
@@ -46,7 +46,8 @@ from manyglot.model.model_seals import (
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header, save_tensors
-from manyglot.vocabulary.subword_model import MAX_MODEL_BYTES, SubwordModel
+from manyglot.vocabulary.loading import MAX_PARTS_BYTES, load_subword_model
+from manyglot.vocabulary.subword_model import SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 SETTINGS_END = "# settings:end\n"
@@ -69,6 +70,8 @@ class ModelDescription:
     """The resolved settings of the experiment; `model` and `guidance` rebuild the model."""
     source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
     """The lengths of the training text on the source side."""
+    targets: tuple[str, ...] | None = None
+    """The languages that an imported model can translate into. None stands for all."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class TrainedModel:
     """The number of training `steps`, the `step` of these weights, and the metric that selected it."""
     source_lengths: SourceLengths = DEFAULT_SOURCE_LENGTHS
     """The lengths of the training text on the source side."""
+    targets: tuple[str, ...] | None = None
+    """The languages that an imported model can translate into. None stands for all."""
     folder: Path | None = None
     """The folder it was loaded from."""
 
@@ -100,12 +105,15 @@ class TrainedModel:
             description.config,
             training_info,
             description.source_lengths,
+            description.targets,
         )
 
     @property
     def description(self) -> ModelDescription:
         """Everything but the weights and the training information."""
-        return ModelDescription(self.vocabulary, self.trained_directions, self.config, self.source_lengths)
+        return ModelDescription(
+            self.vocabulary, self.trained_directions, self.config, self.source_lengths, self.targets
+        )
 
     def make_card(self, **fields: Any) -> ModelCard:
         """Return the model card; `fields` replace its defaults."""
@@ -132,6 +140,8 @@ def write_model_files(
         "languages": [{"id": i, "code": code, "name": english_language_name(code)} for i, code in enumerate(codes)],
         "trained_directions": [list(direction) for direction in description.trained_directions],
     }
+    if description.targets not in (None, codes):
+        languages["targets"] = list(description.targets or ())
     save_tensors(folder / "model.safetensors", weights)
     write_file(folder / CONFIG_NAME, format_yaml(description.config) + SETTINGS_END)
     description.vocabulary.subword_model.save(folder / "subwords.model")
@@ -159,15 +169,20 @@ def load_model(folder: Path) -> TrainedModel:
     config = _upgrade_config(config, seals.version)
     header = read_weights_header(folder / "model.safetensors")
     max_small_file_bytes = 2**20 + 4 * sum(math.prod(shape) for _, shape in header.values())  # relative to the weights
-    languages, directions = _read_languages(seals, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
+    languages, directions, targets = _read_languages(seals, max_bytes=min(max_small_file_bytes, MAX_LANGUAGES_BYTES))
     training, source_lengths = _read_training(seals)
-    subword_model = _read_subword_model(seals, max_bytes=min(max_small_file_bytes, MAX_MODEL_BYTES))
+    subword_model = _read_subword_model(seals, max_bytes=min(max_small_file_bytes, MAX_PARTS_BYTES))
     model = _model_on_meta_device(folder, config, len(subword_model), len(languages), max_layers=len(header))
     check_header_matches_model(header, model, folder / "model.safetensors")
     seals.check_file("model.safetensors")
     load_weights(folder / "model.safetensors", model)
     vocabulary = Vocabulary(subword_model, languages)
-    return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths, folder)
+    return TrainedModel(model.eval(), vocabulary, directions, config, training, source_lengths, targets, folder)
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether a path is a model folder, rather than a run folder or an export."""
+    return (path / FORMAT_NAME).exists()
 
 
 def verify_model_files(folder: Path) -> None:
@@ -201,7 +216,7 @@ def _read_training(seals: ModelSeals) -> tuple[dict[str, Any], SourceLengths]:
 
 def _read_subword_model(seals: ModelSeals, max_bytes: int) -> SubwordModel:
     seals.read_file("subwords.model", max_bytes)
-    return SubwordModel.load(seals.folder / "subwords.model", max_bytes)
+    return load_subword_model(seals.folder / "subwords.model", max_bytes)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -230,8 +245,10 @@ def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     return config | {"guidance": guidance}
 
 
-def _read_languages(seals: ModelSeals, max_bytes: int) -> tuple[Languages, tuple[Direction, ...]]:
-    """Read the languages and the trained directions."""
+def _read_languages(
+    seals: ModelSeals, max_bytes: int
+) -> tuple[Languages, tuple[Direction, ...], tuple[str, ...] | None]:
+    """Read the languages, the trained directions, and the target languages if they are not all languages."""
     content = seals.read_file("languages.json", max_bytes)
     with _report_damage(seals.folder / "languages.json"):
         metadata = json.loads(content)
@@ -242,7 +259,10 @@ def _read_languages(seals: ModelSeals, max_bytes: int) -> tuple[Languages, tuple
         directions = tuple(Direction(source, target) for source, target in metadata["trained_directions"])
         if not all(source in languages and target in languages for source, target in directions):
             raise ValueError("a trained direction has an unknown language")
-        return languages, directions
+        targets = metadata.get("targets")
+        if targets is not None and (not targets or not all(target in languages for target in targets)):
+            raise ValueError("a target language is unknown")
+        return languages, directions, None if targets is None else tuple(targets)
 
 
 def _model_on_meta_device(

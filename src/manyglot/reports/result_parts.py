@@ -81,6 +81,8 @@ def model_description_parts(description: Mapping[str, Any]) -> Iterator[DisplayP
 
 def format_training_step(training: Mapping[str, Any]) -> str:
     """Say which step or steps the weights of a model are from, given its training.json."""
+    if name := training.get("imported_from"):
+        return f"imported from {name} ({training.get('model_type')})"
     if steps := training.get("averaged_steps"):
         return f"mean of steps {', '.join(f'{step:,}' for step in steps)}"
     selection = f"best by {training['best_metric']}" if training["best_metric"] else "last step"

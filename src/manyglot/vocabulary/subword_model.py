@@ -1,22 +1,19 @@
-"""The SentencePiece subword model. No other module uses the library."""
+"""The interface of subword models: text to ids and back. Each kind of model has a module of its own."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
-import sentencepiece
 from pydantic import Field
 
 from manyglot.config.base_settings import MAX_COUNT, Settings
-from manyglot.errors import FolderError, SettingsError
-from manyglot.files import read_small_file
 
 PAD, EOS, UNK = 0, 1, 2
-MAX_MODEL_BYTES = 2**25
-"""Maximum size of a SentencePiece file; a model with a million pieces needs about half of it."""
+SPECIAL_PIECES = ("<pad>", "</s>", "<unk>")
+"""The usual names of the first three ids."""
 
 
 class VocabularySettings(Settings):
@@ -36,62 +33,41 @@ class VocabularySettings(Settings):
     """Use this SentencePiece model file instead of training one; it then determines `size`."""
 
 
-class SubwordModel:
-    """A trained SentencePiece model: text to ids and back.
+class SubwordModel(ABC):
+    """Splits text into subwords and joins them. The ids start with <pad>, </s> and <unk>.
 
-    Our ids start with <pad>, </s> and <unk>, followed by all other pieces. A model trained elsewhere may number them
-    differently or lack <pad>; its ids are mapped to ours.
+    No text encodes to <pad>, </s> or a language tag, whatever characters it has.
     """
 
-    def __init__(self, serialized: bytes) -> None:
-        self.serialized = serialized
-        self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(serialized)
-        symbols = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
-        pieces = range(self._processor.GetPieceSize())
-        special = {*symbols, self._processor.bos_id()}
-        self._sentencepiece_ids = [*symbols, *(i for i in pieces if i not in special)]
-        self._our_ids = [UNK] * len(pieces)
-        for our_id, sentencepiece_id in enumerate(self._sentencepiece_ids):
-            if sentencepiece_id >= 0:
-                self._our_ids[sentencepiece_id] = our_id
-        self._same_numbering = self._sentencepiece_ids == list(pieces)
+    kind: ClassVar[str]
+    """How users and files name this kind of model."""
+    serialized: bytes
+    """The content of the file that `save` writes."""
 
-    @classmethod
-    def load(cls, path: Path, max_bytes: int = MAX_MODEL_BYTES) -> SubwordModel:
-        """Read a SentencePiece model file. `max_bytes` limits its size; loading takes fifty times as much memory."""
-        serialized = read_small_file(path, max_bytes)
-        try:
-            subword_model = cls(serialized)
-            subword_model._check_utf8()
-        except (RuntimeError, ValueError):
-            raise FolderError(f"{path} is not a SentencePiece model, or it is damaged.") from None
-        return subword_model
-
-    def _check_utf8(self) -> None:
-        """Raise if a piece is not UTF-8, before it appears in a translation."""
-        self._processor.IdToPiece(list(range(self._processor.GetPieceSize())))
-        self._processor.DecodeIds([self._processor.unk_id()])
-
-    def save(self, path: Path) -> None:
-        """Write the SentencePiece model file."""
-        path.write_bytes(self.serialized)
-
+    @abstractmethod
     def __len__(self) -> int:
-        return len(self._sentencepiece_ids)
+        """The number of ids, special symbols included."""
 
+    @abstractmethod
     def pieces(self) -> list[str]:
-        """All subwords as text in the order of our ids. A special symbol that the model lacks gets its usual name."""
-        usual_names = ("<pad>", "</s>", "<unk>")
-        return [
-            self._processor.IdToPiece(sentencepiece_id) if sentencepiece_id >= 0 else usual_names[our_id]
-            for our_id, sentencepiece_id in enumerate(self._sentencepiece_ids)
-        ]
+        """All subwords as text in the order of their ids. A special symbol that the model lacks gets its usual name."""
 
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Split sentences into subword ids without special symbols."""
-        ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
-        return ids if self._same_numbering else [[self._our_ids[i] for i in sequence] for sequence in ids]
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences of the target side. Only some imported models split them differently."""
+        return self.encode(texts)
+
+    @property
+    def splits_targets_differently(self) -> bool:
+        """Whether `encode_targets` differs from `encode`."""
+        return False
+
+    @abstractmethod
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join subword ids into sentences."""
 
     def unknown_characters(self, text: str) -> list[str]:
         """Return the distinct characters of a text that the model does not know, in order. It reads lines as spaces."""
@@ -100,51 +76,6 @@ class SubwordModel:
             character for character, ids in zip(characters, self.encode(characters), strict=True) if ids and UNK in ids
         ]
 
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Join subword ids into sentences."""
-        if not self._same_numbering:
-            ids = [[self._sentencepiece_ids[i] for i in sequence] for sequence in ids]
-        texts: list[str] = self._processor.DecodeIds([list(sequence) for sequence in ids]) if ids else []
-        return texts
-
-
-SUGGESTED_SIZE_DIVISOR = 7
-"""An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
-
-
-def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> SubwordModel:
-    """Train a BPE model on text without normalizing it."""
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter(texts),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=settings.size,
-            character_coverage=settings.character_coverage,
-            normalization_rule_name="identity",
-            split_digits=settings.split_digits,
-            byte_fallback=settings.byte_fallback,
-            pad_id=PAD,
-            eos_id=EOS,
-            unk_id=UNK,
-            bos_id=-1,
-            max_sentence_length=65_536,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise SettingsError(_explain_training_error(str(error), settings)) from None
-    return SubwordModel(model.getvalue())
-
-
-def _explain_training_error(message: str, settings: VocabularySettings) -> str:
-    if limit := re.search(r"<= (\d+)", message):
-        suggestion = int(limit[1]) // SUGGESTED_SIZE_DIVISOR // 1000 * 1000
-        advice = f"Lower it; about {suggestion} may suit so little text." if suggestion else "Lower it."
-        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
-    if "required_chars" in message or "too small" in message.lower():
-        return (
-            f"vocabulary.size: {settings.size} is smaller than the number of distinct characters in the text. "
-            f"Increase it, or lower vocabulary.character_coverage."
-        )
-    return f"vocabulary: SentencePiece failed to train: {message}"
+    def save(self, path: Path) -> None:
+        """Write the model to a file, which `load_subword_model` reads."""
+        path.write_bytes(self.serialized)

@@ -6,7 +6,7 @@ tokenizer can split one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from manyglot.corpus.languages import Languages
@@ -72,12 +72,20 @@ class Vocabulary:
         return len(self.subword_model) + language_id
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Split sentences into ids without special symbols. Equal sentences are split once."""
-        unique = list(dict.fromkeys(texts))
-        ids = dict(zip(unique, self.subword_model.encode(unique), strict=True))
-        return [ids[text] for text in texts]
+        """Split source sentences into ids without special symbols. Equal sentences are split once."""
+        return _encode_unique(self.subword_model.encode, texts)
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split target sentences, or beginnings of them, into ids without special symbols."""
+        return _encode_unique(self.subword_model.encode_targets, texts)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Join ids into sentences, ignoring tags and special symbols."""
         text_ids = range(EOS + 1, len(self.subword_model))
         return self.subword_model.decode([[i for i in sequence if i in text_ids] for sequence in ids])
+
+
+def _encode_unique(encode: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
+    unique = list(dict.fromkeys(texts))
+    ids = dict(zip(unique, encode(unique), strict=True))
+    return [ids[text] for text in texts]

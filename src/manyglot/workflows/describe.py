@@ -19,7 +19,7 @@ from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.reports.displayable import Displayable, DisplayPart
 from manyglot.reports.result_parts import model_description_parts
-from manyglot.vocabulary.subword_model import SubwordModel
+from manyglot.vocabulary.loading import load_subword_model
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +65,7 @@ def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSu
         experiment = load_experiment(source, overrides)
         languages, num_subwords = corpus_languages(experiment.corpus), experiment.vocabulary.size
         if experiment.vocabulary.sentencepiece_model is not None:
-            num_subwords = len(SubwordModel.load(experiment.vocabulary.sentencepiece_model))
+            num_subwords = len(load_subword_model(experiment.vocabulary.sentencepiece_model))
         with torch.device("meta"):
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
         config = experiment.to_dict()

@@ -22,7 +22,7 @@ from manyglot.evaluation.test_set_translation import complete_directions, transl
 from manyglot.evaluation.translation_cache import TranslationCache
 from manyglot.files import StrPath, is_empty_folder, optional_path, unfinished_path
 from manyglot.folders import resumable_folder
-from manyglot.model.model_folder import TrainedModel
+from manyglot.model.model_folder import TrainedModel, is_model_folder
 from manyglot.model.run_models import run_folder_of
 from manyglot.model.run_paths import is_run_folder
 from manyglot.reports.model_card import describe_run
@@ -51,13 +51,15 @@ def evaluate(
     torchrun all processes translate. The settings come from the model folder; `overrides` change its `decoding` and
     `evaluation` settings.
 
-    Exports and commands need no prepared data if `test` is given. For them, `trained_directions` and
+    No prepared data is needed if `test` is given. Without it, and for exports and commands, `trained_directions` and
     `central_language` tell supervised from zero-shot directions, as for `score`. By default this is unknown, and all
     directions are evaluated. `directions`, such as `["de>en"]`, evaluates only some.
     """
     folder, test_path, given = optional_path(output), optional_path(test), tuple(overrides)
     engine = model if isinstance(model, CommandEngine) else Path(model)
-    if isinstance(engine, CommandEngine) or (is_export_folder(engine) and not is_run_folder(engine)):
+    is_export = not isinstance(engine, CommandEngine) and is_export_folder(engine) and not is_run_folder(engine)
+    needs_no_data = data is None and test is not None
+    if isinstance(engine, CommandEngine) or is_export or (needs_no_data and is_model_folder(engine)):
         trained = (
             trained_directions if isinstance(trained_directions, str | os.PathLike | None) else [*trained_directions]
         )
@@ -71,7 +73,7 @@ def evaluate(
     if directions is not None:
         raise SettingsError("A model is evaluated in its trained directions, or in all with --zero-shot.")
     if data is None:
-        raise SettingsError("A model is evaluated with prepared data. Give --data.")
+        raise SettingsError("There is no test set. Give --data with prepared data; a model folder also takes --test.")
     request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path)
     return EvaluationResult(**vars(_evaluate(request, folder)))
 

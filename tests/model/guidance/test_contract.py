@@ -21,7 +21,8 @@ from manyglot.model.model_folder import TrainedModel, load_model, save_model
 from manyglot.model.packed_executor import packed_forward
 from manyglot.model.packing import pack_batch
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subword_model import PAD, VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import PAD, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS

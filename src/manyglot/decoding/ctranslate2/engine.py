@@ -18,7 +18,7 @@ from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError, LanguageError, ManyglotError
 from manyglot.progress import ProgressReporter
-from manyglot.vocabulary.subword_model import SubwordModel
+from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 
@@ -66,7 +66,7 @@ class CTranslate2Engine:
     def vocabulary(self) -> Vocabulary:
         """The subwords and languages of the model."""
         model = self.models[0]
-        vocabulary = Vocabulary(SubwordModel.load(model.folder / "subwords.model"), self.languages)
+        vocabulary = Vocabulary(load_subword_model(model.folder / "subwords.model"), self.languages)
         if len(vocabulary) != len(model.names):
             raise FolderError(f"{model.folder}: the subwords do not fit the vocabulary. Export the model again.")
         return vocabulary

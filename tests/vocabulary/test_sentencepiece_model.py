@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from manyglot.corpus.languages import Languages
 from manyglot.errors import FolderError, SettingsError
-from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings, train_subword_model
+from manyglot.vocabulary.loading import load_subword_model
+from manyglot.vocabulary.sentencepiece_model import SentencePieceModel, train_subword_model
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
 
 TEXT = ["die Katze schläft", "the cat sleeps 2024 times", "кошка спит", "猫は眠る", "a b c d e f g"] * 4
@@ -90,9 +92,9 @@ def test_an_impossible_size_is_explained(size: int, message: str) -> None:
 def test_damaged_and_missing_models_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.model").write_bytes(b"not a model")
     with pytest.raises(FolderError, match="is not a SentencePiece model"):
-        SubwordModel.load(tmp_path / "broken.model")
+        load_subword_model(tmp_path / "broken.model")
     with pytest.raises(FolderError, match=r"Cannot read .*absent\.model"):
-        SubwordModel.load(tmp_path / "absent.model")
+        load_subword_model(tmp_path / "absent.model")
 
 
 @pytest.mark.parametrize(
@@ -106,14 +108,14 @@ def test_a_model_trained_elsewhere_can_be_used(special_ids: dict[str, int]) -> N
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(text), model_writer=model, vocab_size=50, minloglevel=2, **special_ids
     )
-    subword_model = SubwordModel(model.getvalue())
+    subword_model = SentencePieceModel(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     ids = subword_model.encode(text)
     assert subword_model.decode(ids) == text
     assert all(EOS < i < len(subword_model) for each in ids for i in each)
     assert [len(each) for each in ids] == [len(each) for each in processor.encode(text)]
     assert subword_model.encode(["日本"])[0][-1] == UNK
-    assert SubwordModel(subword_model.serialized).encode(text) == ids
+    assert SentencePieceModel(subword_model.serialized).encode(text) == ids
     pieces = subword_model.pieces()
     assert pieces[: UNK + 1] == ["<pad>", "</s>", "<unk>"]
     assert len(set(pieces)) == len(subword_model)

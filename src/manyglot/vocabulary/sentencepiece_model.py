@@ -1,0 +1,116 @@
+"""SentencePiece models, trained by `manyglot prepare` or elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import sentencepiece
+
+from manyglot.errors import SettingsError
+from manyglot.vocabulary.subword_model import EOS, PAD, SPECIAL_PIECES, UNK, SubwordModel, VocabularySettings
+
+
+def load_processor(serialized: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model; raise a RuntimeError or ValueError if it is none or if a piece is not UTF-8."""
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(serialized)
+    processor.IdToPiece(list(range(processor.GetPieceSize())))
+    processor.DecodeIds([processor.unk_id()])
+    return processor
+
+
+def read_pieces(serialized: bytes) -> list[str]:
+    """Return the pieces of a SentencePiece model in the order of its ids; raise as `load_processor` does."""
+    processor = load_processor(serialized)
+    pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
+    return pieces
+
+
+class SentencePieceModel(SubwordModel):
+    """A SentencePiece model whose numbering determines the ids.
+
+    Our ids start with <pad>, </s> and <unk>, followed by all other pieces. A model trained elsewhere may number them
+    differently or lack <pad>; its ids are mapped to ours.
+    """
+
+    kind: ClassVar = "sentencepiece"
+
+    def __init__(self, serialized: bytes) -> None:
+        self.serialized = serialized
+        self._processor = load_processor(serialized)
+        symbols = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
+        pieces = range(self._processor.GetPieceSize())
+        special = {*symbols, self._processor.bos_id()}
+        self._sentencepiece_ids = [*symbols, *(i for i in pieces if i not in special)]
+        self._our_ids = [UNK] * len(pieces)
+        for our_id, sentencepiece_id in enumerate(self._sentencepiece_ids):
+            if sentencepiece_id >= 0:
+                self._our_ids[sentencepiece_id] = our_id
+        self._same_numbering = self._sentencepiece_ids == list(pieces)
+
+    def __len__(self) -> int:
+        return len(self._sentencepiece_ids)
+
+    def pieces(self) -> list[str]:
+        """All subwords as text in the order of our ids. A special symbol that the model lacks gets its usual name."""
+        return [
+            self._processor.IdToPiece(sentencepiece_id) if sentencepiece_id >= 0 else SPECIAL_PIECES[our_id]
+            for our_id, sentencepiece_id in enumerate(self._sentencepiece_ids)
+        ]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences into subword ids without special symbols."""
+        ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
+        return ids if self._same_numbering else [[self._our_ids[i] for i in sequence] for sequence in ids]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join subword ids into sentences."""
+        if not self._same_numbering:
+            ids = [[self._sentencepiece_ids[i] for i in sequence] for sequence in ids]
+        texts: list[str] = self._processor.DecodeIds([list(sequence) for sequence in ids]) if ids else []
+        return texts
+
+
+SUGGESTED_SIZE_DIVISOR = 7
+"""An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
+
+
+def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> SentencePieceModel:
+    """Train a BPE model on text without normalizing it."""
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=settings.size,
+            character_coverage=settings.character_coverage,
+            normalization_rule_name="identity",
+            split_digits=settings.split_digits,
+            byte_fallback=settings.byte_fallback,
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNK,
+            bos_id=-1,
+            max_sentence_length=65_536,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise SettingsError(_explain_training_error(str(error), settings)) from None
+    return SentencePieceModel(model.getvalue())
+
+
+def _explain_training_error(message: str, settings: VocabularySettings) -> str:
+    if limit := re.search(r"<= (\d+)", message):
+        suggestion = int(limit[1]) // SUGGESTED_SIZE_DIVISOR // 1000 * 1000
+        advice = f"Lower it; about {suggestion} may suit so little text." if suggestion else "Lower it."
+        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
+    if "required_chars" in message or "too small" in message.lower():
+        return (
+            f"vocabulary.size: {settings.size} is smaller than the number of distinct characters in the text. "
+            f"Increase it, or lower vocabulary.character_coverage."
+        )
+    return f"vocabulary: SentencePiece failed to train: {message}"
