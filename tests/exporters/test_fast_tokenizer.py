@@ -74,7 +74,7 @@ def encode(name: str, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", MODELS[:4])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text(ALPHABET, max_size=40))
 def test_ids_and_text_equal_those_of_sentencepiece(name: str, text: str) -> None:
     model = subword_model(name)
@@ -84,7 +84,7 @@ def test_ids_and_text_equal_those_of_sentencepiece(name: str, text: str) -> None
         assert tokenizer(name).decode(ids) == model.decode([ids])[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text(ALPHABET, max_size=40))
 def test_ids_of_a_unigram_model_have_an_equal_score(text: str) -> None:
     """SentencePiece rounds sums of scores, so it may choose another of several equally good splits."""

@@ -19,6 +19,7 @@ from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.exporters.hf_transformers import export_to_transformers, symbol_names
 from manyglot.model.folding import FoldingError
+from manyglot.model.guidance import parse_method_settings
 from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.model_folder import TrainedModel
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
@@ -208,6 +209,13 @@ def test_settings_of_imported_models(tmp_path: Path) -> None:
     assert tokenizer.decode([PAD, len(VOCABULARY) - 3, *subwords, EOS], skip_special_tokens=True) == "weary"
     with pytest.raises(SettingsError, match=r"model\.embedding_norm: BART and MBart"):
         export_to_transformers(random_model(COMBINATIONS["token"], embedding_norm=False), tmp_path / "other")
+
+
+def test_an_adapter_after_the_residual_is_refused(tmp_path: Path) -> None:
+    methods = [parse_method_settings({"method": "adapter", "placement": "after_residual"})]
+    with pytest.raises(FoldingError, match="adapter cannot be folded"):
+        export_to_transformers(random_model(methods), tmp_path / "model", ["de"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:
