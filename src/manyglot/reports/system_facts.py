@@ -1,4 +1,4 @@
-"""The model card of an evaluated model: the facts about model, data and training that the report shows."""
+"""The facts about model, data and training that the report shows."""
 
 from __future__ import annotations
 
