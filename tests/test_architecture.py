@@ -48,6 +48,7 @@ STAGES = (
     "probing",
     "reports",
     "exporters",
+    "importers",
     "config.experiment",
     "workflows",
     "cli",

@@ -6,8 +6,6 @@ D model width, H heads, K width of a head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -15,6 +13,7 @@ from manyglot.model.attention import attend, join_heads, project_keys_and_values
 from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import TargetLanguages
 from manyglot.model.padded_executor import PaddedLayout
+from manyglot.model.positions import PositionTable, first_positions
 from manyglot.model.transformer import Transformer
 
 CAPACITY_STEP = 16
@@ -119,11 +118,11 @@ class CachedDecoderExecutor(Executor):
                 self.memory.select(sentences_B),
             )
 
-    def position_embeddings(self, ids_BT: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+    def position_embeddings(self, ids_BT: Tensor, table: PositionTable) -> Tensor:
         """Continue after the cached positions; all beams are at the same position."""
         start = self.self_attention[0].length
         end = start + (1 if self.has_beams else ids_BT.shape[1])
-        return table(end)[start:end]
+        return first_positions(table, end)[start:end]
 
     def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
         """Cache the keys and values of the input and attend to all positions."""

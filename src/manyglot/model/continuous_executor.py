@@ -11,7 +11,6 @@ of all sources, S sentences.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +22,7 @@ from manyglot.model.attention import add_term, drop_positions
 from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.layers import DecoderLayer
+from manyglot.model.positions import PositionTable
 from manyglot.model.transformer import Transformer
 
 
@@ -184,7 +184,7 @@ class StaticCacheDecoderExecutor(Executor):
         super().__init__(guidance, target_languages)
         self.cache = cache
 
-    def position_embeddings(self, ids_N1: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+    def position_embeddings(self, ids_N1: Tensor, table: PositionTable) -> Tensor:
         """Each row is at the position of its slot."""
         return table(self.cache.slots.ancestor_BKT.shape[2])[self.cache.num_decoded_per_row()][:, None]
 

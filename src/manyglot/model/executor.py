@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from manyglot.model.fused_inference import add_norm, feed_forward
 from manyglot.model.guidance.base import Guidance, HookPoint, TargetLanguages
+from manyglot.model.positions import PositionTable
 from manyglot.model.sublayer_io import GuidedNorm, SublayerInput, SublayerOutput
 
 
@@ -33,15 +34,23 @@ class AttentionParameters(Protocol):
     output: nn.Linear
 
 
+class FeedForwardParameters(Protocol):
+    """The parameters and the activation function of one feed-forward sub-layer."""
+
+    inner: nn.Linear
+    outer: nn.Linear
+    activation: Callable[[Tensor], Tensor]
+
+
 class InputEmbedding(NamedTuple):
-    """The input layer of one stack: dropout(LN(scale E[id] + position))."""
+    """The input layer of one stack: dropout(LN(scale E[id] + position)), possibly without the norm."""
 
     table: nn.Embedding
     scale: float
-    norm: nn.LayerNorm
+    norm: nn.Module
     dropout: nn.Dropout
-    make_position_table: Callable[[int], Tensor]
-    """Returns position embeddings for at least the given number of positions."""
+    position_table: PositionTable
+    has_learned_positions: bool
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,8 @@ class Executor(ABC):
         self.guidance, self.target_languages = guidance, target_languages
 
     @abstractmethod
-    def position_embeddings(self, ids: Tensor, table: Callable[[int], Tensor]) -> Tensor:
-        """Return the position embedding of each token; `table` maps a length to a table with at least as many rows."""
+    def position_embeddings(self, ids: Tensor, table: PositionTable) -> Tensor:
+        """Return the position embedding of each token."""
 
     @abstractmethod
     def attend_self(self, attention: AttentionParameters, x_BTD: Tensor, term_BTD: Tensor | None) -> Tensor:
@@ -84,7 +93,7 @@ class Executor(ABC):
 
     def embed(self, ids: Tensor, embeddings: InputEmbedding) -> Tensor:
         """Return dropout(LN(scale E[id] + position)). The layer norm is in the authors' code, not in the paper."""
-        position = self.position_embeddings(ids, embeddings.make_position_table)
+        position = self.position_embeddings(ids, embeddings.position_table)
         x: Tensor = embeddings.dropout(embeddings.norm(embeddings.table(ids) * embeddings.scale + position))
         return x
 
@@ -93,9 +102,9 @@ class Executor(ABC):
         term_BTD = self.guidance.output_term(attention.point, z_BTD, self.target_languages)
         return SublayerOutput(attention.output(z_BTD), None, term_BTD)
 
-    def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> SublayerOutput:
-        """Return relu(x W1 + b1) W2 + b2."""
-        return SublayerOutput(feed_forward(x, inner, outer))
+    def feed_forward(self, ffn: FeedForwardParameters, x: Tensor) -> SublayerOutput:
+        """Return f(x W1 + b1) W2 + b2 with the activation function f."""
+        return SublayerOutput(feed_forward(x, ffn.inner, ffn.outer, ffn.activation))
 
     def add_norm(
         self, residual: Tensor, output: SublayerOutput, norm: GuidedNorm, dropout: nn.Dropout

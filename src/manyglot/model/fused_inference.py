@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,14 +19,14 @@ def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:
     return kernels.can_use_kernels(x) and weight.dtype == x.dtype
 
 
-def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-    """Return relu(x W1 + b1) W2 + b2."""
+def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return f(x W1 + b1) W2 + b2 with the activation function f."""
     y: Tensor
-    if _uses_inference_kernels(x, inner.weight):
+    if activation is F.relu and _uses_inference_kernels(x, inner.weight):
         hidden_NE = torch._addmm_activation(inner.bias, x.flatten(0, -2), inner.weight.T)
         y = outer(hidden_NE).view_as(x)
     else:
-        y = outer(F.relu(inner(x)))
+        y = outer(activation(inner(x)))
     return y
 
 

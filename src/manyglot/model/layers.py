@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from manyglot.model.attention import CrossAttention, SelfAttention
 from manyglot.model.executor import Executor
@@ -47,20 +48,24 @@ class SubLayer(nn.Module):
         return output.with_term(term)
 
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
 class FeedForward(nn.Module):
-    """relu(x W1 + b1) W2 + b2, at each position separately."""
+    """f(x W1 + b1) W2 + b2 with the activation function f, at each position separately."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.inner = nn.Linear(settings.width, settings.ffn_width)
         self.outer = nn.Linear(settings.ffn_width, settings.width)
+        self.activation = ACTIVATIONS[settings.activation]
         for projection in (self.inner, self.outer):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
 
     def forward(self, x: SublayerInput, executor: Executor) -> SublayerOutput:
         """Return the output before the residual connection."""
-        return executor.feed_forward(x.states, self.inner, self.outer)
+        return executor.feed_forward(self, x.states)
 
 
 class EncoderLayer(nn.Module):

@@ -20,13 +20,14 @@ from torch import Tensor, nn
 
 from manyglot.model import kernels
 from manyglot.model.attention import add_term, attend, drop_positions, split_heads
-from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor, InputEmbedding
+from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor, FeedForwardParameters, InputEmbedding
 from manyglot.model.guidance.base import Guidance, TargetLanguages
 from manyglot.model.guidance.language_matmul import try_fused_language_linear
 from manyglot.model.half_precision_weights import HalfPrecisionWeights
 from manyglot.model.kernels.kernel_arguments import DropoutMaskParameters, PackedMask
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.packing import PackedBatch, PackedSentences
+from manyglot.model.positions import PositionTable, first_positions
 from manyglot.model.sublayer_io import GuidedNorm, SublayerInput, SublayerOutput
 from manyglot.model.transformer import HiddenStates, Transformer
 from manyglot.vocabulary.subword_model import PAD
@@ -155,18 +156,19 @@ class PackedExecutor(Executor):
         super().__init__(guidance, target_languages)
         self.context, self.sentences, self.mask, self.cross = context, sentences, mask, cross
 
-    def position_embeddings(self, ids_N: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+    def position_embeddings(self, ids_N: Tensor, table: PositionTable) -> Tensor:
         """Number the positions from 0 in each sentence."""
-        return table(self.sentences.max_length)[self.sentences.position_N]
+        return first_positions(table, self.sentences.max_length)[self.sentences.position_N]
 
     def embed(self, ids_N: Tensor, embeddings: InputEmbedding) -> Tensor:
-        """Return dropout(LN(scale E[id] + position)) of each token."""
+        """Return dropout(LN(scale E[id] + position)) of each token; the kernel needs a norm and fixed positions."""
+        table, scale, norm, dropout, position_table, has_learned_positions = embeddings
         dtype = self.context.dtype
-        if dtype is None:
-            return super().embed(ids_N, embeddings)[:, None]
+        if dtype is None or has_learned_positions or not isinstance(norm, nn.LayerNorm):
+            plain_ND = super().embed(ids_N, embeddings)
+            return self.cast_to_states_dtype(plain_ND, plain_ND)[:, None]
         from manyglot.model.kernels.embedding import FusedEmbeddingNormDropout
 
-        table, scale, norm, dropout, position_table = embeddings
         inputs = ids_N, position_table(self.sentences.max_length), self.sentences.position_N
         constants = scale, PAD, norm.eps, self.context.dropout_mask(dropout), dtype
         x_ND: Tensor = _apply(FusedEmbeddingNormDropout, table.weight, *inputs, norm.weight, norm.bias, *constants)
@@ -232,11 +234,12 @@ class PackedExecutor(Executor):
         y_ND: Tensor = _apply(MixedPrecisionLinear, z_N1D.flatten(0, 1), half_DD, None, output.weight)
         return SublayerOutput(y_ND.view_as(z_N1D), output.bias, _cast_term(term_N1D, y_ND))
 
-    def feed_forward(self, x_N1D: Tensor, inner: nn.Linear, outer: nn.Linear) -> SublayerOutput:
-        """Return relu(x W1 + b1) W2 + b2."""
+    def feed_forward(self, ffn: FeedForwardParameters, x_N1D: Tensor) -> SublayerOutput:
+        """Return f(x W1 + b1) W2 + b2; the kernel needs f to be relu."""
+        inner, outer = ffn.inner, ffn.outer
         tiles_are_aligned = all(width % 8 == 0 for width in inner.weight.shape)  # they start at multiples of 16 bytes
-        if not (kernels.can_use_kernels(x_N1D) and tiles_are_aligned):
-            return super().feed_forward(x_N1D, inner, outer)
+        if not (kernels.can_use_kernels(x_N1D) and tiles_are_aligned and ffn.activation is F.relu):
+            return super().feed_forward(ffn, x_N1D)
         from manyglot.model.kernels.linear import FusedFeedForward
 
         weights = inner.weight, inner.bias, outer.weight

@@ -5,13 +5,12 @@ Shape letters: B sentences, T query positions, S key positions, D model width, H
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from manyglot.model.attention import attend, project_keys_and_values, project_queries
 from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import Guidance, TargetLanguages
+from manyglot.model.positions import PositionTable, first_positions
 from manyglot.vocabulary.subword_model import PAD
 
 
@@ -38,10 +37,9 @@ class PaddedLayout:
 
 
 class _PaddedExecutor(Executor):
-    def position_embeddings(self, ids_BT: Tensor, table: Callable[[int], Tensor]) -> Tensor:
+    def position_embeddings(self, ids_BT: Tensor, table: PositionTable) -> Tensor:
         """Number the positions from 0."""
-        length = ids_BT.shape[1]
-        return table(length)[:length]
+        return first_positions(table, ids_BT.shape[1])
 
 
 class PaddedEncoderExecutor(_PaddedExecutor):

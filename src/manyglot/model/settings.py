@@ -28,6 +28,35 @@ class ModelSettings(Settings):
     """Position of the layer norm. post: after the residual connection, as in the paper. pre: before the sub-layer,
     which makes deep models easier to train."""
 
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    """Activation function of the feed-forward sub-layers."""
+    embedding_norm: bool = True
+    """Whether a layer norm follows the sum of embedding and position."""
+    scale_embeddings: bool = True
+    """Whether the embeddings are multiplied by the square root of the width."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Position embeddings. learned: a trained table for each of encoder and decoder."""
+    max_positions: int | None = Field(None, ge=128, le=2**20)
+    """Number of learned positions, which limits the tokens of a sentence on each side, tags and end symbol included."""
+    position_offset: int = Field(0, ge=0, le=1024)
+    """Number of the first sinusoidal position, such as 2 in models of fairseq."""
+    output_bias: bool = False
+    """Whether the output layer has a bias."""
+    start_symbol: Literal["eos", "pad"] = "eos"
+    """Symbol with which the decoder starts. pad: models of Marian."""
+    source_tag: bool = False
+    """Whether the source sequence begins with the tag of the source language, which must then be known."""
+
+    @model_validator(mode="after")
+    def _positions_fit_their_kind(self) -> ModelSettings:
+        if self.positions == "learned" and self.max_positions is None:
+            raise ValueError("positions: learned needs max_positions, the number of positions, such as 1024.")
+        if self.positions == "learned" and self.position_offset:
+            raise ValueError("position_offset is for positions: sinusoidal. Remove it.")
+        if self.positions == "sinusoidal" and self.max_positions is not None:
+            raise ValueError("max_positions is for positions: learned. Remove it.")
+        return self
+
     @model_validator(mode="after")
     def _heads_divide_width(self) -> ModelSettings:
         if self.width % self.num_heads or self.width % 2:

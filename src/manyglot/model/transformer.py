@@ -1,8 +1,9 @@
 """The paper's Transformer with guidance, the modules that tell the model its target language.
 
-Encoder, decoder and output layer share one embedding table. Positions are sinusoidal, the embeddings have a layer norm,
-and layers are post-norm (the paper) or pre-norm. Read this file with `layers.py` and `attention.py` beside the paper;
-`executor.py` explains how the same definition trains without padding and decodes with caches.
+Encoder, decoder and output layer share one embedding table. In the paper, positions are sinusoidal, the embeddings have
+a layer norm and the layers are post-norm. `settings.py` lists the variants of other models. Read this file with
+`layers.py` and `attention.py` beside the paper; `executor.py` explains how the same definition trains without padding
+and decodes with caches.
 
 Shape letters: B sentences, S source positions, T target positions, D model width, V vocabulary, L languages. In a
 packed batch every token is a row of its own, with T = 1.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -25,11 +27,14 @@ from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensi
 from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.layers import DecoderLayer, EncoderLayer
 from manyglot.model.padded_executor import PaddedLayout
-from manyglot.model.positions import sinusoidal_positions
+from manyglot.model.positions import learned_positions, sinusoidal_positions
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer_io import SublayerInput
-from manyglot.vocabulary.subword_model import PAD
+from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
+
+BIAS_COLUMNS = 8
+"""Columns that an output bias adds to `output_weight`; only the first is not zero. Kernels prefer multiples of 8."""
 
 
 class HiddenStates(NamedTuple):
@@ -58,8 +63,8 @@ class Transformer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=settings.width**-0.5)
         with torch.no_grad():
             self.embedding.weight[PAD].zero_()
-        self.encoder_norm = nn.LayerNorm(settings.width)
-        self.decoder_norm = nn.LayerNorm(settings.width)
+        self.encoder_norm = nn.LayerNorm(settings.width) if settings.embedding_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(settings.width) if settings.embedding_norm else nn.Identity()
         self.encoder = nn.ModuleList(EncoderLayer(settings, layer) for layer in range(settings.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(settings, layer) for layer in range(settings.num_decoder_layers))
         # A post-norm stack ends with the norm of its last sub-layer; a pre-norm stack needs a final norm.
@@ -68,6 +73,10 @@ class Transformer(nn.Module):
         self.decoder_final_norm = nn.LayerNorm(settings.width) if has_final_norm else nn.Identity()
         self.dropout = nn.Dropout(settings.dropout)
         self.guidance = build_guidance(guidance, self.dimensions)
+        # Created last, so that they do not change the random numbers of the other parameters.
+        self.encoder_positions = learned_positions(settings)
+        self.decoder_positions = learned_positions(settings)
+        self.output_bias = nn.Parameter(torch.zeros(num_subwords + num_languages)) if settings.output_bias else None
 
     def forward(
         self,
@@ -94,7 +103,7 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, executor: Executor) -> Tensor:
         """Return the encoder's output."""
-        x = SublayerInput.from_states(executor.embed(source, self._input_embedding(self.encoder_norm)))
+        x = SublayerInput.from_states(executor.embed(source, self._encoder_embedding))
         for layer in self.encoder:
             x = layer(x, executor)
         return executor.cast_to_states_dtype(self.encoder_final_norm(x.residual), x.residual)
@@ -108,7 +117,7 @@ class Transformer(nn.Module):
 
     def decode(self, decoder_input: Tensor, executor: Executor) -> Tensor:
         """Return the decoder's last hidden states; the executor decides which positions attend to which."""
-        x = SublayerInput.from_states(executor.embed(decoder_input, self._input_embedding(self.decoder_norm)))
+        x = SublayerInput.from_states(executor.embed(decoder_input, self._decoder_embedding))
         for layer in self.decoder:
             x = layer(x, executor)
         hidden: Tensor = self.decoder_final_norm(x.residual)
@@ -116,7 +125,21 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the scores of all vocabulary entries, using the shared embeddings."""
-        return F.linear(hidden, self.embedding.weight)
+        return F.linear(hidden, self.embedding.weight, self.output_bias)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The matrix that multiplies `output_states`: the embeddings and, in further columns, the bias, if any."""
+        if self.output_bias is None:
+            return self.embedding.weight
+        return torch.cat([self.embedding.weight, F.pad(self.output_bias[:, None], (0, BIAS_COLUMNS - 1))], dim=1)
+
+    def output_states(self, hidden: Tensor) -> Tensor:
+        """Return the states whose product with `output_weight` are the logits, as fused output layers compute them."""
+        if self.output_bias is None:
+            return hidden
+        ones = hidden.new_ones(*hidden.shape[:-1], 1)
+        return torch.cat([hidden, F.pad(ones, (0, BIAS_COLUMNS - 1))], dim=-1)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Return the log softmax of the logits, in float32 even if the model runs in half precision."""
@@ -140,16 +163,39 @@ class Transformer(nn.Module):
         return TargetLanguages(groups, self.embedding(self.dimensions.first_tag_id + lang_B), random_groups)
 
     def tags_by_language(self) -> list[LanguageTags]:
-        """Return the tags of each target language for the source and target sequences, indexed by language id."""
-        tags = [self.guidance.tags_for_language(language) for language in range(self.num_languages)]
+        """Return the symbols around the source and target sentences of each target language, indexed by language id."""
+        first_tag_id = self.dimensions.first_tag_id
+        all_tags = range(first_tag_id, first_tag_id + self.num_languages) if self.settings.source_tag else ()
+        start = PAD if self.settings.start_symbol == "pad" else EOS
+        tags = [
+            replace(self.guidance.tags_for_language(language), start=start, source_language_tags=all_tags)
+            for language in range(self.num_languages)
+        ]
         kinds = {(len(tag.source), len(tag.target), tag.target_predicted) for tag in tags}
         assert len(kinds) == 1, "all languages must have the same number of tags"
         return tags
 
-    def _input_embedding(self, norm: nn.LayerNorm) -> InputEmbedding:
+    @property
+    def _encoder_embedding(self) -> InputEmbedding:
+        return self._input_embedding(self.encoder_norm, self.encoder_positions)
+
+    @property
+    def _decoder_embedding(self) -> InputEmbedding:
+        return self._input_embedding(self.decoder_norm, self.decoder_positions)
+
+    def _input_embedding(self, norm: nn.Module, learned: nn.Embedding | None) -> InputEmbedding:
+        scale = math.sqrt(self.settings.width) if self.settings.scale_embeddings else 1.0
+        if learned is not None:
+            return InputEmbedding(self.embedding, scale, norm, self.dropout, lambda _: learned.weight, True)
         weight = self.embedding.weight
-        position_table = partial(sinusoidal_positions, width=weight.shape[1], device=weight.device, dtype=weight.dtype)
-        return InputEmbedding(self.embedding, math.sqrt(self.settings.width), norm, self.dropout, position_table)
+        table = partial(
+            sinusoidal_positions,
+            width=weight.shape[1],
+            device=weight.device,
+            dtype=weight.dtype,
+            offset=self.settings.position_offset,
+        )
+        return InputEmbedding(self.embedding, scale, norm, self.dropout, table, False)
 
     def on_meta_device(self) -> Transformer:
         """Return a model of the same shape on the meta device."""
@@ -170,4 +216,5 @@ class Transformer(nn.Module):
         del parts["guidance"]
         parts |= {f"guidance.{name}": method for name, method in self.guidance.named_methods()}
         counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+        counts["output_bias"] = 0 if self.output_bias is None else self.output_bias.numel()
         return {name: count for name, count in counts.items() if count}

@@ -7,7 +7,7 @@ tokenizer can split one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from manyglot.corpus.languages import Languages
 from manyglot.vocabulary.subword_model import EOS, SubwordModel
@@ -23,10 +23,17 @@ class LanguageTags:
     """Tags before the target sentence, after the start symbol."""
     target_predicted: bool = True
     """Whether the model predicts the target tags, so that they count in the loss and in the score of a hypothesis."""
+    start: int = EOS
+    """The symbol that starts every target sentence."""
+    source_language_tags: Sequence[int] = ()
+    """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
 
     def __add__(self, other: LanguageTags) -> LanguageTags:
-        return LanguageTags(
-            self.source + other.source, self.target + other.target, self.target_predicted and other.target_predicted
+        return replace(
+            self,
+            source=self.source + other.source,
+            target=self.target + other.target,
+            target_predicted=self.target_predicted and other.target_predicted,
         )
 
 

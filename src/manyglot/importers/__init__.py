@@ -1,0 +1,1 @@
+"""Conversion of other projects' models into models of manyglot."""
