@@ -103,7 +103,7 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, executor: Executor) -> Tensor:
         """Return the encoder's output."""
-        x = SublayerInput.from_states(executor.embed(source, self._encoder_embedding))
+        x = SublayerInput.from_states(executor.embed(source, self.encoder_embedding))
         for layer in self.encoder:
             x = layer(x, executor)
         return executor.cast_to_states_dtype(self.encoder_final_norm(x.residual), x.residual)
@@ -117,7 +117,7 @@ class Transformer(nn.Module):
 
     def decode(self, decoder_input: Tensor, executor: Executor) -> Tensor:
         """Return the decoder's last hidden states; the executor decides which positions attend to which."""
-        x = SublayerInput.from_states(executor.embed(decoder_input, self._decoder_embedding))
+        x = SublayerInput.from_states(executor.embed(decoder_input, self.decoder_embedding))
         for layer in self.decoder:
             x = layer(x, executor)
         hidden: Tensor = self.decoder_final_norm(x.residual)
@@ -176,11 +176,13 @@ class Transformer(nn.Module):
         return tags
 
     @property
-    def _encoder_embedding(self) -> InputEmbedding:
+    def encoder_embedding(self) -> InputEmbedding:
+        """The input layer of the encoder."""
         return self._input_embedding(self.encoder_norm, self.encoder_positions)
 
     @property
-    def _decoder_embedding(self) -> InputEmbedding:
+    def decoder_embedding(self) -> InputEmbedding:
+        """The input layer of the decoder."""
         return self._input_embedding(self.decoder_norm, self.decoder_positions)
 
     def _input_embedding(self, norm: nn.Module, learned: nn.Embedding | None) -> InputEmbedding:

@@ -18,7 +18,7 @@ from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.onnx import import_onnx
 from manyglot.exporters.onnx.graph_builder import WEIGHTS_NAME, GraphBuilder, WeightsFile
 from manyglot.exporters.onnx.language_maps import GuidanceMaps
-from manyglot.exporters.onnx.transformer_graphs import NUM_POSITIONS, DecoderGraph, EncoderGraph
+from manyglot.exporters.onnx.transformer_graphs import MAX_POSITIONS, DecoderGraph, EncoderGraph
 from manyglot.files import write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import TrainedModel
@@ -31,12 +31,12 @@ EXPORTED_FILES = ("encoder.onnx", "decoder.onnx", WEIGHTS_NAME, "subwords.model"
 
 
 class LanguageTagIds(Settings):
-    """The tags of one target language, as ids."""
+    """The symbols around the sentences of one target language, as ids."""
 
     source: tuple[int, ...]
     """Tags before the source sentence."""
     target: tuple[int, ...]
-    """Tags that every translation begins with, after the start symbol."""
+    """The start symbol, and the tags before the target sentence."""
 
 
 class OnnxManifest(Settings):
@@ -52,6 +52,8 @@ class OnnxManifest(Settings):
     """Languages of the model, in the order of their ids."""
     tags: dict[str, LanguageTagIds]
     """The tags of each target language."""
+    source_language_tags: dict[str, int]
+    """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
     num_scored_tags: int
     """Number of tags before the target that count in the length by which scores are divided. Their own score is 0."""
     max_tokens: int
@@ -101,15 +103,17 @@ def write_graphs(model: Transformer, guidance: GuidanceMaps, folder: Path, quant
 def _make_manifest(trained: TrainedModel, folder: Path, quantization: str | None) -> OnnxManifest:
     languages, tags = trained.vocabulary.languages, trained.model.tags_by_language()
     decoding = parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding")
-    max_length = min(decoding.max_length, NUM_POSITIONS - 1 - len(tags[0].target))
+    num_positions = min(trained.model.settings.max_positions or MAX_POSITIONS, MAX_POSITIONS)
+    max_length = min(decoding.max_length, num_positions - 1 - len(tags[0].target))
     return OnnxManifest(
         languages=languages.codes,
         tags={
-            code: LanguageTagIds(source=tag.source, target=tag.target)
+            code: LanguageTagIds(source=tag.source, target=(tag.start, *tag.target))
             for code, tag in zip(languages, tags, strict=True)
         },
+        source_language_tags=dict(zip(languages, tags[0].source_language_tags, strict=False)),
         num_scored_tags=len(tags[0].target) if tags[0].target_predicted else 0,
-        max_tokens=NUM_POSITIONS,
+        max_tokens=num_positions,
         quantization=quantization,
         decoding=decoding.model_copy(update={"max_length": max_length}),
         source_lengths=trained.source_lengths,

@@ -19,14 +19,14 @@ import torch
 from manyglot.exporters.onnx.graph_builder import GraphBuilder
 from manyglot.exporters.onnx.language_maps import GuidanceMaps, to_numpy
 from manyglot.model.attention import MultiHeadAttention
+from manyglot.model.executor import InputEmbedding
 from manyglot.model.guidance.base import HookPoint, Site
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
-from manyglot.model.positions import sinusoidal_positions
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
-NUM_POSITIONS = 4096
-"""Number of rows of the table of position embeddings: the maximum length of a sequence."""
+MAX_POSITIONS = 4096
+"""Maximum number of rows of the table of position embeddings, and so of tokens in a sequence."""
 
 
 class _StackGraph:
@@ -36,17 +36,16 @@ class _StackGraph:
         self.graph, self.model, self.guidance, self.settings = graph, model, guidance, model.settings
         self.language = graph.input("language", ["languages"], np.int64)
 
-    def embed(self, ids: str, positions: str, norm: torch.nn.Module) -> str:
+    def embed(self, ids: str, positions: str, embedding: InputEmbedding) -> str:
         """Return LN(scale E[id] + position); `positions` are rows of the table."""
-        graph, weight = self.graph, self.model.embedding.weight
-        scale = graph.constant(self.settings.width**0.5, np.float32)
-        x = graph.node("Mul", graph.embedding(to_numpy(weight), ids), scale)
-        return self.norm(graph.node("Add", x, positions), norm)
+        graph = self.graph
+        scale = graph.constant(embedding.scale, np.float32)
+        x = graph.node("Mul", graph.embedding(to_numpy(embedding.table.weight), ids), scale)
+        return self.norm(graph.node("Add", x, positions), embedding.norm)
 
-    def position_table(self) -> str:
+    def position_table(self, embedding: InputEmbedding) -> str:
         """Return the position embeddings."""
-        table_PD = sinusoidal_positions(NUM_POSITIONS, self.settings.width, torch.device("cpu"), torch.float32)
-        return self.graph.weight(to_numpy(table_PD[:NUM_POSITIONS]))
+        return self.graph.weight(to_numpy(embedding.position_table(MAX_POSITIONS)[:MAX_POSITIONS]))
 
     def norm(self, x: str, norm: torch.nn.Module, point: HookPoint | None = None) -> str:
         """Return LN(x) with gain and bias of the languages, if the norm depends on them."""
@@ -94,8 +93,19 @@ class _StackGraph:
         return self.change("post_sublayer", sublayer.point, x)
 
     def feed_forward(self, ffn: FeedForward, x: str) -> str:
-        """Return relu(x W1 + b1) W2 + b2."""
-        return self.linear([ffn.outer], self.graph.node("Relu", self.linear([ffn.inner], x)))
+        """Return f(x W1 + b1) W2 + b2 with the activation function f."""
+        return self.linear([ffn.outer], self.activation(self.linear([ffn.inner], x)))
+
+    def activation(self, x: str) -> str:
+        """Return relu(x), silu(x) = x sigmoid(x) or gelu(x) = x (1 + erf(x / sqrt(2))) / 2."""
+        graph, name = self.graph, self.settings.activation
+        if name == "relu":
+            return graph.node("Relu", x)
+        if name == "silu":
+            return graph.node("Mul", x, graph.node("Sigmoid", x))
+        half, one, root = (graph.constant(value, np.float32) for value in (0.5, 1, 2**0.5))
+        gate = graph.node("Add", graph.node("Erf", graph.node("Div", x, root)), one)
+        return graph.node("Mul", graph.node("Mul", x, gate), half)
 
     def linear(self, linears: list[torch.nn.Linear], x: str) -> str:
         """Apply several linear layers to x at once, and return their outputs side by side."""
@@ -151,12 +161,14 @@ class EncoderGraph(_StackGraph):
 
     def build(self) -> GraphBuilder:
         """Build the whole graph."""
-        graph, model = self.graph, self.model
+        graph, model, embedding = self.graph, self.model, self.model.encoder_embedding
         source = graph.input("source", ["sentences", "source_tokens"], np.int64)
         mask = self.padding_mask(source)
         length = graph.node("Slice", graph.node("Shape", source), graph.constant([1]), graph.constant([2]))
-        positions = graph.node("Slice", self.position_table(), graph.constant([0]), length, graph.constant([0]))
-        x = self.embed(source, positions, model.encoder_norm)
+        positions = graph.node(
+            "Slice", self.position_table(embedding), graph.constant([0]), length, graph.constant([0])
+        )
+        x = self.embed(source, positions, embedding)
         for layer in model.encoder:
             assert isinstance(layer, EncoderLayer)
             x = self._layer(layer, x, mask)
@@ -185,7 +197,7 @@ class DecoderGraph(_StackGraph):
 
     def build(self) -> GraphBuilder:
         """Build the whole graph."""
-        graph, model = self.graph, self.model
+        graph, model, embedding = self.graph, self.model, self.model.decoder_embedding
         source = graph.input("source", ["sentences", "source_tokens"], np.int64)
         token = graph.input("token", ["sentences", "beams"], np.int64)
         self.parent = graph.input("parent", ["rows"], np.int64)
@@ -200,7 +212,7 @@ class DecoderGraph(_StackGraph):
             for name, rows, length in (("memory", "sentences", "source_tokens"), ("past", "past_rows", "past_tokens"))
         )
         position = graph.node("Slice", graph.node("Shape", past[0][0]), graph.constant([2]), graph.constant([3]))
-        x = self.embed(token, graph.node("Gather", self.position_table(), position), model.decoder_norm)
+        x = self.embed(token, graph.node("Gather", self.position_table(embedding), position), embedding)
         for i, layer in enumerate(model.decoder):
             assert isinstance(layer, DecoderLayer)
             x = self._layer(i, layer, x, memory[i], past[i])
@@ -234,10 +246,10 @@ class DecoderGraph(_StackGraph):
 
     def _outputs(self, hidden: str, score: str) -> None:
         """Declare the best continuations of each sentence."""
-        graph, weight = self.graph, self.model.embedding.weight
+        graph, weight, bias = self.graph, self.model.embedding.weight, self.model.output_bias
         must_end = graph.input("must_end", ["sentences"], np.bool_)
         num_candidates = graph.input("num_candidates", [1], np.int64)
-        logits = graph.linear(hidden, to_numpy(weight))
+        logits = graph.linear(hidden, to_numpy(weight), None if bias is None else to_numpy(bias))
         normalizer = graph.node("ReduceLogSumExp", logits, axes=[-1], keepdims=1)
         offset = graph.node("Sub", graph.node("Unsqueeze", score, graph.constant([-1])), normalizer)  # [B, K, 1]
         only_end, allowed = (np.full(len(weight), -np.inf, np.float32) for _ in range(2))

@@ -43,21 +43,30 @@ class Translator:
         self.subwords = SentencePieceProcessor(model_file=str(folder / "subwords.model"))
         self.encoder, self.decoder = (Graph(folder / name, threads) for name in ("encoder.onnx", "decoder.onnx"))
 
-    def translate(self, texts: Sequence[str], to: Sequence[str], batch_size: int = 32) -> list[tuple[str, float]]:
-        """Return the translation and the score of each sentence; `to` has the target language of each."""
-        sources = [[self.ids.get(piece, UNK) for piece in self.subwords.encode(text, out_type=str)] for text in texts]
-        rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: len(sources[i]))
+    def translate(
+        self, texts: Sequence[str], to: Sequence[str], source: Sequence[str] = (), batch_size: int = 32
+    ) -> list[tuple[str, float]]:
+        """Return the translation and the score of each sentence.
+
+        `to` has the target language of each, and `source` the source language, which only some models need.
+        """
+        ids = [[self.ids.get(piece, UNK) for piece in self.subwords.encode(text, out_type=str)] for text in texts]
+        rows = sorted((i for i, subwords in enumerate(ids) if subwords), key=lambda i: len(ids[i]))
         results = [("", 0.0)] * len(texts)
         for batch in (rows[start : start + batch_size] for start in range(0, len(rows), batch_size)):
-            best = self.search([sources[i] for i in batch], [to[i] for i in batch])
-            for i, (score, ids) in zip(batch, best, strict=True):
-                results[i] = self.subwords.decode([self.pieces[id] for id in ids]), score
+            sources = [self.add_tags(ids[i], to[i], source[i] if source else None) for i in batch]
+            for i, (score, found) in zip(batch, self.search(sources, [to[i] for i in batch]), strict=True):
+                results[i] = self.subwords.decode([self.pieces[id] for id in found]), score
         return results
+
+    def add_tags(self, ids: Sequence[int], to: str, source: str | None = None) -> list[int]:
+        """Return the encoder's input: subwords with the tags of the languages and the end symbol."""
+        source_tags = self.manifest["source_language_tags"]
+        return [*([source_tags[source]] if source_tags else []), *self.manifest["tags"][to]["source"], *ids, EOS]
 
     def search(self, sources: Sequence[Sequence[int]], to: Sequence[str]) -> list[tuple[float, list[int]]]:
         """Return the score and the ids of the best translation of each sentence, found by beam search."""
         settings, tags = self.manifest["decoding"], [self.manifest["tags"][code] for code in to]
-        sources = [[*tag["source"], *source, EOS] for tag, source in zip(tags, sources, strict=True)]
         source_BS = np.array(list(itertools.zip_longest(*sources, fillvalue=PAD))).T
         if source_BS.shape[1] > self.manifest["max_tokens"]:
             raise ValueError(f"a sentence has {source_BS.shape[1]} tokens, more than {self.manifest['max_tokens']}.")
@@ -77,7 +86,7 @@ class Translator:
             state.update({name.replace("present", "past"): x for name, x in output.items() if "present" in name})
             return (output[f"candidate_{name}"].numpy() for name in ("score", "beam", "token"))
 
-        for prefix in zip(*([EOS, *tag["target"]] for tag in tags), strict=True):
+        for prefix in zip(*(tag["target"] for tag in tags), strict=True):
             score_BC, beam_BC, token_BC = step(np.array(prefix)[:, None], 0)
         row_B, ids_BKT = np.arange(len(to)), np.zeros((len(to), 1, 0), np.int64)
         finished: list[list[tuple[float, list[int]]]] = [[] for _ in to]
@@ -110,14 +119,17 @@ def main() -> None:
     """Translate the standard input, one sentence per line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--to", required=True, help="target language")
+    parser.add_argument("--from", dest="source", help="source language, which only some models need")
     parser.add_argument("--threads", type=int, default=0, help="0: all cores")
     options = parser.parse_args()
     translator = Translator(Path(__file__).parent, options.threads)
-    if options.to not in translator.manifest["languages"]:
-        parser.error(f"--to: '{options.to}' is not one of {', '.join(translator.manifest['languages'])}.")
+    needed = {"--to": options.to} | ({"--from": options.source} if translator.manifest["source_language_tags"] else {})
+    for option, code in needed.items():
+        if code not in translator.manifest["languages"]:
+            parser.error(f"{option}: '{code}' is not one of {', '.join(translator.manifest['languages'])}.")
     texts = [line.decode("utf-8").rstrip("\r\n") for line in sys.stdin.buffer]
     try:
-        for text, _ in translator.translate(texts, [options.to] * len(texts)):
+        for text, _ in translator.translate(texts, [options.to] * len(texts), [options.source] * len(texts)):
             sys.stdout.buffer.write(f"{text}\n".encode())
     except ValueError as error:
         parser.error(str(error))
