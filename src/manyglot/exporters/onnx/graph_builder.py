@@ -2,7 +2,7 @@
 
 The weights of all graphs are in one file beside them, where equal arrays are stored once. With `quantize`, the weights
 of linear layers and embeddings are 8-bit integers with a scale for each output, and the inputs of linear layers are
-quantized at run time. Tables of the languages are then float16.
+quantized at run time. Tables of languages and positions are then float16.
 
 Shape letters: D input width, E output width, V rows.
 """
@@ -108,19 +108,24 @@ class GraphBuilder:
         if not self.quantize:
             return self.node("Gather", self.weight(weight_VD), ids)
         int8_VD, scale_V1 = quantize_rows(weight_VD)
-        rows = self.node("Cast", self.node("Gather", self.weight(int8_VD), ids), to=self._onnx.TensorProto.FLOAT)
+        rows = self.to_float32(self.node("Gather", self.weight(int8_VD), ids))
         return self.node("Mul", rows, self.node("Gather", self.weight(scale_V1), ids))
 
     def gather_language(self, table: Array, language: str) -> str:
         """Look up the entries of the languages in a table with one entry for each language. Repeated calls are free."""
-        if self.quantize and np.abs(table).max() <= MAX_FLOAT16:
-            table = table.astype(np.float16)
-        key = (self.weight(table), language)
+        key = (self.table(table), language)
         if key not in self._gathered:
-            entries = self.node("Gather", *key)
-            is_float16 = table.dtype == np.float16
-            self._gathered[key] = self.node("Cast", entries, to=self._onnx.TensorProto.FLOAT) if is_float16 else entries
+            self._gathered[key] = self.to_float32(self.node("Gather", *key))
         return self._gathered[key]
+
+    def table(self, array: Array) -> str:
+        """Return a weight whose rows are looked up; if quantizing, it is float16 unless its values are too large."""
+        fits_float16 = self.quantize and np.abs(array).max() <= MAX_FLOAT16
+        return self.weight(array.astype(np.float16) if fits_float16 else array)
+
+    def to_float32(self, x: str) -> str:
+        """Cast what was looked up in a table."""
+        return self.node("Cast", x, to=self._onnx.TensorProto.FLOAT) if self.quantize else x
 
     def linear(self, x: str, weight_ED: Array, bias_E: Array | None = None) -> str:
         """Return x W^T + b, like `nn.Linear`."""
@@ -136,8 +141,7 @@ class GraphBuilder:
         int8_DE = self.node("Transpose", self.weight(int8_ED), perm=[1, 0])
         int8_x, scale, zero_point = self.nodes("DynamicQuantizeLinear", 3, x)
         product = self.node("MatMulInteger", int8_x, int8_DE, zero_point)
-        product = self.node("Cast", product, to=self._onnx.TensorProto.FLOAT)
-        return self.node("Mul", product, self.node("Mul", scale, self.weight(scale_E1[:, 0])))
+        return self.node("Mul", self.to_float32(product), self.node("Mul", scale, self.weight(scale_E1[:, 0])))
 
     def save(self, path: Path) -> None:
         """Write the graph; the weights are already in their file."""

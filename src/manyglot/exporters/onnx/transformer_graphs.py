@@ -41,11 +41,11 @@ class _StackGraph:
         graph = self.graph
         scale = graph.constant(embedding.scale, np.float32)
         x = graph.node("Mul", graph.embedding(to_numpy(embedding.table.weight), ids), scale)
-        return self.norm(graph.node("Add", x, positions), embedding.norm)
+        return self.norm(graph.node("Add", x, graph.to_float32(positions)), embedding.norm)
 
     def position_table(self, embedding: InputEmbedding) -> str:
         """Return the position embeddings."""
-        return self.graph.weight(to_numpy(embedding.position_table(MAX_POSITIONS)[:MAX_POSITIONS]))
+        return self.graph.table(to_numpy(embedding.position_table(MAX_POSITIONS)[:MAX_POSITIONS]))
 
     def norm(self, x: str, norm: torch.nn.Module, point: HookPoint | None = None) -> str:
         """Return LN(x) with gain and bias of the languages, if the norm depends on them."""
