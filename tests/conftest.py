@@ -87,7 +87,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
 
 
 def tiny_model(
-    guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0, num_layers: int = 2
+    guidance: Sequence[MethodSettings] = (), norm: str = "post", seed: int = 0, num_layers: int = 2, **changes: object
 ) -> Transformer:
     """Make a random float64 model in evaluation mode whose logits differ clearly."""
     torch.manual_seed(seed)
@@ -100,6 +100,7 @@ def tiny_model(
             "num_encoder_layers": num_layers,
             "num_decoder_layers": num_layers,
             "norm": norm,
+            **changes,
         },
     )
     model = Transformer(sizes, guidance, NUM_SUBWORDS, NUM_LANGUAGES).double().eval()
@@ -119,7 +120,9 @@ def random_batch(model: Transformer, size: int = 5, seed: int = 0) -> Batch:
         return [torch.randint(3, NUM_SUBWORDS, (n,), generator=rng).tolist() for n in lengths]
 
     languages = torch.randint(0, NUM_LANGUAGES, (size,), generator=rng).tolist()
-    return collate(sentences(), sentences(), languages, model.tags_by_language())
+    sides = sentences(), sentences()
+    source_languages = torch.randint(0, NUM_LANGUAGES, (size,), generator=rng).tolist()
+    return collate(*sides, languages, model.tags_by_language(), source_languages)
 
 
 def packed_loss(

@@ -58,6 +58,7 @@ def test_collation_loses_no_tokens(sentences: list[tuple[list[int], list[int], i
         lambda i: LanguageTags(target=(90 + i,)),
         lambda i: LanguageTags(target=(90 + i,), target_predicted=False),
         lambda i: LanguageTags(source=(90 + i, 80 + i), target=(70 + i, 90 + i, 60)),
+        lambda i: LanguageTags(source=(90 + i,), target=(70 + i,), start=PAD, source_language_tags=range(50, 52)),
     ],
 )
 def test_collator_equals_collate(tag: Callable[[int], LanguageTags], tmp_path: Path) -> None:
@@ -68,7 +69,9 @@ def test_collator_equals_collate(tag: Callable[[int], LanguageTags], tmp_path: P
     store, tags = make_store(tmp_path, **texts), [tag(0), tag(1)]
     source = rng.integers(0, 20, 7)
     target, language = source + 20, np.array([1, 0, 0, 1, 1, 0, 1])
-    fast = Collator(store, tags)(source, target, language)
-    plain = collate([store[i].tolist() for i in source], [store[i].tolist() for i in target], language.tolist(), tags)
+    source_language = rng.integers(0, 2, 7)
+    fast = Collator(store, tags)(source, target, source_language, language)
+    sentences = [store[i].tolist() for i in source], [store[i].tolist() for i in target]
+    plain = collate(*sentences, language.tolist(), tags, source_language.tolist())
     for field in fields(Batch):
         torch.testing.assert_close(getattr(fast, field.name), getattr(plain, field.name))

@@ -22,21 +22,14 @@ def plain_beam(
     """Return the finished hypotheses, best first."""
     tag, max_length = model.tags_by_language()[language], settings.max_output_length(len(source_S))
     lang_B, random_lang_B = torch.tensor([language]), torch.tensor([random_language])
-    scored_tags = len(tag.target) if tag.target_predicted else 0
     forbidden = {PAD, UNK, *range(model.dimensions.first_tag_id, len(model.embedding.weight))}
 
     def next_token_log_probs(ids: tuple[int, ...]) -> list[float]:
-        input_BT = torch.tensor([[EOS, *tag.target, *ids]])
+        input_BT = torch.tensor([[tag.start, *tag.target, *ids]])
         hidden = model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B)
         return model.log_probabilities(hidden.decoded)[0, -1].tolist()
 
-    start = 0.0
-    if scored_tags:
-        logprob_TV = model.log_probabilities(
-            model(source_S[None], torch.tensor([[EOS, *tag.target]]), lang_B, random_lang_B=random_lang_B).decoded
-        )[0]
-        start = sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))
-    live, finished = [((), start)], []
+    live, finished = [((), 0.0)], []
     for length in range(max_length + 1):
         candidates = []
         for ids, score in live:
@@ -51,7 +44,7 @@ def plain_beam(
         candidates = candidates[: 2 * settings.beam_size]
         for score, ids, token in candidates[: settings.beam_size]:
             if token == EOS:
-                total = len(ids) + 1 + scored_tags
+                total = len(ids) + 1 + tag.num_predicted
                 finished.append(Hypothesis(ids, score / total**settings.length_penalty))
         if len(finished) >= settings.beam_size:
             break

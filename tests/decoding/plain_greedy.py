@@ -19,7 +19,7 @@ def plain_greedy(
     tag = model.tags_by_language()[language]
     lang_B, random_lang_B = (torch.tensor([each], device=source_S.device) for each in (language, random_language))
     forbidden = [PAD, UNK, *range(model.dimensions.first_tag_id, len(model.embedding.weight))]
-    prefix = [EOS, *tag.target]
+    prefix = [tag.start, *tag.target]
     ids, score = list(prefix), 0.0
     max_length = len(prefix) + settings.max_output_length(len(source_S))
     while True:
@@ -27,14 +27,12 @@ def plain_greedy(
         logprob_TV = model.log_probabilities(
             model(source_S[None], input_BT, lang_B, random_lang_B=random_lang_B).decoded
         )[0]
-        if ids == prefix and tag.target_predicted:
-            score += sum(float(logprob_TV[i, token]) for i, token in enumerate(tag.target))
         logprob_V = logprob_TV[-1]
         logprob_V[forbidden] = -torch.inf
         token = EOS if len(ids) == max_length else int(logprob_V.argmax())
         score += float(logprob_V[token])
         if token == EOS:
             words = tuple(ids[len(prefix) :])
-            length = len(words) + 1 + (len(tag.target) if tag.target_predicted else 0)
+            length = len(words) + 1 + tag.num_predicted
             return Hypothesis(words, score / length**settings.length_penalty)
         ids.append(token)

@@ -15,6 +15,7 @@ from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS, parse_method_settings
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
@@ -70,14 +71,14 @@ def search(
 
 @torch.inference_mode()
 def log_probability(model: Transformer, source_S: torch.Tensor, language: int, words: tuple[int, ...]) -> float:
-    """Return the log-probability of a whole output, computed in one forward pass."""
+    """Return the log-probability of a whole output after its tags, computed in one forward pass."""
     tag = model.tags_by_language()[language]
-    ids = [EOS, *tag.target, *words]
+    ids = [tag.start, *tag.target, *words]
     batch = source_S[None], torch.tensor([ids]), torch.tensor([language])
     hidden = model(*batch, random_lang_B=random_languages(source_S[None]))
     logprob_TV = model.log_probabilities(hidden.decoded)[0]
     labels = [*tag.target, *words, EOS]
-    scored = range(0 if tag.target_predicted else len(tag.target), len(labels))
+    scored = range(len(tag.target), len(labels))
     return float(sum(logprob_TV[i, labels[i]] for i in scored))
 
 
@@ -182,12 +183,12 @@ def test_affects_encoder_is_known_for_each_guidance() -> None:
 
 def test_half_precision_finds_similar_hypotheses() -> None:
     model = make("decoder").float()
-    full_precision_VD = model.embedding.weight.detach().clone()
+    full_precision = OutputLayer(model.embedding.weight.detach().clone())
     half = make("decoder").to(torch.bfloat16)
     batch = random_batch(model, size=40)
     settings = DecodingSettings(beam_size=3, max_length=8)
     expected = BeamSearch(model, settings).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
-    results = BeamSearch(half, settings, full_precision_VD).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
+    results = BeamSearch(half, settings, full_precision).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(results, expected, strict=True)]
     assert sum(apart) / len(apart) < 0.03
     assert len({h.score for hypotheses in results for h in hypotheses}) > 100, (

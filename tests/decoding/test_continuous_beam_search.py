@@ -18,6 +18,7 @@ from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.model import guidance as guidance_methods
 from manyglot.model.guidance import METHODS
+from manyglot.model.output_layer import OutputLayer
 from manyglot.vocabulary.subword_model import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
 from tests.decoding.plain_beam import plain_beam
@@ -113,12 +114,12 @@ def test_a_continuous_batch_is_reused_while_it_is_large_enough() -> None:
 
 def test_half_precision_finds_similar_hypotheses() -> None:
     model = make("decoder").float()
-    full_precision_VD = model.embedding.weight.detach().clone()
+    full_precision = OutputLayer(model.embedding.weight.detach().clone())
     half = make("decoder").to(torch.bfloat16)
     batch = random_batch(model, size=40)
     settings = DecodingSettings(beam_size=3, max_length=8)
     expected = BeamSearch(model, settings).search(SearchBatch(batch.source_BS, batch.lang_B.tolist()))
-    results = ContinuousBeamSearch(half, settings, full_precision_VD).search(
+    results = ContinuousBeamSearch(half, settings, full_precision).search(
         SearchBatch(batch.source_BS, batch.lang_B.tolist())
     )
     apart = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(results, expected, strict=True)]

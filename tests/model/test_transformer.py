@@ -43,7 +43,7 @@ def test_the_embedding_matches_the_paper() -> None:
     )
     expected = model.encoder_norm(4 * model.embedding(ids) + position)
     executor = PaddedEncoderExecutor(model.guidance, model.prepare_target_languages(torch.tensor([0])), None)
-    torch.testing.assert_close(executor.embed(ids, model._encoder_embedding), expected)
+    torch.testing.assert_close(executor.embed(ids, model.encoder_embedding), expected)
 
 
 def test_encoder_decoder_and_output_share_one_table() -> None:

@@ -27,7 +27,7 @@ class Batch:
     source_BS: Tensor
     """Source sentences: [tags] subwords </s>, padded."""
     input_BT: Tensor
-    """Decoder input: </s> [tags] subwords, padded."""
+    """Decoder input: start symbol [tags] subwords, padded. The start symbol is </s>, or PAD in models of Marian."""
     label_BT: Tensor
     """Labels of the decoder: [tags] subwords </s>. Padding, and tags that the model does not predict, are PAD."""
     lang_B: Tensor
@@ -51,15 +51,19 @@ def collate(
     targets: Sequence[Sequence[int]],
     languages: Sequence[int],
     tags: Sequence[LanguageTags],
+    source_languages: Sequence[int | None] | None = None,
 ) -> Batch:
-    """Add tags and </s> to sentence pairs and pad them; `tags` has an entry for each language id."""
+    """Add tags and </s> to sentence pairs and pad them; `tags` has an entry for each language id.
+
+    `languages` are the target languages. Only models that read the source languages need these.
+    """
     inputs, labels = [], []
     for subwords, language in zip(targets, languages, strict=True):
         tag = tags[language]
-        inputs.append([EOS, *tag.target, *subwords])
+        inputs.append([tag.start, *tag.target, *subwords])
         labels.append([*(tag.target if tag.target_predicted else [PAD] * len(tag.target)), *subwords, EOS])
     return Batch(
-        collate_sources(sources, languages, tags),
+        collate_sources(sources, languages, tags, source_languages),
         _pad_to_longest(inputs),
         _pad_to_longest(labels),
         torch.tensor(languages),
@@ -85,12 +89,22 @@ class Collator:
     def __init__(self, store: TokenStore, tags: Sequence[LanguageTags]) -> None:
         self.store, self.target_predicted = store, tags[0].target_predicted
         self.source_LK = np.array([tag.source for tag in tags], dtype=np.int64).reshape(len(tags), -1)
+        self.source_language_tag_L = np.array(tags[0].source_language_tags, dtype=np.int64)
+        self.num_source_tags, self.start = tags[0].num_source_tags, tags[0].start
         self.target_LK = np.array([tag.target for tag in tags], dtype=np.int64).reshape(len(tags), -1)
 
-    def __call__(self, source_indices: AnyInts, target_indices: AnyInts, target_language_ids: IntArray) -> Batch:
+    def __call__(
+        self,
+        source_indices: AnyInts,
+        target_indices: AnyInts,
+        source_language_ids: IntArray,
+        target_language_ids: IntArray,
+    ) -> Batch:
         """Make the batch of some sentences of the store, given by index, and their translations."""
         source_BK, target_BK = self.source_LK[target_language_ids], self.target_LK[target_language_ids]
-        start_B1 = np.full((len(target_language_ids), 1), EOS)
+        if len(self.source_language_tag_L):
+            source_BK = np.concatenate([self.source_language_tag_L[source_language_ids, None], source_BK], axis=1)
+        start_B1 = np.full((len(target_language_ids), 1), self.start)
         labels_BK = target_BK if self.target_predicted else np.full_like(target_BK, PAD)
         arrays = (
             self._padded_rows(source_indices, source_BK, append_eos=True),
@@ -111,13 +125,13 @@ class Collator:
 
     def num_source_tokens(self, source_indices: AnyInts) -> int:
         """Count the source tokens of a batch, tags and </s> included."""
-        return int(self.store.lengths(source_indices).sum()) + len(source_indices) * (self.source_LK.shape[1] + 1)
+        return int(self.store.lengths(source_indices).sum()) + len(source_indices) * (self.num_source_tags + 1)
 
     def token_counts(self, source_indices: AnyInts, target_indices: AnyInts) -> tuple[SideTokenCounts, SideTokenCounts]:
         """Count the tokens of the source side and of the decoder input."""
         source_lengths, target_lengths = (self.store.lengths(side) for side in (source_indices, target_indices))
         return (
-            SideTokenCounts.from_lengths(source_lengths + self.source_LK.shape[1] + 1),
+            SideTokenCounts.from_lengths(source_lengths + self.num_source_tags + 1),
             SideTokenCounts.from_lengths(target_lengths + self.target_LK.shape[1] + 1),
         )
 
@@ -138,10 +152,15 @@ class Collator:
         return padded_BT
 
 
-def collate_sources(sources: Sequence[Sequence[int]], languages: Sequence[int], tags: Sequence[LanguageTags]) -> Tensor:
+def collate_sources(
+    sources: Sequence[Sequence[int]],
+    languages: Sequence[int],
+    tags: Sequence[LanguageTags],
+    source_languages: Sequence[int | None] | None = None,
+) -> Tensor:
     """Collate the source side alone, for decoding."""
-    rows = zip(sources, languages, strict=True)
-    return _pad_to_longest([[*tags[language].source, *subwords, EOS] for subwords, language in rows])
+    rows = zip(sources, languages, source_languages or [None] * len(sources), strict=True)
+    return _pad_to_longest([[*tags[target].source_prefix(source), *subwords, EOS] for subwords, target, source in rows])
 
 
 def _pad_to_longest(sentences: Sequence[Sequence[int]]) -> Tensor:

@@ -38,6 +38,7 @@ class PlannedBatch:
     """Indices of the source sentences in the token store."""
     target_indices: AnyInts
     """Indices of their translations."""
+    source_language_ids: IntArray
     target_language_ids: IntArray
     collate: Collator
 
@@ -61,7 +62,9 @@ class PlannedBatch:
 
     def load(self) -> Batch:
         """Load the batch as tensors."""
-        return self.collate(self.source_indices, self.target_indices, self.target_language_ids)
+        return self.collate(
+            self.source_indices, self.target_indices, self.source_language_ids, self.target_language_ids
+        )
 
 
 class BatchLoader:
@@ -76,9 +79,10 @@ class BatchLoader:
         seed: int,
     ) -> None:
         # A model without tags counts as having one, so that all models are trained on the same batches.
-        max_tags = max(1, *(max(len(tag.source), len(tag.target)) for tag in tags))
+        max_tags = max(1, *(max(tag.num_source_tags, len(tag.target)) for tag in tags))
         self.plan = BatchPlan(PairIndex(store), directions, settings, max_tags + 1, seed)  # 1: </s>
-        self.language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
+        self.source_language_D = np.array([store.languages.id(direction.source) for direction in self.directions])
+        self.target_language_D = np.array([store.languages.id(direction.target) for direction in self.directions])
         self._collate = Collator(store, tags)
 
     @property
@@ -90,6 +94,11 @@ class BatchLoader:
     def directions(self) -> list[Direction]:
         """The directions that have sentence pairs."""
         return self.plan.directions
+
+    @property
+    def max_tokens_per_sentence(self) -> int:
+        """The tokens of the longest sentence on either side, tags and </s> included; or slightly more."""
+        return self.plan.max_sentence_length
 
     def num_target_tokens_by_direction(self) -> list[int]:
         """Count the target tokens to predict in all pairs of each direction, in the order of `directions`."""
@@ -117,12 +126,12 @@ class BatchLoader:
         for start in range(first, last, BATCHES_PER_PLANNING):
             stop = min(start + BATCHES_PER_PLANNING, last)
             pairs = self.plan.planned_pairs(epoch, start, stop)
-            languages = self.language_D[pairs.direction]
+            sources, languages = self.source_language_D[pairs.direction], self.target_language_D[pairs.direction]
             for index in range(stop - start):
                 rows = pairs.batch_slice(index)
                 order = np.argsort(languages[rows], kind="stable")
                 source, target = pairs.source[rows][order], pairs.target[rows][order]
-                yield PlannedBatch(source, target, languages[rows][order], self._collate)
+                yield PlannedBatch(source, target, sources[rows][order], languages[rows][order], self._collate)
 
 
 def _length_lookup_chunks(sentences: AnyInts) -> Iterator[AnyInts]:

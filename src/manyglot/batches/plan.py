@@ -196,6 +196,9 @@ class BatchPlan:
         self.sizes_D, self.samples_per_epoch_D = np.array(list(sizes.values())), settings.pair_counts_per_epoch(sizes)
         repetitions_D = self.samples_per_epoch_D / self.sizes_D
         self._buckets = _make_buckets(index, direction_ids, repetitions_D, settings, num_special_tokens)
+        is_used_C = np.isin(index.cells_C4[:, 0], direction_ids)
+        self.max_sentence_length = int(index.cells_C4[is_used_C, 3].max()) + num_special_tokens
+        """The tokens of the longest sentence on either side, tags and </s> included."""
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def num_batches(self, epoch: int) -> int:

@@ -7,6 +7,7 @@ Shape letters: B sentences, N decoder input tokens, S source tokens, K aligned t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ class AlignedTargetSelection(NamedTuple):
     """Interval of the sentence pairs that take part: 2 selects every second pair."""
     num_leading_tags: int
     """Number of leading tags of a target sentence, which the encoder does not read."""
+    source_language_tags: Sequence[int] = ()
+    """The tag of each language, if the encoder reads the language of its input."""
 
 
 class MaxLengths(NamedTuple):
@@ -55,6 +58,7 @@ class UnpaddedBatch(NamedTuple):
         order_B = slice(None) if (np.diff(lang_B) >= 0).all() else np.argsort(lang_B, kind="stable")
         source_BS, input_BT, label_BT = (x.numpy()[order_B] for x in (batch.source_BS, batch.input_BT, batch.label_BT))
         is_source_BS, is_input_BT = source_BS != PAD, input_BT != PAD
+        is_input_BT[:, 0] = True  # the start symbol may be PAD
         return cls(
             source_ids_S=source_BS[is_source_BS],
             source_length_B=is_source_BS.sum(axis=1),
@@ -65,12 +69,15 @@ class UnpaddedBatch(NamedTuple):
         )
 
     def with_aligned_targets(self, aligned: AlignedTargetSelection) -> UnpaddedBatch:
-        """Add the aligned targets in the form the encoder reads: subwords </s>."""
+        """Add the aligned targets in the form the encoder reads: [tag] subwords </s>."""
         end_B = np.cumsum(self.input_length_B)
         source_K = np.arange(0, len(end_B), aligned.every_nth_pair)
         length_K = self.input_length_B[source_K] - aligned.num_leading_tags
         shift_K = end_B[source_K] - np.cumsum(length_K)
         ids_A = self.label_N[np.repeat(shift_K, length_K) + np.arange(length_K.sum())]
+        if aligned.source_language_tags:
+            tag_K = np.asarray(aligned.source_language_tags)[self.lang_B[source_K]]
+            ids_A, length_K = np.insert(ids_A, np.cumsum(length_K) - length_K, tag_K), length_K + 1
         return self._replace(aligned_ids_A=ids_A, aligned_length_K=length_K, aligned_source_K=source_K)
 
     def padded_to_multiple(self, multiple: int, max_dummy_length: int) -> UnpaddedBatch:

@@ -4,7 +4,8 @@ In each step, the continuations of all beams of a sentence compete, and the sear
 candidate that ends the sentence and ranks among the first K becomes a finished hypothesis. The first K candidates that
 do not end it become the new beams. A sentence is done when it has K finished hypotheses, or at its maximum length,
 where only the end symbol is allowed. The score of a hypothesis is its log-probability, divided by its length
-(including the end symbol) to the power of the length penalty.
+(including the end symbol) to the power of the length penalty. Target tags are forced, so they score nothing; those
+that the model predicts count in the length.
 
 Shape letters: B sentences, K beams, N = B·K rows, V vocabulary, C candidates, T positions, D model width, R source
 rows, S source tokens, F sentences with a forced token.
@@ -24,6 +25,7 @@ from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.token_scorer import TokenScorer
 from manyglot.model.cached_executor import CachedDecoderExecutor, encode_sources
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -32,7 +34,7 @@ from manyglot.vocabulary.vocabulary import LanguageTags
 class BeamSearch:
     """Beam search with one model.
 
-    If the model is in half precision, `full_precision_VD` holds its output weights before rounding. The search uses
+    If the model is in half precision, `full_precision` holds its output weights before rounding. The search uses
     them to recompute the scores of the best candidates.
     """
 
@@ -40,11 +42,11 @@ class BeamSearch:
         self,
         model: Transformer,
         settings: DecodingSettings,
-        full_precision_VD: Tensor | None = None,
+        full_precision: OutputLayer | None = None,
         tags: Sequence[LanguageTags] | None = None,
     ) -> None:
         self.model, self.tags, self.settings = model, model.tags_by_language() if tags is None else tags, settings
-        self.token_scorer = TokenScorer(model, full_precision_VD)
+        self.token_scorer = TokenScorer(model, full_precision)
 
     def index_batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield the indices of nonempty sentences in batches within the size limits, longest sentences first."""
@@ -96,9 +98,9 @@ class BeamSearch:
             self.model, target_languages, encode_sources(self.model, source_BS, target_languages, sentence_B)
         )
         tags = [self.tags[language] for language in languages]
-        prefix_BT = torch.tensor([[EOS, *tag.target] for tag in tags], device=device)
+        prefix_BT = torch.tensor([[tag.start, *tag.target] for tag in tags], device=device)
         hidden_BTD = self.model.decode(prefix_BT, decoder)
-        score_BK = self._initial_beam_scores(self._tag_scores(hidden_BTD, prefix_BT, tags))
+        score_BK = self._initial_beam_scores(num_sentences)
         rows_N = torch.arange(num_sentences, device=device).repeat_interleave(beam_size)
         decoder.expand_to_beams(rows_N)
         self.token_scorer.compute_scores(hidden_BTD[:, -1].index_select(0, rows_N))
@@ -107,8 +109,11 @@ class BeamSearch:
             sentences=[
                 SentenceState(
                     row=row,
-                    max_length=self.settings.max_output_length(lengths[row if sentences is None else sentences[row]]),
-                    num_scored_tags=len(tag.target) if tag.target_predicted else 0,
+                    max_length=min(
+                        self.settings.max_output_length(lengths[row if sentences is None else sentences[row]]),
+                        self.model.max_output_length(tag),
+                    ),
+                    num_predicted_tags=tag.num_predicted,
                 )
                 for row, tag in enumerate(tags)
             ],
@@ -117,21 +122,13 @@ class BeamSearch:
             decoder=decoder,
         )
 
-    def _initial_beam_scores(self, score_B: Tensor) -> Tensor:
+    def _initial_beam_scores(self, num_sentences: int) -> Tensor:
         """Return the scores of the first step. All beams start equal, so only one of them may continue."""
-        score_BK = score_B[:, None].repeat(1, self.settings.beam_size)
+        score_BK = self.token_scorer.weight_VD.new_zeros(
+            num_sentences, self.settings.beam_size, dtype=self.token_scorer.dtype
+        )
         score_BK[:, 1:] = -torch.inf
         return score_BK
-
-    def _tag_scores(self, hidden_BTD: Tensor, prefix_BT: Tensor, tags: Sequence[LanguageTags]) -> Tensor:
-        """Return the summed log-probability of each sentence's tags, or 0 if the model does not predict them."""
-        total_B = hidden_BTD.new_zeros(len(tags), dtype=self.token_scorer.dtype)
-        if not any(tag.target_predicted for tag in tags):
-            return total_B
-        for i in range(prefix_BT.shape[1] - 1):
-            self.token_scorer.compute_scores(hidden_BTD[:, i])
-            total_B = total_B + self.token_scorer.token_log_probs(prefix_BT[:, i + 1])
-        return total_B * torch.tensor([tag.target_predicted for tag in tags], device=hidden_BTD.device)
 
     def _select_candidates(self, state: BeamSearchState) -> Candidates:
         """Return the best 2K continuations of each sentence.
@@ -163,7 +160,7 @@ class BeamSearch:
         for i, rank in ends_BK.nonzero().tolist():
             sentence = state.sentences[i]
             ids = tuple(state.ids_BKT[i, candidates.parent_BC[i, rank]].tolist())
-            length = len(ids) + 1 + sentence.num_scored_tags
+            length = len(ids) + 1 + sentence.num_predicted_tags
             score = float(candidates.score_BC[i, rank]) / length**self.settings.length_penalty
             sentence.finished.append((rank, Hypothesis(ids, score)))
 
@@ -215,8 +212,8 @@ class SentenceState:
     row: int
     max_length: int
     """Maximum number of subwords in the output."""
-    num_scored_tags: int
-    """Number of target tags whose log-probability is part of the score."""
+    num_predicted_tags: int
+    """Number of target tags that count in the length of a hypothesis."""
     prefix: tuple[int, ...] = ()
     """Subwords that the output must begin with."""
     sentence_number: int = 0

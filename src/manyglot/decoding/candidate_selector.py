@@ -17,6 +17,7 @@ from manyglot.decoding.beam_search import Candidates
 from manyglot.model import kernels
 from manyglot.model.kernels.attention_tiles import VOCABULARY_MULTIPLE
 from manyglot.model.kernels.kernel_arguments import TopCandidates
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD, UNK
 
@@ -24,10 +25,10 @@ from manyglot.vocabulary.subword_model import PAD, UNK
 class CandidateSelector:
     """Selects the best 2K candidates of each sentence. All steps share one score buffer."""
 
-    def __init__(self, model: Transformer, full_precision_VD: Tensor | None, num_rows: int) -> None:
-        weight_VD = model.embedding.weight.detach()
-        self.full_precision_VD, self.candidate_factor = (
-            (weight_VD, 1) if full_precision_VD is None else (full_precision_VD, 2)
+    def __init__(self, model: Transformer, full_precision: OutputLayer | None, num_rows: int) -> None:
+        weight_VD, self.bias_V = model.output_layer.detach()
+        self.full_precision, self.candidate_factor = (
+            (model.output_layer.detach(), 1) if full_precision is None else (full_precision, 2)
         )
         self.vocabulary_size, self.allowed_tokens = len(weight_VD), range(PAD + 1, model.dimensions.first_tag_id)
         self.weight_WD = F.pad(weight_VD, (0, 0, 0, -len(weight_VD) % VOCABULARY_MULTIPLE))
@@ -64,6 +65,8 @@ class CandidateSelector:
     def _rough_candidates(self, hidden_BKD: Tensor, score_BK: Tensor, num_candidates: int) -> TopCandidates:
         """Return the best candidates by unrefined scores."""
         score_NW = torch.mm(hidden_BKD.flatten(0, 1), self.weight_WD.T, out=self._score_NW)
+        if self.bias_V is not None:
+            score_NW[:, : self.vocabulary_size] += self.bias_V
         if kernels.runs_kernels(score_NW.device):
             from manyglot.model.kernels.top_candidates import top_candidates
 
@@ -81,11 +84,14 @@ class CandidateSelector:
     def _full_precision_log_probs(
         self, hidden_BKD: Tensor, beam_BC: Tensor, token_BC: Tensor, log_normalizer_N: Tensor
     ) -> Tensor:
+        weight_VD, bias_V = self.full_precision
         if kernels.runs_kernels(hidden_BKD.device):
             from manyglot.model.kernels.top_candidates import candidate_log_probs
 
-            return candidate_log_probs(hidden_BKD, self.full_precision_VD, beam_BC, token_BC, log_normalizer_N)
-        index_BC1 = beam_BC[..., None].expand(-1, -1, hidden_BKD.shape[2])
-        hidden_BCD = hidden_BKD.gather(1, index_BC1).to(log_normalizer_N.dtype)
-        score_BC = (hidden_BCD * self.full_precision_VD[token_BC].to(log_normalizer_N.dtype)).sum(dim=2)
-        return score_BC - log_normalizer_N.view(len(beam_BC), -1).gather(1, beam_BC)
+            logprob_BC = candidate_log_probs(hidden_BKD, weight_VD, beam_BC, token_BC, log_normalizer_N)
+        else:
+            index_BC1 = beam_BC[..., None].expand(-1, -1, hidden_BKD.shape[2])
+            hidden_BCD = hidden_BKD.gather(1, index_BC1).to(log_normalizer_N.dtype)
+            score_BC = (hidden_BCD * weight_VD[token_BC].to(log_normalizer_N.dtype)).sum(dim=2)
+            logprob_BC = score_BC - log_normalizer_N.view(len(beam_BC), -1).gather(1, beam_BC)
+        return logprob_BC if bias_V is None else logprob_BC + bias_V[token_BC]

@@ -21,6 +21,7 @@ from manyglot.decoding.beam_search import Candidates
 from manyglot.decoding.candidate_selector import CandidateSelector
 from manyglot.model.continuous_executor import Slots, SourceSpans, StaticCacheDecoderExecutor, StaticKVCache
 from manyglot.model.executor import EncoderMemory
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS
 
@@ -88,23 +89,24 @@ class BeamHistory:
 class ContinuousBatch:
     """The slots with their static buffers, and the decoding step over all of them.
 
-    The first `num_unscored_tags` tokens of each output do not count in its score.
+    The first `num_tags` tokens of each output are forced and score nothing.
     """
 
     def __init__(
         self,
         model: Transformer,
-        full_precision_VD: Tensor | None,
+        full_precision: OutputLayer | None,
         beam_size: int,
         capacity: Capacity,
-        num_unscored_tags: int,
+        num_tags: int,
     ) -> None:
-        self.model, self.beam_size, self.capacity, self.num_unscored_tags = (
+        self.model, self.beam_size, self.capacity, self.num_tags = (
             model,
             beam_size,
             capacity,
-            num_unscored_tags,
+            num_tags,
         )
+        self.start_symbol = model.start_symbol
         weight, num_rows = model.embedding.weight, capacity.num_sentences + 1
         self.device, score_dtype = weight.device, torch.promote_types(weight.dtype, torch.float32)
 
@@ -132,7 +134,7 @@ class ContinuousBatch:
         sources = SourceSpans(self.queue.start_S, self.queue.length_S)
         slots = Slots.allocate(capacity.num_slots, beam_size, capacity.num_positions, self.device)
         self.cache = StaticKVCache.allocate(model, slots, sources, capacity.num_source_tokens)
-        self.candidate_selector = CandidateSelector(model, full_precision_VD, capacity.num_slots * beam_size)
+        self.candidate_selector = CandidateSelector(model, full_precision, capacity.num_slots * beam_size)
         self.slot_N = torch.arange(capacity.num_slots, device=self.device).repeat_interleave(beam_size)
         self.token_BK, self.score_BK = (
             zeros(capacity.num_slots, beam_size),
@@ -183,7 +185,7 @@ class ContinuousBatch:
         self.cache.slots.sentence_B.copy_(torch.where(slot_B < num_sentences, slot_B, self._no_sentence))
         self.cache.slots.num_decoded_B.zero_()
         self.num_ended_B.zero_()
-        self.token_BK.fill_(EOS)
+        self.token_BK.fill_(self.start_symbol)
         self.score_BK.copy_(self.initial_score_K.expand_as(self.score_BK))
         self.history.end_position_SC.fill_(-1)
 
@@ -227,7 +229,7 @@ class ContinuousBatch:
             at_last_position_B, EOS
         )
         candidates = self.candidate_selector.select_candidates(
-            hidden_BKD, self.score_BK, forced_token_B, num_decoded_B >= self.num_unscored_tags
+            hidden_BKD, self.score_BK, forced_token_B, num_decoded_B >= self.num_tags
         )
         self._record_finished(candidates)
         done_B = (self.num_ended_B >= self.beam_size) | at_last_position_B
@@ -289,7 +291,7 @@ class ContinuousBatch:
         restarted_B = done_B | empty_B
         slots.num_decoded_B.masked_fill_(restarted_B, 0)
         self.num_ended_B.masked_fill_(restarted_B, 0)
-        self.token_BK.masked_fill_(restarted_B[:, None], EOS)
+        self.token_BK.masked_fill_(restarted_B[:, None], self.start_symbol)
         self.score_BK.copy_(torch.where(restarted_B[:, None], self.initial_score_K, self.score_BK))
         self.num_occupied.copy_((slots.sentence_B != self._no_sentence).sum())
 

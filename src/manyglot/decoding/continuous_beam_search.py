@@ -24,6 +24,7 @@ from manyglot.decoding.settings import DecodingSettings
 from manyglot.devices import is_out_of_memory_error
 from manyglot.model.cached_executor import encode_sources
 from manyglot.model.executor import EncoderMemory
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -54,13 +55,13 @@ class ContinuousBeamSearch:
         self,
         model: Transformer,
         settings: DecodingSettings,
-        full_precision_VD: Tensor | None = None,
+        full_precision: OutputLayer | None = None,
         tags: Sequence[LanguageTags] | None = None,
         cached_batches: dict[int, ContinuousBatch] | None = None,
     ) -> None:
         self.model, self.tags, self.settings = model, model.tags_by_language() if tags is None else tags, settings
-        self.full_precision_VD, self.cached_batches = (
-            full_precision_VD,
+        self.full_precision, self.cached_batches = (
+            full_precision,
             {} if cached_batches is None else cached_batches,
         )
 
@@ -72,7 +73,7 @@ class ContinuousBeamSearch:
         order = nonempty_indices_longest_first(sources)
         if not order:
             return []
-        num_added = len(self.tags[0].source) + 1  # tags and end symbol
+        num_added = self.tags[0].num_source_tags + 1  # end symbol
         num_tokens = sum(len(sources[row]) + num_added for row in order)
         longest = len(sources[order[0]]) + num_added
         # Batches differ by up to the longest sentence: leave room for it above the mean size.
@@ -111,7 +112,8 @@ class ContinuousBeamSearch:
     def _make_queue(self, length_S: np.ndarray, batch: SearchBatch) -> SentenceQueue:
         """Build the queue of a batch, given the source length of each output."""
         max_length_table = np.array([self.settings.max_output_length(length) for length in range(length_S.max() + 1)])
-        max_length_S, lang_S = max_length_table[length_S], torch.tensor(batch.target_language_ids)
+        max_length_S = max_length_table[length_S].clip(max=self.model.max_output_length(self.tags[0]))
+        lang_S = torch.tensor(batch.target_language_ids)
         tags_LP = torch.tensor([tags.target for tags in self.tags], dtype=torch.long)
         prefix_SP = _forced_prefix_table(batch.prefixes or [()] * len(max_length_S), max_length_S)
         return SentenceQueue(
@@ -170,10 +172,7 @@ class ContinuousBeamSearch:
                 return self.cached_batches[num_slots]
         for num_slots in same_kind:
             del self.cached_batches[num_slots]
-        num_unscored_tags = 0 if self.tags[0].target_predicted else self._num_tags
-        batch = ContinuousBatch(
-            self.model, self.full_precision_VD, self.settings.beam_size, required, num_unscored_tags
-        )
+        batch = ContinuousBatch(self.model, self.full_precision, self.settings.beam_size, required, self._num_tags)
         self.cached_batches[required.num_slots] = batch
         return batch
 
@@ -198,9 +197,8 @@ class ContinuousBeamSearch:
         self, history: BeamHistory, queue: SentenceQueue, num_hypotheses: int
     ) -> list[list[Hypothesis]]:
         """Return the best finished hypotheses of each sentence, tracing each beam's parents back to the start."""
-        num_scored_tags = self._num_tags if self.tags[0].target_predicted else 0
         end_position_SC, has_ended_SC = history.end_position_SC, history.end_position_SC >= 0
-        length_SC = end_position_SC - self._num_tags + 1 + num_scored_tags
+        length_SC = end_position_SC - self._num_tags + 1 + self.tags[0].num_predicted
         penalty_SC = length_SC.clamp_min(1).to(history.ended_score_SC.dtype) ** self.settings.length_penalty
         score_SC = (history.ended_score_SC / penalty_SC).masked_fill(~has_ended_SC, -torch.inf)
         score_SK, order_SK = (x[:, :num_hypotheses] for x in score_SC.sort(dim=1, descending=True, stable=True))

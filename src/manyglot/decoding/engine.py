@@ -10,6 +10,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
+from manyglot.errors import LanguageError
 from manyglot.progress import ProgressReporter
 
 DEFAULT_BLOCK_SIZE = 1024
@@ -32,9 +33,12 @@ class SearchRequest:
     sentence_offset: int = 0
     """Number of sentences of the text before the first one. Sampling depends on a sentence's index in the text, not on
     its batch."""
+    source_language_ids: Sequence[int | None] | None = None
+    """Source language id of each sentence, or None where it is unknown. Only models with `source_tag` need it."""
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.target_language_ids)
+        assert self.source_language_ids is None or len(self.source_language_ids) == len(self.sources)
         assert self.prefixes is None or len(self.prefixes) == len(self.sources)
 
     def blank_all_except(self, rows: Collection[int]) -> SearchRequest:
@@ -55,9 +59,25 @@ class ScoringRequest:
     settings: DecodingSettings
     sentence_offset: int = 0
     """Number of sentences of the text before the first one, as in `SearchRequest`."""
+    source_language_ids: Sequence[int | None] | None = None
+    """Source language id of each sentence, or None where it is unknown. Only models with `source_tag` need it."""
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.translations) == len(self.target_language_ids)
+
+
+def checked_source_languages(request: SearchRequest | ScoringRequest) -> list[int]:
+    """Return the source language ids of a request for a model that reads them; raise an error if one is missing.
+
+    An empty sentence needs no language.
+    """
+    languages = request.source_language_ids or [None] * len(request.sources)
+    if any(language is None and source for source, language in zip(request.sources, languages, strict=True)):
+        raise LanguageError(
+            "This model reads the source language of each text. Name it with --from (source in Python, the field from "
+            "in requests)."
+        )
+    return [language or 0 for language in languages]
 
 
 class Engine(Protocol):

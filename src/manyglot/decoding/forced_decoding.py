@@ -1,7 +1,8 @@
 """Forced decoding: the log-probability that a model gives to translations made elsewhere.
 
 The decoder reads each translation at once, as in training. The scores equal those of `BeamSearch` for the same
-subwords: the same tokens count, and half precision is corrected in the same way.
+subwords: target tags score nothing but count in the length if the model predicts them, and half precision is corrected
+in the same way.
 
 Shape letters: B sentences, S source tokens, T target tokens, N target positions of all sentences, D model width,
 V vocabulary.
@@ -18,6 +19,7 @@ from manyglot.batches.batch import collate
 from manyglot.decoding.engine import ScoringRequest
 from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.token_scorer import TokenScorer
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD
 
@@ -28,9 +30,9 @@ MAX_SCORED_POSITIONS = 1280
 class ForcedDecoder:
     """Scores given translations with one model, in batches of mixed target languages."""
 
-    def __init__(self, model: Transformer, full_precision_VD: Tensor | None = None) -> None:
+    def __init__(self, model: Transformer, full_precision: OutputLayer | None = None) -> None:
         self.model, self.tags = model, model.tags_by_language()
-        self.token_scorer = TokenScorer(model, full_precision_VD)
+        self.token_scorer = TokenScorer(model, full_precision)
 
     def index_batches(self, request: ScoringRequest) -> Iterator[list[int]]:
         """Yield the indices of sentences of similar length in batches within the size limit, longest first."""
@@ -48,7 +50,13 @@ class ForcedDecoder:
             yield batch
 
     @torch.inference_mode()
-    def score(self, request: ScoringRequest, rows: Sequence[int], random_lang_B: Tensor) -> list[TranslationScore]:
+    def score(
+        self,
+        request: ScoringRequest,
+        rows: Sequence[int],
+        source_languages: Sequence[int | None],
+        random_lang_B: Tensor,
+    ) -> list[TranslationScore]:
         """Return the scores of some translations of a request."""
         device = self.model.embedding.weight.device
         batch = collate(
@@ -56,6 +64,7 @@ class ForcedDecoder:
             [request.translations[row] for row in rows],
             [request.target_language_ids[row] for row in rows],
             self.tags,
+            [source_languages[row] for row in rows],
         )
         label_BT = batch.label_BT.to(device)
         hidden_BTD = self.model(
@@ -64,10 +73,12 @@ class ForcedDecoder:
             batch.lang_B.to(device),
             random_lang_B=random_lang_B.to(device),
         ).decoded
-        is_scored_BT = label_BT != PAD
+        is_counted_BT = label_BT != PAD
+        is_scored_BT = is_counted_BT.clone()
+        is_scored_BT[:, : len(self.tags[0].target)] = False
         logprob_BT = torch.zeros(label_BT.shape, dtype=torch.float64, device=device)
         logprob_BT[is_scored_BT] = self._token_log_probs(hidden_BTD[is_scored_BT], label_BT[is_scored_BT])
-        totals, lengths = logprob_BT.sum(dim=1).tolist(), is_scored_BT.sum(dim=1).tolist()
+        totals, lengths = logprob_BT.sum(dim=1).tolist(), is_counted_BT.sum(dim=1).tolist()
         penalty = request.settings.length_penalty
         return [TranslationScore.from_length(*each, penalty) for each in zip(totals, lengths, strict=True)]
 

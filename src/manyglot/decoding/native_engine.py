@@ -16,7 +16,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.continuous_batch import ContinuousBatch
 from manyglot.decoding.continuous_beam_search import ContinuousBeamSearch
-from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, ScoringRequest, SearchRequest
+from manyglot.decoding.engine import DEFAULT_BLOCK_SIZE, ScoringRequest, SearchRequest, checked_source_languages
 from manyglot.decoding.forced_decoding import ForcedDecoder
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.sampling_search import SamplingSearch
@@ -79,14 +79,14 @@ class NativeEngine:
 
         A source with several target languages is encoded once, unless guidance affects the encoder.
         """
-        _check_prefixes(request)
-        search = self._make_search(request)
+        _check_prefixes(request, self.model)
+        search, source_languages = self._make_search(request), self._source_languages(request)
         random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
         setting_to_lower = "max_length" if isinstance(search, ContinuousBeamSearch) else "max_batch_tokens"
         advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or stop other programs that use this memory"
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
         for rows in search.index_batches(request.sources):
-            batch = self._make_search_batch(request, rows, search, random_lang_B[rows])
+            batch = self._make_search_batch(request, rows, source_languages, search, random_lang_B[rows])
             with report_out_of_memory(self.device, "A search", advice):
                 batch_results = search.search(batch)
             for row, hypotheses in zip(rows, batch_results, strict=True):
@@ -97,16 +97,17 @@ class NativeEngine:
 
     def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
         """Return the scores of given translations. They equal those of a search that finds the same subwords."""
+        source_languages = self._source_languages(request)
         is_bfloat16 = self._uses_bfloat16(request.settings.precision)
         model = self._get_variant(_ModelVariant(is_bfloat16, folded_language=None))
-        full_precision_VD = self.model.embedding.weight.detach() if is_bfloat16 else None
-        decoder = ForcedDecoder(model, full_precision_VD)
+        full_precision = self.model.output_layer.detach() if is_bfloat16 else None
+        decoder = ForcedDecoder(model, full_precision)
         random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
         advice = "Lower decoding.max_batch_tokens, or stop other programs that use this memory"
         scores = [TranslationScore(0.0, 0.0)] * len(request.sources)
         for rows in decoder.index_batches(request):
             with report_out_of_memory(self.device, "Forced decoding", advice):
-                batch_scores = decoder.score(request, rows, random_lang_B[rows])
+                batch_scores = decoder.score(request, rows, source_languages, random_lang_B[rows])
             for row, score in zip(rows, batch_scores, strict=True):
                 scores[row] = score
             if progress is not None:
@@ -119,24 +120,26 @@ class NativeEngine:
         pays_to_fold = self.fold_guidance and len(languages) >= MIN_SENTENCES_TO_FOLD and len(set(languages)) == 1
         variant = _ModelVariant(self._uses_bfloat16(settings.precision), languages[0] if pays_to_fold else None)
         model, tags = self._get_variant(variant), self.model.tags_by_language()
-        full_precision_VD = self.model.embedding.weight.detach() if variant.is_bfloat16 else None
+        full_precision = self.model.output_layer.detach() if variant.is_bfloat16 else None
         if settings.temperature is not None:
-            return SamplingSearch(model, settings, full_precision_VD, tags)
+            return SamplingSearch(model, settings, full_precision, tags)
         if self._uses_continuous_batching:
             cached_batches = self._batches_for_variant(variant, settings.beam_size)
-            return ContinuousBeamSearch(model, settings, full_precision_VD, tags, cached_batches)
-        return BeamSearch(model, settings, full_precision_VD, tags)
+            return ContinuousBeamSearch(model, settings, full_precision, tags, cached_batches)
+        return BeamSearch(model, settings, full_precision, tags)
 
     def _make_search_batch(
         self,
         request: SearchRequest,
         rows: Sequence[int],
+        source_languages: Sequence[int | None],
         search: BeamSearch | ContinuousBeamSearch,
         random_lang_B: Tensor,
     ) -> SearchBatch:
         """Return some sentences of a request with their tags as a batch on the device."""
         languages = [request.target_language_ids[row] for row in rows]
-        source_RS, source_rows = _deduplicate_and_tag([request.sources[row] for row in rows], languages, search)
+        sources = [(source_languages[row], tuple(request.sources[row])) for row in rows]
+        source_RS, source_rows = _deduplicate_and_tag(sources, languages, search)
         return SearchBatch(
             source_RS=source_RS.to(self.device),
             target_language_ids=languages,
@@ -146,6 +149,11 @@ class NativeEngine:
             sentence_numbers=[request.sentence_offset + row for row in rows],
             num_hypotheses=request.num_hypotheses,
         )
+
+    def _source_languages(self, request: SearchRequest | ScoringRequest) -> Sequence[int | None]:
+        """Return the source language of each sentence, or None for all if the model does not read it."""
+        reads_it = self.model.settings.source_tag
+        return checked_source_languages(request) if reads_it else [None] * len(request.sources)
 
     def _random_languages(self, num_sentences: int, seed: int, sentence_offset: int = 0) -> Tensor:
         """Sample a language for each sentence. It depends on the seed and the sentence's index in the text only."""
@@ -185,10 +193,11 @@ def _short_block_size(model: Transformer) -> int:
     return min(DEFAULT_BLOCK_SIZE, max(MIN_SHORT_BLOCK_SIZE, SHORT_BLOCK_PARAMETERS // num_parameters))
 
 
-def _check_prefixes(request: SearchRequest) -> None:
+def _check_prefixes(request: SearchRequest, model: Transformer) -> None:
     """Raise if a prefix is longer than its translation may be."""
+    limit = model.max_output_length(model.tags_by_language()[0]) if request.prefixes else 0
     for source, prefix in zip(request.sources, request.prefixes or (), strict=False):
-        if source and len(prefix) > (max_length := request.settings.max_output_length(len(source))):
+        if source and len(prefix) > (max_length := min(request.settings.max_output_length(len(source)), limit)):
             raise ManyglotError(
                 f"A prefix has {len(prefix)} subwords, but the translation of its sentence may have at most "
                 f"{max_length} (decoding.max_length, decoding.max_length_factor)."
@@ -196,15 +205,20 @@ def _check_prefixes(request: SearchRequest) -> None:
 
 
 def _deduplicate_and_tag(
-    sources: Sequence[Sequence[int]], languages: Sequence[int], search: BeamSearch | ContinuousBeamSearch
+    sources: Sequence[tuple[int | None, tuple[int, ...]]],
+    languages: Sequence[int],
+    search: BeamSearch | ContinuousBeamSearch,
 ) -> tuple[Tensor, list[int] | None]:
     """Return the padded sources with their tags, and the source row of each sentence.
 
-    Equal sources share a row if guidance does not affect the encoder. The rows are None if no source repeats.
+    A source is its language, if the model reads it, and its subwords. Equal sources share a row if guidance does not
+    affect the encoder. The rows are None if no source repeats.
     """
-    if search.model.guidance.affects_encoder:
-        return collate_sources(sources, languages, search.tags), None
-    row_by_source: dict[tuple[int, ...], int] = {}
-    source_rows = [row_by_source.setdefault(tuple(source), len(row_by_source)) for source in sources]
-    source_RS = collate_sources(list(row_by_source), languages[: len(row_by_source)], search.tags)
-    return source_RS, source_rows if len(row_by_source) < len(sources) else None
+    source_rows = None
+    if not search.model.guidance.affects_encoder:
+        row_by_source: dict[tuple[int | None, tuple[int, ...]], int] = {}
+        rows = [row_by_source.setdefault(source, len(row_by_source)) for source in sources]
+        source_rows = rows if len(row_by_source) < len(sources) else None
+        sources, languages = list(row_by_source), languages[: len(row_by_source)]
+    source_languages, subwords = zip(*sources, strict=True)
+    return collate_sources(subwords, languages, search.tags, source_languages), source_rows

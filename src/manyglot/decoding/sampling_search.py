@@ -20,9 +20,9 @@ from manyglot.vocabulary.subword_model import EOS, PAD
 class SamplingSearch(BeamSearch):
     """Samples `beam_size` outputs per sentence and returns them in order of their indices, not of their scores."""
 
-    def _initial_beam_scores(self, score_B: Tensor) -> Tensor:
+    def _initial_beam_scores(self, num_sentences: int) -> Tensor:
         """Return the scores of the first step. All beams may continue."""
-        return score_B[:, None].repeat(1, self.settings.beam_size)
+        return super()._initial_beam_scores(num_sentences).zero_()
 
     def _select_candidates(self, state: BeamSearchState) -> Candidates:
         """Sample one token per beam. The second K candidates are impossible placeholders for beams that end."""

@@ -41,7 +41,9 @@ class SentenceTranslator:
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence. Targets and source languages are codes."""
         if self.pivot_code is not None:
-            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
+            sentences, source_languages = self._translate_to_pivot(
+                sentences, targets, source_languages, self.pivot_code, sentence_offset
+            )
         request = SearchRequest(
             sources=self.vocabulary.encode(sentences),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
@@ -49,6 +51,7 @@ class SentenceTranslator:
             prefixes=None if prefixes is None else self._encode_prefixes(prefixes),
             num_hypotheses=1 if n == 1 else None,
             sentence_offset=sentence_offset,
+            source_language_ids=self._source_language_ids(source_languages),
         )
         hypotheses = self._search(request, n, progress)
         if self.off_target_filter is None:
@@ -77,13 +80,16 @@ class SentenceTranslator:
     ) -> list[TranslationScore]:
         """Return the scores of given translations. With a pivot, they are translations of the text in the pivot."""
         if self.pivot_code is not None:
-            sentences = self._translate_to_pivot(sentences, targets, source_languages, self.pivot_code, sentence_offset)
+            sentences, source_languages = self._translate_to_pivot(
+                sentences, targets, source_languages, self.pivot_code, sentence_offset
+            )
         request = ScoringRequest(
             sources=self.vocabulary.encode(sentences),
             translations=self.vocabulary.encode(translations),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self.settings,
             sentence_offset=sentence_offset,
+            source_language_ids=self._source_language_ids(source_languages),
         )
         return self.engine.score(request, progress)
 
@@ -94,24 +100,29 @@ class SentenceTranslator:
         source_languages: Sequence[str | None],
         pivot: str,
         sentence_offset: int,
-    ) -> list[str]:
+    ) -> tuple[list[str], list[str | None]]:
         """Translate sentences into the pivot language, unless it is their source or target language.
 
-        Equal sentences are translated once.
+        Return the sentences to translate from now on, and their languages. Equal sentences are translated once.
         """
         is_direct = [pivot in languages for languages in zip(source_languages, targets, strict=True)]
-        first_row: dict[str, int] = {}
-        for row, sentence in enumerate(sentences):
+        keys = list(zip(sentences, source_languages, strict=True))
+        first_row: dict[tuple[str, str | None], int] = {}
+        for row, key in enumerate(keys):
             if not is_direct[row]:
-                first_row.setdefault(sentence, row)
-        unique = [sentence if first_row.get(sentence) == row else "" for row, sentence in enumerate(sentences)]
+                first_row.setdefault(key, row)
+        unique = [key[0] if first_row.get(key) == row else "" for row, key in enumerate(keys)]
         in_pivot = replace(self, pivot_code=None).translate(
-            unique, [pivot] * len(unique), [None] * len(unique), 1, sentence_offset=sentence_offset
+            unique, [pivot] * len(unique), source_languages, 1, sentence_offset=sentence_offset
         )
-        return [
-            sentence if direct else in_pivot[first_row[sentence]][0].text
-            for sentence, direct in zip(sentences, is_direct, strict=True)
-        ]
+        rows = list(zip(keys, is_direct, strict=True))
+        return (
+            [key[0] if direct else in_pivot[first_row[key]][0].text for key, direct in rows],
+            [key[1] if direct else pivot for key, direct in rows],
+        )
+
+    def _source_language_ids(self, codes: Sequence[str | None]) -> list[int | None]:
+        return [None if code is None else self.engine.languages.id(code) for code in codes]
 
     def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
         """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""

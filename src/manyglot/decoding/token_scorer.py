@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD, UNK
 
@@ -27,9 +28,10 @@ class TokenScorer:
     Call `compute_scores` once per step. `masked_topk` and `token_log_probs` then read the scores of that step.
     """
 
-    def __init__(self, model: Transformer, full_precision_VD: Tensor | None = None) -> None:
-        self.weight_VD, self.full_precision_VD = model.embedding.weight.detach(), full_precision_VD
-        """The output weights, and the same weights before they were rounded to half precision."""
+    def __init__(self, model: Transformer, full_precision: OutputLayer | None = None) -> None:
+        self.weight_VD, self.bias_V = model.output_layer.detach()
+        self.full_precision = full_precision
+        """The output layer before it was rounded to half precision."""
         self.dtype = torch.promote_types(self.weight_VD.dtype, torch.float32)
         self.allowed_tokens = range(1, model.dimensions.first_tag_id)
         """Ids that outputs may contain, apart from UNK. Padding, UNK and tags are never generated, but they keep their
@@ -52,9 +54,9 @@ class TokenScorer:
         This overwrites the scores of forbidden tokens.
         """
         self._score_NV.index_fill_(1, self._forbidden_tokens, -torch.inf)
-        num_candidates = k if self.full_precision_VD is None else 2 * k
+        num_candidates = k if self.full_precision is None else 2 * k
         rough_NC, token_NC = self._score_NV.topk(min(num_candidates, len(self.weight_VD)))
-        if self.full_precision_VD is None:
+        if self.full_precision is None:
             return rough_NC, token_NC
         logprob_NC = self._full_precision_log_probs(token_NC).masked_fill(rough_NC.isneginf(), -torch.inf)
         logprob_NC, index_NC = logprob_NC.topk(min(k, logprob_NC.shape[1]))
@@ -62,16 +64,14 @@ class TokenScorer:
 
     def token_log_probs(self, token_N: Tensor) -> Tensor:
         """Return the log-probability of one given token per row."""
-        if self.full_precision_VD is None:
+        if self.full_precision is None:
             return self._score_NV.gather(1, token_N[:, None])[:, 0]
         return self._full_precision_log_probs(token_N[:, None])[:, 0]
 
     def _full_precision_log_probs(self, token_NC: Tensor) -> Tensor:
         """Recompute the log-probabilities of some tokens from the full-precision weights."""
-        assert self.full_precision_VD is not None
-        weight_NCD = self.full_precision_VD[token_NC]
-        score_NC1 = weight_NCD @ self._hidden_ND.to(weight_NCD.dtype)[:, :, None]
-        return score_NC1[..., 0] - self._log_normalizer_N[:, None]
+        assert self.full_precision is not None
+        return self.full_precision.logits_of(token_NC, self._hidden_ND) - self._log_normalizer_N[:, None]
 
     def _score_buffer(self, num_rows: int) -> Tensor:
         """Return a view of the score buffer with this number of rows. The buffer grows if it is too small."""
@@ -88,3 +88,5 @@ class TokenScorer:
             out_NV.copy_((self.weight_VD @ hidden_ND.T).T)
         else:
             torch.mm(hidden_ND, self.weight_VD.T, out=out_NV)
+        if self.bias_V is not None:
+            out_NV += self.bias_V

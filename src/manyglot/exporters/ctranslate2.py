@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from manyglot.checksums import seal_files
 from manyglot.config.base_settings import parse_settings
-from manyglot.corpus.languages import english_language_name
+from manyglot.corpus.languages import Languages, english_language_name
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest
 from manyglot.decoding.ctranslate2.model_file import check_model_files
@@ -31,14 +31,16 @@ from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.model_folder import TrainedModel
-from manyglot.model.positions import sinusoidal_positions
+from manyglot.model.positions import first_positions
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
 
+ACTIVATION_NAMES = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+"""The names of the activation functions in CTranslate2."""
 QUANTIZATION_TYPES = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
 NUM_POSITIONS = 4096
-"""Length of the table of position encodings, which is exported because CTranslate2 counts its own positions from 1."""
+"""Length of the table of sinusoidal positions, which is exported because CTranslate2 counts its own from 1."""
 
 
 def export_to_ctranslate2(
@@ -84,7 +86,8 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
         languages=languages.codes,
         targets={code: _tag_symbols(tag, names) for code, tag in tags.items()},
         suppressed_tokens=(names[PAD], *names[len(vocabulary.subword_model) :]),
-        num_positions=NUM_POSITIONS,
+        num_positions=_num_positions(trained.model),
+        source_language_tags=_source_language_tags(trained.model, languages, names),
         quantization=quantization,
         decoding=parse_settings(DecodingSettings, trained.config.get("decoding", {}), parent_name="decoding"),
         source_lengths=trained.source_lengths,
@@ -92,7 +95,7 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], qu
     )
     manifest.write(folder)
     try:
-        check_model_files(folder, NUM_POSITIONS)
+        check_model_files(folder, manifest.num_positions)
     except FolderError as error:
         raise ManyglotError(
             f"{error} If {quantization or 'float32'} cannot store the weights, choose another type."
@@ -121,6 +124,16 @@ def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> LanguageTagSymbols
     return LanguageTagSymbols(source=source, target=target, target_predicted=tags.target_predicted)
 
 
+def _num_positions(model: Transformer) -> int:
+    return model.settings.max_positions or NUM_POSITIONS
+
+
+def _source_language_tags(model: Transformer, languages: Languages, names: Sequence[str]) -> dict[str, str]:
+    """Return the tag of each source language; empty if the model does not read it."""
+    tags = model.tags_by_language()[0].source_language_tags
+    return {code: names[tag] for code, tag in zip(languages, tags, strict=True)} if tags else {}
+
+
 def _make_spec(model: Transformer, names: list[str]) -> Any:
     """Return the CTranslate2 specification of a plain model."""
     specs, settings = import_ctranslate2().specs, model.settings
@@ -128,22 +141,23 @@ def _make_spec(model: Transformer, names: list[str]) -> Any:
         (settings.num_encoder_layers, settings.num_decoder_layers),
         settings.num_heads,
         pre_norm=settings.norm == "pre",
-        activation=specs.Activation.RELU,
-        layernorm_embedding=True,
+        activation=specs.Activation[ACTIVATION_NAMES[settings.activation]],
+        layernorm_embedding=settings.embedding_norm,
     )
     weight_VD = model.embedding.weight
     embedding_VD = _to_numpy(weight_VD)
-    positions_PD = _to_numpy(
-        sinusoidal_positions(NUM_POSITIONS, settings.width, weight_VD.device, weight_VD.dtype)[:NUM_POSITIONS]
-    )
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = spec.decoder.projection.weight = embedding_VD
-    for stack in (spec.encoder, spec.decoder):
-        stack.position_encodings.encodings = positions_PD
-    for stack, first, last in (
-        (spec.encoder, model.encoder_norm, model.encoder_final_norm),
-        (spec.decoder, model.decoder_norm, model.decoder_final_norm),
+    if model.output_bias is not None:
+        spec.decoder.projection.bias = _to_numpy(model.output_bias)
+    for stack, embedding, last in (
+        (spec.encoder, model.encoder_embedding, model.encoder_final_norm),
+        (spec.decoder, model.decoder_embedding, model.decoder_final_norm),
     ):
-        _set_norm(stack.layernorm_embedding, first)
+        stack.scale_embeddings = settings.scale_embeddings
+        num_positions = _num_positions(model)
+        stack.position_encodings.encodings = _to_numpy(first_positions(embedding.position_table, num_positions))
+        if settings.embedding_norm:
+            _set_norm(stack.layernorm_embedding, embedding.norm)
         if settings.norm == "pre":
             _set_norm(stack.layer_norm, last)
     for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
@@ -153,9 +167,9 @@ def _make_spec(model: Transformer, names: list[str]) -> Any:
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
     spec.config.unk_token, spec.config.eos_token = names[UNK], names[EOS]
-    spec.config.bos_token = spec.config.decoder_start_token = names[EOS]  # every target starts with EOS
+    spec.config.bos_token, spec.config.decoder_start_token = names[EOS], names[model.start_symbol]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = model.encoder_norm.eps
+    (spec.config.layer_norm_epsilon,) = {part.eps for part in model.modules() if isinstance(part, nn.LayerNorm)}
     return spec
 
 
@@ -209,7 +223,8 @@ def _format_readme(manifest: Manifest) -> str:
     """Return a README that shows how to use the model without manyglot, for example into its first target language."""
     tags = next(iter(manifest.targets.values()))
     words = 'subwords.encode("Tuesday, March 5, 2024", out_type=str)'
-    source = f"source = [{', '.join(map(repr, tags.source))}, *{words}]" if tags.source else f"source = {words}"
+    first_source = [*list(manifest.source_language_tags.values())[:1], *tags.source]
+    source = f"source = [{', '.join(map(repr, first_source))}, *{words}]" if first_source else f"source = {words}"
     names = [english_language_name(code) for code in manifest.targets]
     return (
         Path(__file__)
@@ -225,5 +240,10 @@ def _format_readme(manifest: Manifest) -> str:
             length_penalty=manifest.decoding.length_penalty,
             max_length=manifest.decoding.max_length,
             skipped=f"[{len(tags.target)} :]" if tags.target else "",
+            source_hint=(
+                "The source begins with the tag of its language, one of `source_language_tags` in `manyglot.json`."
+                if manifest.source_language_tags
+                else "The source may be in any of the model's languages."
+            ),
         )
     )

@@ -15,20 +15,23 @@ from torch import Tensor
 
 from manyglot.model import kernels
 from manyglot.model.guidance.language_matmul import matmul_dtype
+from manyglot.model.output_layer import OutputLayer
 from manyglot.vocabulary.subword_model import PAD
 
 LOGITS_CHUNK_TOKENS = 512
 
 
 def linear_cross_entropy_sum(
-    hidden_ND: Tensor, weight_VD: Tensor, label_N: Tensor, label_smoothing: float
+    hidden_ND: Tensor, output_layer: OutputLayer, label_N: Tensor, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """Return the label-smoothed loss of the output layer summed over tokens, and each token's negative log-likelihood.
 
     Tokens whose label is PAD count as zero.
     """
     dtype, constants = kernels.autocast_kernel_dtype(hidden_ND), (label_N, label_smoothing, PAD)
-    weight_VD = weight_VD if torch.is_grad_enabled() else weight_VD.detach()  # skip its gradient if nobody needs it
+    if not torch.is_grad_enabled():
+        output_layer = output_layer.detach()  # skip its gradient if nobody needs it
+    hidden_ND, weight_VD = output_layer.with_bias_as_weights(hidden_ND)
     if dtype is not None:
         from manyglot.model.kernels.linear_cross_entropy import FusedLinearCrossEntropy
 

@@ -50,7 +50,7 @@ class InputEmbedding(NamedTuple):
     norm: nn.Module
     dropout: nn.Dropout
     position_table: PositionTable
-    has_learned_positions: bool
+    learned_positions: nn.Embedding | None
 
 
 @dataclass(frozen=True)

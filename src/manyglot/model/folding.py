@@ -7,6 +7,7 @@ folding code of its own. Finally the folded model is compared with the guided on
 | hook | plain weights |
 |---|---|
 | pre_sublayer, post_sublayer | post-norm: the preceding norm, for diagonal A; pre-norm: the preceding bias, for A = 1 |
+| pre_sublayer at the first sub-layer | the norm of the embeddings in the same way; else learned positions, for A = 1 |
 | pre_sublayer at memory | keys and values of every cross-attention, any A |
 | qkv_term, memory_kv_term, output_term | query, key, value and output projections, any A |
 | sublayer_output_term | output projection, or second layer of the feed-forward, any A |
@@ -28,6 +29,7 @@ from torch import nn
 
 from manyglot.errors import LanguageError
 from manyglot.model.attention import MultiHeadAttention
+from manyglot.model.executor import InputEmbedding
 from manyglot.model.guidance.base import Guidance, HookPoint, Site
 from manyglot.model.hook_probe import AffineMap, FoldingError, HookProbe
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
@@ -115,13 +117,13 @@ class _FoldingPass:
 
     def run(self) -> None:
         """Walk both stacks in the order of the forward pass."""
-        producer: nn.Module = self.plain.encoder_norm
+        producer = self._input_module(self.plain.encoder_embedding)
         for layer in self.plain.encoder:
             assert isinstance(layer, EncoderLayer)
             self._fold_attention(layer.attention)
             producer = self._fold_sublayer(layer.attention_sublayer, layer.attention, producer)
             producer = self._fold_sublayer(layer.ffn_sublayer, layer.ffn, producer)
-        producer = self.plain.decoder_norm
+        producer = self._input_module(self.plain.decoder_embedding)
         for layer in self.plain.decoder:
             assert isinstance(layer, DecoderLayer)
             self._fold_attention(layer.self_attention)
@@ -130,6 +132,12 @@ class _FoldingPass:
             producer = self._fold_sublayer(layer.self_sublayer, layer.self_attention, producer)
             producer = self._fold_sublayer(layer.cross_sublayer, layer.cross_attention, producer)
             producer = self._fold_sublayer(layer.ffn_sublayer, layer.ffn, producer)
+
+    def _input_module(self, embedding: InputEmbedding) -> nn.Module:
+        """Return the module whose output the first sub-layer of a stack reads."""
+        if isinstance(embedding.norm, nn.LayerNorm):
+            return embedding.norm
+        return embedding.learned_positions or nn.Identity()
 
     def _fold_sublayer(
         self, sublayer: SubLayer, function: MultiHeadAttention | FeedForward, producer: nn.Module
@@ -152,7 +160,14 @@ class _FoldingPass:
     def _fold_state_change(self, producer: nn.Module, hook: str, point: HookPoint) -> None:
         """Change the module that produces the states, so that it produces the changed states."""
         names, change = self.probe.measure_change(hook, point)
-        assert isinstance(producer, nn.LayerNorm | nn.Linear)
+        if not names:
+            return
+        if isinstance(producer, nn.Identity):
+            raise FoldingError(
+                f"{names} cannot be folded at {point.site}: without embedding_norm and learned positions, no weights "
+                f"precede the first sub-layer."
+            )
+        assert isinstance(producer, nn.LayerNorm | nn.Linear | nn.Embedding)
         has_own_scale = isinstance(producer, nn.LayerNorm) and self.post_norm  # no residual bypasses it
         if change.has_matrix(ignore_diagonal=has_own_scale):
             raise FoldingError(
@@ -162,7 +177,8 @@ class _FoldingPass:
         if has_own_scale:
             producer.weight.mul_(change.a_DD.diagonal())
             producer.bias.mul_(change.a_DD.diagonal())
-        producer.bias.add_(change.b_D)
+        bias = producer.weight if isinstance(producer, nn.Embedding) else producer.bias
+        bias.add_(change.b_D)
 
     def _fold_attention(self, attention: MultiHeadAttention) -> None:
         """Add the terms to the weights of the projections."""

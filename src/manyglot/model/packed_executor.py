@@ -162,9 +162,9 @@ class PackedExecutor(Executor):
 
     def embed(self, ids_N: Tensor, embeddings: InputEmbedding) -> Tensor:
         """Return dropout(LN(scale E[id] + position)) of each token; the kernel needs a norm and fixed positions."""
-        table, scale, norm, dropout, position_table, has_learned_positions = embeddings
+        table, scale, norm, dropout, position_table, learned_positions = embeddings
         dtype = self.context.dtype
-        if dtype is None or has_learned_positions or not isinstance(norm, nn.LayerNorm):
+        if dtype is None or learned_positions is not None or not isinstance(norm, nn.LayerNorm):
             plain_ND = super().embed(ids_N, embeddings)
             return self.cast_to_states_dtype(plain_ND, plain_ND)[:, None]
         from manyglot.model.kernels.embedding import FusedEmbeddingNormDropout

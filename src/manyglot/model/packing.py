@@ -181,7 +181,7 @@ def split_by_tile_fit(batch: Batch) -> list[Batch]:
     """Split off the sentences that are too long for a tile; returns one or two batches, the fitting one first."""
     if fits_tile(max(batch.source_BS.shape[1], batch.input_BT.shape[1])):
         return [batch]
-    length_B = torch.maximum(*((side != PAD).sum(dim=1) for side in (batch.source_BS, batch.input_BT)))
+    length_B = torch.maximum((batch.source_BS != PAD).sum(dim=1), 1 + (batch.input_BT[:, 1:] != PAD).sum(dim=1))
     is_long_B = length_B > LONG_TILE
     return [batch.select_sentences(rows_B) for rows_B in (~is_long_B, is_long_B) if bool(rows_B.any())]
 

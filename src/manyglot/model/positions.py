@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from manyglot.errors import ManyglotError
+from manyglot.errors import ManyglotError, SettingsError
 from manyglot.model.settings import ModelSettings
 
 MIN_TABLE_LENGTH = 256
@@ -30,6 +30,15 @@ def first_positions(table: PositionTable, length: int) -> Tensor:
             f"Shorten or split it."
         )
     return table_PD[:length]
+
+
+def check_max_positions(settings: ModelSettings, longest: int) -> None:
+    """Raise an error if a text has sentences with more tokens than the model has positions."""
+    if settings.max_positions is not None and longest > settings.max_positions:
+        raise SettingsError(
+            f"model.max_positions: {settings.max_positions} is smaller than the longest sentence ({longest} tokens). "
+            f"Raise it, or lower cleaning.max_subwords and prepare again."
+        )
 
 
 def sinusoidal_positions(length: int, width: int, device: torch.device, dtype: torch.dtype, offset: int = 0) -> Tensor:

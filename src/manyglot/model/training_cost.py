@@ -24,10 +24,10 @@ def training_flops(
 
 
 def min_num_weights(settings: ModelSettings, vocabulary_size: int) -> int:
-    """Return a lower bound of the weights of a model: the matrices of its layers and the embeddings."""
+    """Return a lower bound of the weights of a model: the matrices of its layers, the embeddings and the positions."""
     square, ffn = settings.width**2, 2 * settings.width * settings.ffn_width
     layers = settings.num_encoder_layers * (4 * square + ffn) + settings.num_decoder_layers * (8 * square + ffn)
-    return layers + vocabulary_size * settings.width
+    return layers + (vocabulary_size + 2 * (settings.max_positions or 0)) * settings.width
 
 
 def num_saved_activations(
@@ -40,16 +40,18 @@ def num_saved_activations(
     not counted.
     """
     width, rows_per_norm = settings.width, 3 if settings.dropout else 2
+    ffn_width = settings.ffn_width * (1 if settings.activation == "relu" else 2)  # others save their input, too
 
     def stack(num_layers: int, side: SideTokenCounts) -> int:
         rows = (4 + 2 * rows_per_norm) * side.num_tokens + 4 * side.num_padded_tokens
-        return num_layers * (rows * width + side.num_tokens * settings.ffn_width)
+        return num_layers * (rows * width + side.num_tokens * ffn_width)
 
     cross = (
         (2 + rows_per_norm) * target.num_tokens
         + 2 * source.num_tokens
         + 2 * (source.num_padded_tokens + target.num_padded_tokens)
     )
-    ends = rows_per_norm * (source.num_tokens + target.num_tokens) + target.num_tokens + vocabulary_size
+    rows_per_embedding = rows_per_norm if settings.embedding_norm else rows_per_norm - 2
+    ends = rows_per_embedding * (source.num_tokens + target.num_tokens) + target.num_tokens + vocabulary_size
     stacks = stack(settings.num_encoder_layers, source) + stack(settings.num_decoder_layers, target)
     return stacks + (settings.num_decoder_layers * cross + ends) * width

@@ -12,6 +12,7 @@ packed batch every token is a row of its own, with T = 1.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,15 +27,13 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensions, Site, TargetLanguages
 from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.layers import DecoderLayer, EncoderLayer
+from manyglot.model.output_layer import OutputLayer
 from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.positions import learned_positions, sinusoidal_positions
 from manyglot.model.settings import ModelSettings
 from manyglot.model.sublayer_io import SublayerInput
 from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.vocabulary.vocabulary import LanguageTags
-
-BIAS_COLUMNS = 8
-"""Columns that an output bias adds to `output_weight`; only the first is not zero. Kernels prefer multiples of 8."""
 
 
 class HiddenStates(NamedTuple):
@@ -125,26 +124,21 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the scores of all vocabulary entries, using the shared embeddings."""
-        return F.linear(hidden, self.embedding.weight, self.output_bias)
+        return F.linear(hidden, *self.output_layer)
 
     @property
-    def output_weight(self) -> Tensor:
-        """The matrix that multiplies `output_states`: the embeddings and, in further columns, the bias, if any."""
-        if self.output_bias is None:
-            return self.embedding.weight
-        return torch.cat([self.embedding.weight, F.pad(self.output_bias[:, None], (0, BIAS_COLUMNS - 1))], dim=1)
-
-    def output_states(self, hidden: Tensor) -> Tensor:
-        """Return the states whose product with `output_weight` are the logits, as fused output layers compute them."""
-        if self.output_bias is None:
-            return hidden
-        ones = hidden.new_ones(*hidden.shape[:-1], 1)
-        return torch.cat([hidden, F.pad(ones, (0, BIAS_COLUMNS - 1))], dim=-1)
+    def output_layer(self) -> OutputLayer:
+        """The output layer, for operations that combine it with others."""
+        return OutputLayer(self.embedding.weight, self.output_bias)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Return the log softmax of the logits, in float32 even if the model runs in half precision."""
         logits = self.logits(hidden)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+
+    def max_output_length(self, tags: LanguageTags) -> int:
+        """Return the maximum number of subwords of an output, after the start symbol and the tags."""
+        return (self.settings.max_positions or sys.maxsize) - 1 - len(tags.target)
 
     def prepare_target_languages(
         self, lang_B: Tensor, random_lang_B: Tensor | None = None, *, is_sorted: bool = False
@@ -162,13 +156,17 @@ class Transformer(nn.Module):
             random_groups = LanguageGroups.from_languages(random_lang_B, self.num_languages)
         return TargetLanguages(groups, self.embedding(self.dimensions.first_tag_id + lang_B), random_groups)
 
+    @property
+    def start_symbol(self) -> int:
+        """The id of the symbol with which the decoder starts."""
+        return PAD if self.settings.start_symbol == "pad" else EOS
+
     def tags_by_language(self) -> list[LanguageTags]:
         """Return the symbols around the source and target sentences of each target language, indexed by language id."""
         first_tag_id = self.dimensions.first_tag_id
         all_tags = range(first_tag_id, first_tag_id + self.num_languages) if self.settings.source_tag else ()
-        start = PAD if self.settings.start_symbol == "pad" else EOS
         tags = [
-            replace(self.guidance.tags_for_language(language), start=start, source_language_tags=all_tags)
+            replace(self.guidance.tags_for_language(language), start=self.start_symbol, source_language_tags=all_tags)
             for language in range(self.num_languages)
         ]
         kinds = {(len(tag.source), len(tag.target), tag.target_predicted) for tag in tags}
@@ -188,7 +186,7 @@ class Transformer(nn.Module):
     def _input_embedding(self, norm: nn.Module, learned: nn.Embedding | None) -> InputEmbedding:
         scale = math.sqrt(self.settings.width) if self.settings.scale_embeddings else 1.0
         if learned is not None:
-            return InputEmbedding(self.embedding, scale, norm, self.dropout, lambda _: learned.weight, True)
+            return InputEmbedding(self.embedding, scale, norm, self.dropout, lambda _: learned.weight, learned)
         weight = self.embedding.weight
         table = partial(
             sinusoidal_positions,
@@ -197,7 +195,7 @@ class Transformer(nn.Module):
             dtype=weight.dtype,
             offset=self.settings.position_offset,
         )
-        return InputEmbedding(self.embedding, scale, norm, self.dropout, table, False)
+        return InputEmbedding(self.embedding, scale, norm, self.dropout, table, None)
 
     def on_meta_device(self) -> Transformer:
         """Return a model of the same shape on the meta device."""

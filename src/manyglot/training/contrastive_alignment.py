@@ -87,7 +87,8 @@ def make_aligned_target_selection(
                 f"training.alignment: the encoder must not know the target language, but {name} informs it. "
                 f"Use guidance of the decoder only, such as guidance=[{{method: adapter}}]."
             )
-    return AlignedTargetSelection(alignment.every_nth_pair, len(model.tags_by_language()[0].target))
+    tags = model.tags_by_language()[0]
+    return AlignedTargetSelection(alignment.every_nth_pair, len(tags.target), tags.source_language_tags)
 
 
 def check_and_describe_aligned_pairs(alignment: ContrastiveAlignmentSettings, pairs_per_batch: float) -> str:

@@ -97,7 +97,7 @@ def summed_batch_loss(
 ) -> BatchLoss:
     """Compute the loss of a packed batch, summed over target tokens, from the hidden states of its forward pass."""
     label_smoothed, nll_N = linear_cross_entropy_sum(
-        model.output_states(hidden.decoded.flatten(0, 1)), model.output_weight, batch.label_N, label_smoothing
+        hidden.decoded.flatten(0, 1), model.output_layer, batch.label_N, label_smoothing
     )
     nll_L = nll_N.new_zeros(model.num_languages).index_add_(0, batch.lang_B[batch.input.sentence_N], nll_N)
     if alignment is None:
@@ -112,8 +112,8 @@ def summed_batch_loss(
 
 def sentence_nll_and_token_counts(model: Transformer, batch: PackedBatch) -> tuple[Tensor, Tensor]:
     """Return the negative log-likelihood of each target sentence, summed over its tokens, and its token count."""
-    states_ND = model.output_states(packed_forward(model, batch).decoded.flatten(0, 1))
-    _, nll_N = linear_cross_entropy_sum(states_ND, model.output_weight, batch.label_N, 0.0)
+    hidden_ND = packed_forward(model, batch).decoded.flatten(0, 1)
+    _, nll_N = linear_cross_entropy_sum(hidden_ND, model.output_layer, batch.label_N, 0.0)
     zeros_B = nll_N.new_zeros(batch.input.num_sentences)
     scored_N = (batch.label_N != PAD).to(nll_N.dtype)
     nll_B, tokens_B = (zeros_B.index_add(0, batch.input.sentence_N, values_N) for values_N in (nll_N, scored_N))

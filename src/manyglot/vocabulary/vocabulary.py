@@ -22,11 +22,28 @@ class LanguageTags:
     target: tuple[int, ...] = ()
     """Tags before the target sentence, after the start symbol."""
     target_predicted: bool = True
-    """Whether the model predicts the target tags, so that they count in the loss and in the score of a hypothesis."""
+    """Whether the model predicts the target tags, so that they count in the loss and in the length of a hypothesis."""
     start: int = EOS
     """The symbol that starts every target sentence."""
     source_language_tags: Sequence[int] = ()
     """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
+
+    @property
+    def num_predicted(self) -> int:
+        """Number of target tags that the model predicts."""
+        return len(self.target) if self.target_predicted else 0
+
+    @property
+    def num_source_tags(self) -> int:
+        """Number of all tags before a source sentence."""
+        return len(self.source) + bool(self.source_language_tags)
+
+    def source_prefix(self, source_language: int | None) -> tuple[int, ...]:
+        """Return all tags before a source sentence; its language is needed if the model reads it."""
+        if not self.source_language_tags:
+            return self.source
+        assert source_language is not None, "this model needs the source language"
+        return (self.source_language_tags[source_language], *self.source)
 
     def __add__(self, other: LanguageTags) -> LanguageTags:
         return replace(

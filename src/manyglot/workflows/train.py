@@ -26,6 +26,7 @@ from manyglot.distributed import DistributedContext, distributed_context, launch
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
 from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, read_training_info, save_model
+from manyglot.model.positions import check_max_positions
 from manyglot.model.transformer import Transformer
 from manyglot.progress import print_status
 from manyglot.reports.displayable import Displayable, DisplayPart
@@ -159,6 +160,7 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     model = initialize_model(experiment, dataset)
     store, directions = dataset.token_store(Split.TRAIN), dataset.train_directions
     loader = BatchLoader(store, directions, experiment.batches, model.tags_by_language(), experiment.seed)
+    check_max_positions(experiment.model, loader.max_tokens_per_sentence)
     pairs_per_batch = float(loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0))
     has_zero_shot_directions = len(directions) < len(dataset.all_directions)
     alignment = resolve_alignment(
@@ -306,6 +308,7 @@ def _make_dev_evaluators(
         unweighted: dict[str, object] = {"temperature": None, "direction_weights": {}, "target_weights": {}}
         batches = experiment.batches.model_copy(update=unweighted)
         loader = BatchLoader(store, train_directions, batches, tags, DEV_SAMPLE_SEED)
+        check_max_positions(experiment.model, loader.max_tokens_per_sentence)
         evaluators.append(DevLossEvaluator(loader, settings.num_loss_pairs, device, experiment.training.precision))
     decoding = experiment.decoding.with_beam_size_and_scaled_batch(1).model_copy(update={"pivot": None})
 

@@ -98,7 +98,8 @@ class CTranslate2Engine:
         nonempty = [row for row, source in enumerate(request.sources) if source]
         for model, rows in self._rows_by_model(nonempty, request.target_language_ids).items():
             codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
-            model_results = model.search([request.sources[row] for row in rows], codes, settings)
+            sources = model.tag_sources(request, rows, codes)
+            model_results = model.search(sources, codes, settings)
             for row, hypotheses in zip(rows, model_results, strict=True):
                 results[row] = hypotheses[: request.num_hypotheses]
             if progress is not None:
@@ -111,7 +112,8 @@ class CTranslate2Engine:
         every_row = range(len(request.sources))
         for model, rows in self._rows_by_model(every_row, request.target_language_ids).items():
             codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
-            sources, translations = ([side[row] for row in rows] for side in (request.sources, request.translations))
+            sources = model.tag_sources(request, rows, codes)
+            translations = [request.translations[row] for row in rows]
             model_scores = model.score(sources, translations, codes, request.settings.length_penalty)
             for row, score in zip(rows, model_scores, strict=True):
                 scores[row] = score

@@ -44,7 +44,12 @@ class LanguageTagSymbols(Settings):
     target: tuple[str, ...] = ()
     """Tags before the target sentence, forced during the search."""
     target_predicted: bool = True
-    """Whether the model predicts the target tags, so that they count in the score."""
+    """Whether the model predicts the target tags, so that they count in the length of a hypothesis."""
+
+    @property
+    def num_predicted(self) -> int:
+        """Number of target tags that the model predicts."""
+        return len(self.target) if self.target_predicted else 0
 
 
 class Manifest(Settings):
@@ -58,6 +63,8 @@ class Manifest(Settings):
     """Languages of the model, in the order of their ids."""
     targets: dict[str, LanguageTagSymbols] = Field(min_length=1)
     """Exported target languages, each with its tags."""
+    source_language_tags: dict[str, str] = Field(default_factory=dict)
+    """The tag of each source language, which begins the source; empty if the model does not read it."""
     suppressed_tokens: tuple[str, ...]
     """Symbols that are never generated, apart from the unknown token."""
     num_positions: int = Field(ge=1, le=2**24)
@@ -77,12 +84,14 @@ class Manifest(Settings):
     def _languages_are_in_order(self) -> Manifest:
         if list(self.languages) != sorted(set(self.languages)) or not self.targets.keys() <= set(self.languages):
             raise ValueError("the languages are not sorted, or a target is not among them.")
+        if self.source_language_tags and tuple(self.source_language_tags) != self.languages:
+            raise ValueError("the source languages that have a tag are not the languages of the model.")
         return self
 
     def referenced_symbols(self) -> set[str]:
         """Return all symbols that the manifest refers to."""
         tag_symbols = (symbol for tags in self.targets.values() for symbol in (*tags.source, *tags.target))
-        return {*self.suppressed_tokens, *tag_symbols}
+        return {*self.suppressed_tokens, *self.source_language_tags.values(), *tag_symbols}
 
     def write(self, folder: Path) -> None:
         """Write the manifest into the folder of the model, with its checksums."""
@@ -90,7 +99,9 @@ class Manifest(Settings):
         write_json(folder / MANIFEST_NAME, values | {"checksums": checksum_sections(values)})
 
 
-SEALED_FIELDS = tuple(name for name in Manifest.model_fields if name not in (EDITABLE_FIELD, "checksums"))
+OPTIONAL_FIELDS = (EDITABLE_FIELD, "source_language_tags", "checksums")
+SEALED_FIELDS = tuple(name for name in Manifest.model_fields if name not in OPTIONAL_FIELDS)
+"""The fields that must have a checksum."""
 
 
 def is_export_folder(folder: Path) -> bool:

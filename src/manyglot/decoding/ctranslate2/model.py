@@ -6,7 +6,6 @@ K are finished, and a sentence is done when it has K finished hypotheses. This m
 | CTranslate2 | `BeamSearch` |
 |---|---|
 | The length in a score includes the target tags. | It includes them only if the model predicts them. |
-| A forced tag scores 0. | It scores its log-probability if the model predicts it. |
 | Without a length penalty, the search may stop early. | The search never stops early. |
 | Suppressed tokens leave the softmax. | Tags, <pad> and <unk> keep their probability but are never generated. |
 | A call has one maximum length. | Each sentence has its own. |
@@ -31,6 +30,7 @@ from typing import Any
 from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import LanguageTagSymbols, Manifest
 from manyglot.decoding.ctranslate2.model_file import check_model_files
+from manyglot.decoding.engine import ScoringRequest, SearchRequest, checked_source_languages
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.settings import DecodingSettings
@@ -53,8 +53,6 @@ class _ExportedSentence:
     tags: LanguageTagSymbols
     max_length: int
     """Maximum length of the output, without tags and end symbol."""
-    tag_score: float = 0.0
-    """Log-probability of the target tags, or 0 if the model does not predict them."""
 
     @property
     def prefix(self) -> list[str]:
@@ -63,8 +61,8 @@ class _ExportedSentence:
 
     def score(self, hypothesis: _RawHypothesis, length_penalty: float) -> float:
         """Return the score that `BeamSearch` would give the hypothesis."""
-        length = len(hypothesis.tokens) + 1 + (len(self.prefix) if self.tags.target_predicted else 0)
-        return (hypothesis.log_probability + self.tag_score) / float(length**length_penalty)
+        length = len(hypothesis.tokens) + 1 + self.tags.num_predicted
+        return hypothesis.log_probability / float(length**length_penalty)
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,21 @@ class CTranslate2Model:
             )
         self.forbidden_tokens = {*manifest.suppressed_tokens, self.names[UNK]}
 
+    def tag_sources(
+        self, request: SearchRequest | ScoringRequest, rows: Sequence[int], codes: Sequence[str]
+    ) -> list[list[str]]:
+        """Return tags and subwords of some sentences of a request. `codes` are their target languages."""
+        sources = [
+            [*self.manifest.targets[code].source, *(self.names[i] for i in request.sources[row])]
+            for row, code in zip(rows, codes, strict=True)
+        ]
+        if not (source_tags := list(self.manifest.source_language_tags.values())):
+            return sources
+        languages = checked_source_languages(request)
+        return [[source_tags[languages[row]], *source] for row, source in zip(rows, sources, strict=True)]
+
     def search(
-        self, sources: Sequence[Sequence[int]], codes: Sequence[str], settings: DecodingSettings
+        self, sources: Sequence[list[str]], codes: Sequence[str], settings: DecodingSettings
     ) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first. `codes` are their target languages."""
         sentences = self._make_sentences(sources, codes, settings)
@@ -122,7 +133,7 @@ class CTranslate2Model:
 
     def score(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[list[str]],
         translations: Sequence[Sequence[int]],
         codes: Sequence[str],
         length_penalty: float,
@@ -130,12 +141,14 @@ class CTranslate2Model:
         """Return the scores of given translations, with the same tokens as in `BeamSearch`."""
         scores = []
         sentences = [
-            self._make_sentence(ids, code, len(t)) for ids, code, t in zip(sources, codes, translations, strict=True)
+            self._make_sentence(source, code, len(t))
+            for source, code, t in zip(sources, codes, translations, strict=True)
         ]
         targets = [[*s.prefix, *(self.names[i] for i in t)] for s, t in zip(sentences, translations, strict=True)]
         for sentence, log_probs in zip(sentences, self._log_probabilities(sentences, targets), strict=True):
-            scored = log_probs if sentence.tags.target_predicted else log_probs[len(sentence.prefix) :]
-            scores.append(TranslationScore.from_length(sum(scored), len(scored), length_penalty))
+            scored = log_probs[len(sentence.prefix) :]
+            length = len(scored) + sentence.tags.num_predicted
+            scores.append(TranslationScore.from_length(sum(scored), length, length_penalty))
         return scores
 
     def _is_allowed(self, hypothesis: _RawHypothesis) -> bool:
@@ -153,35 +166,25 @@ class CTranslate2Model:
         return sorted(allowed, key=lambda h: -h.score)[: settings.beam_size]
 
     def _make_sentences(
-        self, sources: Sequence[Sequence[int]], codes: Sequence[str], settings: DecodingSettings
+        self, sources: Sequence[list[str]], codes: Sequence[str], settings: DecodingSettings
     ) -> list[_ExportedSentence]:
         sentences = []
-        for ids, code in zip(sources, codes, strict=True):
-            source_length = len(self.manifest.targets[code].source) + len(ids) + 1
-            sentences.append(self._make_sentence(ids, code, settings.max_output_length(source_length)))
-        return self._with_tag_scores(sentences)
+        for source, code in zip(sources, codes, strict=True):
+            longest = self.manifest.num_positions - 1 - len(self.manifest.targets[code].target)
+            max_length = min(settings.max_output_length(len(source) + 1), longest)
+            sentences.append(self._make_sentence(source, code, max_length))
+        return sentences
 
-    def _make_sentence(self, ids: Sequence[int], code: str, max_length: int) -> _ExportedSentence:
-        """Return a sentence with its tags. Raise if it or its output is too long for the model."""
+    def _make_sentence(self, source: list[str], code: str, max_length: int) -> _ExportedSentence:
+        """Return a sentence. Raise if it or its output is too long for the model."""
         tags = self.manifest.targets[code]
-        source = [*tags.source, *(self.names[i] for i in ids)]
         num_needed = 1 + max(len(source), len(tags.target) + max_length)
         if num_needed > self.manifest.num_positions:
             raise ManyglotError(
-                f"The exported model handles at most {self.manifest.num_positions} tokens, but a sentence of "
-                f"{len(source)} tokens may need {num_needed}. Shorten it, or lower decoding.max_length."
+                f"The exported model handles at most {self.manifest.num_positions} tokens, but a sentence needs "
+                f"{num_needed}. Shorten or split it."
             )
         return _ExportedSentence(source, tags, max_length)
-
-    def _with_tag_scores(self, sentences: Sequence[_ExportedSentence]) -> list[_ExportedSentence]:
-        predicted = [bool(s.prefix) and s.tags.target_predicted for s in sentences]
-        if not any(predicted):
-            return list(sentences)
-        log_probabilities = self._log_probabilities(sentences, [s.prefix for s in sentences])
-        return [
-            replace(s, tag_score=sum(log_probs[: len(s.prefix)])) if is_predicted else s
-            for s, log_probs, is_predicted in zip(sentences, log_probabilities, predicted, strict=True)
-        ]
 
     def _search(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool = False

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from manyglot.errors import FolderError
 from manyglot.files import open_regular_file, read_json, read_json_object
-from manyglot.vocabulary.subword_model import EOS, UNK
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
 STACKS = ("encoder", "decoder")
 EMBEDDINGS, POSITIONS = "decoder/embeddings/weight", "decoder/position_encodings/encodings"
+OUTPUT_BIAS = "decoder/projection/bias"
 MODEL_NAME, CONFIG_NAME, VOCABULARY_NAME = "model.bin", "config.json", "shared_vocabulary.json"
 BINARY_VERSION, SPEC_NAME, SPEC_REVISION = 6, "TransformerSpec", 7
 MAX_VARIABLES, MAX_RANK = 2**17, 2
@@ -38,21 +39,19 @@ MIN_SCALE = 32767 / float(np.finfo(np.float32).max)
 """With a smaller scale, a quantized weight can be infinite."""
 
 FIXED_SCALARS = {
-    "decoder/activation": 0,
     "decoder/alibi": 0,
     "decoder/alibi_use_positive_positions": 0,
     "decoder/alignment_heads": 1,
     "decoder/alignment_layer": -1,
     "decoder/scale_alibi": 0,
-    "decoder/scale_embeddings": 1,
     "decoder/start_from_zero_embedding": 0,
-    "encoder/activation": 0,
     "encoder/embeddings_merge": 0,
     "encoder/multi_query_attention": 0,
-    "encoder/scale_embeddings": 1,
 }
 """Scalars that are the same in every export. They select the kind of Transformer."""
-FREE_SCALARS = ("encoder/num_heads", "decoder/num_heads", "encoder/pre_norm", "decoder/pre_norm")
+POSSIBLE_VALUES = {"pre_norm": (0, 1), "scale_embeddings": (0, 1), "activation": (0, 2, 3)}
+"""Scalars that are the same in both stacks, and their values. The activation is relu, silu or gelu."""
+FREE_SCALARS = tuple(f"{stack}/{name}" for stack in STACKS for name in ("num_heads", *POSSIBLE_VALUES))
 
 
 class Variable(NamedTuple):
@@ -97,12 +96,13 @@ def _check_config(path: Path, names: Sequence[str]) -> None:
         "add_source_bos": False,
         "add_source_eos": True,
         "bos_token": names[EOS],
-        "decoder_start_token": names[EOS],
+        "decoder_start_token": values.get("decoder_start_token"),
         "eos_token": names[EOS],
         "multi_query_attention": False,
         "unk_token": names[UNK],
     }
-    if values != expected or not isinstance(epsilon, float) or not 0 < epsilon < 1:
+    is_started = expected["decoder_start_token"] in (names[EOS], names[PAD])
+    if values != expected or not is_started or not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise FolderError(f"{path} is not the configuration of an exported model. Export the model again.")
 
 
@@ -131,20 +131,24 @@ def _expected_shapes(variables: Mapping[str, Variable], num_symbols: int) -> dic
         width, ffn_width = variables[EMBEDDINGS].shape[1], variables["encoder/layer_0/ffn/linear_0/weight"].shape[0]
         num_positions = variables[POSITIONS].shape[0]
         heads = [variables[f"{stack}/num_heads"].scalar for stack in STACKS]
-        pre_norm = [variables[f"{stack}/pre_norm"].scalar for stack in STACKS]
+        shared = {name: [variables[f"{stack}/{name}"].scalar for stack in STACKS] for name in POSSIBLE_VALUES}
     except (KeyError, IndexError):
         raise _DamagedModel("an important variable is missing") from None
     if (
         min(width, ffn_width) < 1
         or any(number < 1 or width % number for number in heads)
-        or pre_norm not in ([0, 0], [1, 1])
+        or any(values not in [[v, v] for v in POSSIBLE_VALUES[name]] for name, values in shared.items())
     ):
-        raise _DamagedModel("the number of heads or the kind of norms is wrong")
+        raise _DamagedModel("the number of heads, the kind of norms or the activation is wrong")
+    pre_norm = shared["pre_norm"][0]
+    has_embedding_norm = any(f"{stack}/layernorm_embedding/gamma" in variables for stack in STACKS)
     shapes: dict[str, tuple[int, ...]] = {EMBEDDINGS: (num_symbols, width)}
     shapes["encoder/embeddings_0/weight"] = shapes["decoder/projection/weight"] = shapes[EMBEDDINGS]
+    if OUTPUT_BIAS in variables:
+        shapes[OUTPUT_BIAS] = (num_symbols,)
     for stack in STACKS:
         shapes[f"{stack}/position_encodings/encodings"] = num_positions, width
-        norms = [f"{stack}/layernorm_embedding", *([f"{stack}/layer_norm"] if pre_norm[0] else [])]
+        norms = [f"{stack}/layernorm_embedding"] * has_embedding_norm + [f"{stack}/layer_norm"] * pre_norm
         for layer in _layer_names(variables, stack):
             sizes = {"self_attention/linear_0": (3 * width, width), "self_attention/linear_1": (width, width)}
             if stack == "decoder":
