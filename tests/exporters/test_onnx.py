@@ -20,6 +20,7 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.loading import load
 from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
@@ -198,6 +199,8 @@ def test_the_contents_of_an_export_folder(tmp_path: Path) -> None:
     assert manifest["languages"] == list(CODES)
     assert manifest["decoding"]["beam_size"] == SETTINGS.beam_size
     assert manifest["files"].keys() == names
+    with pytest.raises(FolderError, match=r"It is an export to ONNX: run .*translate\.py"):
+        load(folder)
     for name in ("encoder.onnx", "decoder.onnx"):
         onnx.checker.check_model(folder / name, full_check=True)
         assert (folder / name).stat().st_size < 2**16  # the weights are elsewhere

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from manyglot.exporters.onnx import import_onnx
 
 OPSET, IR_VERSION = 17, 8
-"""The first opset with LayerNormalization, and the format of its time, which ONNX Runtime reads since 1.11."""
+"""The first opset with LayerNormalization, and the format of its time, which ONNX Runtime reads since 1.12."""
 WEIGHTS_NAME = "weights.bin"
 ALIGNMENT = 4096
 MAX_FLOAT16 = 65504

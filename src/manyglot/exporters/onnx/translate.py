@@ -24,7 +24,7 @@ class Graph:
     def __init__(self, path: Path, threads: int) -> None:
         options = SessionOptions()
         options.intra_op_num_threads = threads  # 0: all cores
-        self.session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.session = InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.outputs = [output.name for output in self.session.get_outputs()]
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
