@@ -28,6 +28,7 @@ def subword_model() -> SubwordModel:
 
 class StubEngine:
     preferred_block_size = short_block_size = DEFAULT_BLOCK_SIZE
+    reads_source_language = False
 
     def __init__(self, rule: Rule) -> None:
         self.rule, self.languages, self.default_settings = rule, Languages(CODES), DecodingSettings(beam_size=2)

@@ -41,6 +41,7 @@ from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD, UNK, SubwordModel, VocabularySettings, train_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.variants import VARIANTS
 from tests.sealing import forge_export_seals
 
 pytest.importorskip("ctranslate2")
@@ -53,11 +54,13 @@ EXPORTABLE = [name for name, methods in COMBINATIONS.items() if not UNFOLDABLE &
 SETTINGS = DecodingSettings(beam_size=3, max_length=40)
 
 
-def random_model(methods: Sequence[MethodSettings], norm: str = "post", end: float = 3) -> TrainedModel:
+def random_model(
+    methods: Sequence[MethodSettings], norm: str = "post", end: float = 3, **changes: object
+) -> TrainedModel:
     """Return a random model biased against tags, <pad> and <unk>, and towards the end symbol."""
     torch.manual_seed(0)
     sizes = {"width": 16, "ffn_width": 32, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 3}
-    settings = parse_settings(ModelSettings, {**sizes, "norm": norm})
+    settings = parse_settings(ModelSettings, {**sizes, "norm": norm, **changes})
     model = Transformer(settings, methods, len(VOCABULARY.subword_model), len(CODES)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -94,14 +97,20 @@ def exported(trained: TrainedModel, folder: Path, quantization: str | None = Non
     return CTranslate2Engine.load(folder, inter_threads=1, intra_threads=1)
 
 
-def ends_at_once(trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings) -> bool:
+def as_native_engine(trained: TrainedModel) -> NativeEngine:
+    return NativeEngine(trained.model, trained.vocabulary.languages, SETTINGS, torch.device("cpu"))
+
+
+def ends_at_once(
+    trained: TrainedModel, source: list[int], language: int, settings: DecodingSettings, source_language: int = 0
+) -> bool:
     """Return whether the end symbol is a candidate right after a forced tag, where CTranslate2 ignores it."""
     tags = trained.model.tags_by_language()
     if not tags[language].target:
         return False
-    input_BT = torch.tensor([[EOS, *tags[language].target]])
+    input_BT = torch.tensor([[tags[language].start, *tags[language].target]])
     with torch.inference_mode():
-        source_BS = collate_sources([source], [language], tags)
+        source_BS = collate_sources([source], [language], tags, [source_language])
         hidden_BTD = trained.model(source_BS, input_BT, torch.tensor([language])).decoded
         first = trained.model.log_probabilities(hidden_BTD)[0, -1].topk(2 * settings.beam_size).indices
     return EOS in first.tolist()
@@ -146,12 +155,51 @@ def test_an_export_gives_translations_the_native_scores(name: str, tmp_path: Pat
     engine = exported(trained, tmp_path / "model")
     settings, translations = SETTINGS.model_copy(update={"length_penalty": 0.6}), [[], *sources[:0:-1]]
     request = ScoringRequest([[], *sources[1:]], translations, languages, settings)
-    native_engine = NativeEngine(trained.model, engine.languages, settings, torch.device("cpu"))
+    native_engine = as_native_engine(trained)
     for ours, theirs in zip(native_engine.score(request), engine.score(request), strict=True):
         assert theirs.log_probability == pytest.approx(ours.log_probability, rel=1e-4, abs=1e-4)
         assert theirs.score == pytest.approx(ours.score, rel=1e-4, abs=1e-4)
     with pytest.raises(ManyglotError, match="handles at most"):
         engine.score(ScoringRequest([[5]], [[5] * 10**5], [0], settings))
+
+
+@pytest.mark.parametrize("guidance", ["token", "LAA + Token_tgt"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_export_reproduces_variants_of_the_model(variant: str, guidance: str, tmp_path: Path) -> None:
+    trained = random_model(COMBINATIONS[guidance], **{"norm": "post", **VARIANTS[variant]})
+    engine, native_engine = exported(trained, tmp_path / "model"), as_native_engine(trained)
+    sources, languages = sentences(30)
+    source_languages = [(language + row) % 3 for row, language in enumerate(languages)]
+    request = SearchRequest(sources, languages, SETTINGS, source_language_ids=source_languages)
+    ours = native_engine.search(request)
+    inputs = zip(sources, languages, source_languages, strict=True)
+    is_comparable = [not ends_at_once(trained, source, to, SETTINGS, language) for source, to, language in inputs]
+    assert sum(is_comparable) >= 10
+    for mine, theirs, is_same in zip(ours, engine.search(request), is_comparable, strict=True):
+        assert not is_same or mine[0].ids == theirs[0].ids
+    translations = [hypotheses[0].ids for hypotheses in ours]
+    scoring = ScoringRequest(sources, translations, languages, SETTINGS, source_language_ids=source_languages)
+    for hypotheses, a, b in zip(ours, native_engine.score(scoring), engine.score(scoring), strict=True):
+        assert a.score == pytest.approx(hypotheses[0].score, abs=1e-5)
+        assert b.score == pytest.approx(a.score, abs=2e-4)
+    readme = next((tmp_path / "model").rglob("README.md")).read_text()
+    if trained.model.settings.source_tag:
+        assert "source = ['<2de>', " in readme
+        with pytest.raises(LanguageError, match="reads the source language"):
+            engine.search(replace(request, source_language_ids=None))
+    if trained.model.settings.max_positions:
+        assert (
+            len(
+                engine.search(
+                    SearchRequest(
+                        [[5] * 120], [0], SETTINGS.model_copy(update={"max_length": 200}), source_language_ids=[0]
+                    )
+                )
+            )
+            == 1
+        )
+        with pytest.raises(ManyglotError, match="handles at most 128 tokens"):
+            engine.search(SearchRequest([[5] * 128], [0], SETTINGS, source_language_ids=[0]))
 
 
 @pytest.mark.parametrize("name", ["laa", "token", "Token_tgt", "clean Token_tgt"])

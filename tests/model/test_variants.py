@@ -24,6 +24,7 @@ from manyglot.model.positions import check_max_positions
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 from manyglot.model.weights_file import check_header_matches_model, load_weights, read_weights_header, save_tensors
+from manyglot.training.step import CudaGraphStep, EagerStep
 from manyglot.vocabulary.subword_model import EOS, PAD
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, packed_loss, random_batch, tiny_model
 from tests.decoding.plain_beam import plain_beam
@@ -169,6 +170,39 @@ def test_weights_survive_a_file(variant: str, tmp_path: Path) -> None:
     parts = model.num_parameters_by_part()
     assert ("output_bias" in parts, "encoder_positions" in parts) == (variant == "Marian", variant != "M2M100")
     assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_training_on_a_gpu_has_the_gradients_of_the_cpu(variant: str) -> None:
+    """In a CUDA graph and in eager steps, on batches whose shape is padded, and in half precision."""
+    model = make(variant).float()
+    on_gpu, device = make(variant).float().to("cuda"), torch.device("cuda")
+    eager, graph = (kind(on_gpu, 0.1, device, "auto") for kind in (EagerStep, CudaGraphStep))
+    for seed in range(4):
+        batch, results = random_batch(model, size=20, seed=seed), []
+        for step in (EagerStep(model, 0.1, torch.device("cpu"), "float32"), eager, graph):
+            step.model.zero_grad(set_to_none=False)
+            loss = sum(step(part, 0.5).cpu() for part in step.pack(batch))
+            results.append((loss, [p.grad.cpu() for p in step.model.parameters() if p.grad is not None]))
+        for result in results[1:]:
+            torch.testing.assert_close(result, results[0], rtol=0.05, atol=0.05 * float(results[0][0][0]) ** 0.5)
+    assert graph.graphs
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_continuous_batching_on_a_gpu_finds_the_same(variant: str) -> None:
+    model, settings = make(variant).float(), DecodingSettings(beam_size=3, max_length=7)
+    batch = random_batch(model, size=40)
+    languages = batch.lang_B.tolist()
+    expected = BeamSearch(model, settings).search(SearchBatch(batch.source_BS, languages))
+    on_gpu = ContinuousBeamSearch(make(variant).float().to("cuda"), settings)
+    got = on_gpu.search(SearchBatch(batch.source_BS.to("cuda"), languages))
+    assert sum(a[0].ids == b[0].ids for a, b in zip(got, expected, strict=True)) >= 38
+    assert [a[0].score for a in got] == pytest.approx([b[0].score for b in expected], abs=1e-3)
 
 
 def test_contradictory_positions_are_an_error() -> None:

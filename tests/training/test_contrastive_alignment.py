@@ -37,22 +37,26 @@ QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_mod
 """Combinations that do not inform the encoder."""
 
 
-def read_alone(model: Transformer, sentence: list[int]) -> Tensor:
+def read_alone(model: Transformer, sentence: list[int], language: int) -> Tensor:
     """Return the mean encoder state of a sentence encoded alone."""
     *words, end = sentence
     assert end == EOS
-    alone = pack_batch(collate([words], [[5]], [0], model.tags_by_language()))
+    alone = pack_batch(collate([words], [[5]], [0], model.tags_by_language(), [language]))
     return packed_forward(model, alone, torch.tensor([0])).encoded[:, 0].mean(dim=0)
 
 
 def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float) -> Tensor:
     """Compute the loss sentence by sentence."""
     order = batch.lang_B.argsort(stable=True).tolist()[::every]
-    num_tags = len(model.tags_by_language()[0].target)
+    tags = model.tags_by_language()[0]
+    source_languages = batch.source_BS[:, 0] - model.dimensions.first_tag_id  # if there is a source tag
     sides = []
-    for rows_BT, first in ((batch.source_BS, 0), (batch.label_BT, num_tags)):
+    for rows_BT, first, languages in (
+        (batch.source_BS, tags.num_source_tags, source_languages),
+        (batch.label_BT, len(tags.target), batch.lang_B),
+    ):
         sentences = [[i for i in rows_BT[row].tolist()[first:] if i != PAD] for row in order]
-        sides.append([read_alone(model, sentence) for sentence in sentences])
+        sides.append([read_alone(model, s, int(languages[row])) for s, row in zip(sentences, order, strict=True)])
     cosine = torch.stack([torch.stack([F.cosine_similarity(a, b, dim=0) for b in sides[1]]) for a in sides[0]])
     own = torch.arange(len(order))
     there, back = (F.cross_entropy(scores / temperature, own) for scores in (cosine, cosine.T))
@@ -61,11 +65,14 @@ def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float)
 
 @pytest.mark.parametrize("name", QUIET)
 @pytest.mark.parametrize(
-    ("every", "multiple", "norm"), [(1, 1, "post"), (3, 1, "pre"), (2, 16, "pre"), (1, 64, "post")]
+    ("every", "multiple", "norm", "source_tag"),
+    [(1, 1, "post", False), (3, 1, "pre", True), (2, 16, "pre", True), (1, 64, "post", False)],
 )
-def test_the_packed_loss_equals_the_naive_loss(name: str, every: int, multiple: int, norm: str) -> None:
+def test_the_packed_loss_equals_the_naive_loss(
+    name: str, every: int, multiple: int, norm: str, source_tag: bool
+) -> None:
     """Including gradients; neither padding nor the aligned targets affect the decoder."""
-    model = tiny_model(QUIET[name], norm=norm)
+    model = tiny_model(QUIET[name], norm=norm, source_tag=source_tag)
     batch = random_batch(model, size=9)
     settings = ContrastiveAlignmentSettings(every_nth_pair=every)
     packed = pack_batch(batch, multiple, make_aligned_target_selection(model, settings))

@@ -22,6 +22,7 @@ from manyglot.training.fsdp import (
 from manyglot.training.step import EagerStep, make_forward_backward_step
 from tests.conftest import random_batch, tiny_model
 from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.variants import VARIANTS
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
 
@@ -37,10 +38,11 @@ def distributed(device: str, tmp_path: Path) -> Iterator[DistributedContext]:
 
 @pytest.mark.parametrize("device", ["cpu", GPU])
 def test_sharded_and_full_models_have_equal_gradients(distributed: DistributedContext) -> None:
-    """For every guidance method; on a GPU with the kernels."""
+    """For every guidance method and variant of the model; on a GPU with the kernels."""
     dtype, tolerance = (torch.float32, 0.03) if distributed.device.type == "cuda" else (torch.float64, 1e-9)
-    for methods in COMBINATIONS.values():
-        whole, sharded = (tiny_model(methods).to(dtype) for _ in range(2))
+    variants = [(COMBINATIONS["LAA + Token_tgt"], {"norm": "post", **values}) for values in VARIANTS.values()]
+    for methods, changes in [*((methods, {"norm": "post"}) for methods in COMBINATIONS.values()), *variants]:
+        whole, sharded = (tiny_model(methods, **changes).to(dtype) for _ in range(2))
         move_or_shard_model(whole, False, distributed)
         _apply_fsdp(sharded, distributed)
         move_or_shard_model(sharded, False, distributed)

@@ -38,7 +38,7 @@ def translate(
         typer.Option(
             "--from",
             help="Language of the text. It improves the splitting into sentences, and text in the pivot language is "
-            "translated directly. Default: unknown, or several.",
+            "translated directly. Models with source tags need it. Default: unknown, or several.",
             show_default=False,
         ),
     ] = None,

@@ -66,6 +66,16 @@ class ScoringRequest:
         assert len(self.sources) == len(self.translations) == len(self.target_language_ids)
 
 
+class SourceLanguageMissing(LanguageError):
+    """A model that reads the source language translates a text of unknown language."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This model reads the source language of each text. Name it with --from (source in Python, the field from "
+            "in requests)."
+        )
+
+
 def checked_source_languages(request: SearchRequest | ScoringRequest) -> list[int]:
     """Return the source language ids of a request for a model that reads them; raise an error if one is missing.
 
@@ -73,10 +83,7 @@ def checked_source_languages(request: SearchRequest | ScoringRequest) -> list[in
     """
     languages = request.source_language_ids or [None] * len(request.sources)
     if any(language is None and source for source, language in zip(request.sources, languages, strict=True)):
-        raise LanguageError(
-            "This model reads the source language of each text. Name it with --from (source in Python, the field from "
-            "in requests)."
-        )
+        raise SourceLanguageMissing
     return [language or 0 for language in languages]
 
 
@@ -86,6 +93,10 @@ class Engine(Protocol):
     @property
     def languages(self) -> Languages:
         """The languages of the model, in the order of their ids."""
+
+    @property
+    def reads_source_language(self) -> bool:
+        """Whether the model reads the source language of each sentence, so that a request must name it."""
 
     @property
     def default_settings(self) -> DecodingSettings:

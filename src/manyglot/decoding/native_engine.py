@@ -74,6 +74,11 @@ class NativeEngine:
         self._variants: dict[_ModelVariant, Transformer] = {}
         self._cached_batches: dict[tuple[_ModelVariant, int], dict[int, ContinuousBatch]] = {}
 
+    @property
+    def reads_source_language(self) -> bool:
+        """Whether the model reads the source language."""
+        return self.model.settings.source_tag
+
     def search(self, request: SearchRequest, progress: ProgressReporter | None = None) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each sentence, best first.
 
@@ -152,8 +157,7 @@ class NativeEngine:
 
     def _source_languages(self, request: SearchRequest | ScoringRequest) -> Sequence[int | None]:
         """Return the source language of each sentence, or None for all if the model does not read it."""
-        reads_it = self.model.settings.source_tag
-        return checked_source_languages(request) if reads_it else [None] * len(request.sources)
+        return checked_source_languages(request) if self.reads_source_language else [None] * len(request.sources)
 
     def _random_languages(self, num_sentences: int, seed: int, sentence_offset: int = 0) -> Tensor:
         """Sample a language for each sentence. It depends on the seed and the sentence's index in the text only."""

@@ -14,6 +14,7 @@ from manyglot.corpus.languages import english_language_name
 from manyglot.decoding.block_scorer import BlockScorer
 from manyglot.decoding.block_translator import BlockTranslator, TranslatedBlock
 from manyglot.decoding.deferred_interrupt import defer_keyboard_interrupt
+from manyglot.decoding.engine import SourceLanguageMissing
 from manyglot.decoding.input_line_warnings import RequestWarningPrinter
 from manyglot.decoding.text_splitter import DEFAULT_TEXT_OPTIONS, TextOptions
 from manyglot.decoding.translation_requests import (
@@ -174,6 +175,8 @@ class TranslationJob:
         names = expand_all(self.targets, translator.languages)
         targets = list(dict.fromkeys(translator.languages.find_code(name) for name in names))
         source = None if self.source is None else translator.engine.languages.find_code(self.source)
+        if source is None and self.resolved_input_format == "text" and translator.engine.reads_source_language:
+            raise SourceLanguageMissing
         if source in targets:
             print_status(f"manyglot: the text and its translation are both in {source}, for which no model is trained.")
         translator = translator.with_text_options(**vars(self.text_options))

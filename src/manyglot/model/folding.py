@@ -25,7 +25,7 @@ import copy
 from collections.abc import Iterable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from manyglot.errors import LanguageError
 from manyglot.model.attention import MultiHeadAttention
@@ -174,10 +174,10 @@ class _FoldingPass:
                 f"{names} cannot be folded at {point.site}: it multiplies the states between two sub-layers, where a "
                 f"plain {'post' if self.post_norm else 'pre'}-norm Transformer has no matrix."
             )
-        if has_own_scale:
+        if isinstance(producer, nn.LayerNorm) and self.post_norm:
             producer.weight.mul_(change.a_DD.diagonal())
             producer.bias.mul_(change.a_DD.diagonal())
-        bias = producer.weight if isinstance(producer, nn.Embedding) else producer.bias
+        bias: Tensor = producer.weight if isinstance(producer, nn.Embedding) else producer.bias
         bias.add_(change.b_D)
 
     def _fold_attention(self, attention: MultiHeadAttention) -> None:

@@ -77,6 +77,11 @@ class CTranslate2Engine:
         return self.models[0].manifest.decoding
 
     @property
+    def reads_source_language(self) -> bool:
+        """Whether the model reads the source language."""
+        return bool(self.models[0].manifest.source_language_tags)
+
+    @property
     def source_lengths(self) -> SourceLengths:
         """The lengths of the training text, stored with the model."""
         return self.models[0].manifest.source_lengths

@@ -114,6 +114,8 @@ def _check_model(variables: Mapping[str, Variable], num_symbols: int, num_positi
             raise _DamagedModel(f"{name} is not an integer")
         if name in FIXED_SCALARS and variable.scalar != FIXED_SCALARS[name]:
             raise _DamagedModel(f"{name} is {variable.scalar}")
+        if variable.scalar not in POSSIBLE_VALUES.get(name.split("/")[1], [variable.scalar]):
+            raise _DamagedModel(f"{name} is {variable.scalar}")
     expected = _expected_shapes(variables, num_symbols)
     for name in sorted(expected.keys() | (variables.keys() - scalars.keys())):
         if name.endswith("weight_scale") and name.removesuffix("_scale") in expected:
@@ -137,7 +139,7 @@ def _expected_shapes(variables: Mapping[str, Variable], num_symbols: int) -> dic
     if (
         min(width, ffn_width) < 1
         or any(number < 1 or width % number for number in heads)
-        or any(values not in [[v, v] for v in POSSIBLE_VALUES[name]] for name, values in shared.items())
+        or any(len(set(values)) > 1 for values in shared.values())
     ):
         raise _DamagedModel("the number of heads, the kind of norms or the activation is wrong")
     pre_norm = shared["pre_norm"][0]

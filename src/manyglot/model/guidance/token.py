@@ -24,7 +24,7 @@ class LanguageTokenSettings(MethodSettings):
     """The sentence that begins with the tag."""
     mode: Literal["faithful", "clean"] = "faithful"
     """For tags on the target side. faithful, as in the paper: the model predicts the tag, which counts in the loss and
-    in the score of a translation. clean: the model does not predict the tag, which counts in neither."""
+    in the length of a translation. clean: the model does not predict the tag, which counts in neither."""
 
     @model_validator(mode="after")
     def _clean_needs_target(self) -> LanguageTokenSettings:
