@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -30,12 +30,15 @@ PROGRAM = Path(__file__).with_name("translate.py")
 EXPORTED_FILES = ("encoder.onnx", "decoder.onnx", WEIGHTS_NAME, "subwords.model", "pieces.json")
 
 
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+
+
 class LanguageTagIds(Settings):
     """The symbols around the sentences of one target language, as ids."""
 
-    source: tuple[int, ...]
+    source: tuple[TokenId, ...]
     """Tags before the source sentence."""
-    target: tuple[int, ...]
+    target: tuple[TokenId, ...]
     """The start symbol, and the tags before the target sentence."""
 
 
@@ -52,11 +55,11 @@ class OnnxManifest(Settings):
     """Languages of the model, in the order of their ids."""
     tags: dict[str, LanguageTagIds]
     """The tags of each target language."""
-    source_language_tags: dict[str, int]
+    source_language_tags: dict[str, TokenId]
     """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
-    num_scored_tags: int
+    num_scored_tags: int = Field(ge=0, le=1000)
     """Number of tags before the target that count in the length by which scores are divided. Their own score is 0."""
-    max_tokens: int
+    max_tokens: int = Field(ge=1, le=2**24)
     """Maximum number of tokens in a sequence."""
     quantization: str | None
     """Type of the weights; None means float32."""
