@@ -242,7 +242,8 @@ def _model_card(trained: TrainedModel, dataset: PreparedDataset) -> dict[str, An
     num_steps = trained.training_info.get("steps", math.inf)
     log = [line for line in read_log(run_folder_of(trained.folder) / "log.jsonl") if line["step"] <= num_steps]
     history, parameters = TrainingHistory(log), trained.model.num_parameters_by_part()
-    is_training_corpus = dataset.metadata["provenance"].get("corpus") == trained.config.get("corpus")
+    corpus = {name: value for name, value in trained.config.get("corpus", {}).items() if name != "license"}
+    is_training_corpus = dataset.metadata["provenance"].get("corpus") == corpus
     num_sentences = {code: counts["sentences"] for code, counts in dataset.metadata["subwords"].items()}
     curves = {key: history.metric_curve(key).downsample(MAX_CURVE_POINTS) for key in REPORTED_CURVES}
     return {
