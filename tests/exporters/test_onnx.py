@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import json
 import os
@@ -17,7 +18,6 @@ import torch
 from torch import nn
 
 from manyglot.config.base_settings import parse_settings
-from manyglot.corpus.languages import Languages
 from manyglot.decoding.beam_search import BeamSearch
 from manyglot.decoding.hypothesis import Hypothesis
 from manyglot.decoding.loading import load
@@ -34,19 +34,16 @@ from manyglot.model.layers import DecoderLayer
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subword_model import EOS, PAD, UNK, VocabularySettings, train_subword_model
-from manyglot.vocabulary.vocabulary import Vocabulary
+from manyglot.vocabulary.subword_model import EOS, PAD
 from manyglot.workflows.export import EXPORTERS
+from tests.exporters.random_models import CODES, SETTINGS, VOCABULARY, sentences
+from tests.exporters.test_ctranslate2 import full_disk_for
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-CODES = ("de", "en", "fr")
-TEXT = ["Once upon a midnight dreary, while I pondered, weak and weary,", "over many a quaint and curious volume"] * 9
-VOCABULARY = Vocabulary(train_subword_model(TEXT, VocabularySettings(size=64)), Languages(CODES))
-SETTINGS = DecodingSettings(beam_size=3, max_length=40)
 EXPORTABLE = [name for name, methods in COMBINATIONS.items() if "random_laa" not in {each.method for each in methods}]
 
 
@@ -68,14 +65,6 @@ def random_model(methods: Sequence[MethodSettings], **changes: Any) -> TrainedMo
         model.embedding.weight[:, 0] = 0
         model.embedding.weight[EOS, 0] = 3
     return TrainedModel(model, VOCABULARY, (), {"decoding": SETTINGS.model_dump()})
-
-
-def sentences(number: int = 12, longest: int = 9) -> tuple[list[list[int]], list[int]]:
-    """Return random sentences of mixed lengths and their target languages."""
-    rng = torch.Generator().manual_seed(0)
-    lengths = torch.randint(1, longest + 1, (number,), generator=rng).tolist()
-    sources = [torch.randint(UNK + 1, len(VOCABULARY.subword_model), (n,), generator=rng).tolist() for n in lengths]
-    return sources, torch.randint(0, len(CODES), (number,), generator=rng).tolist()
 
 
 def search_natively(
@@ -247,6 +236,17 @@ def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "full" / "file").touch()
     with pytest.raises(FolderError, match="full already exists"):
         export_to_onnx(trained, tmp_path / "full")
+
+
+def test_an_export_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = random_model(COMBINATIONS["lee"])
+    for name in ("weights.bin", "decoder.onnx", "pieces.json", MANIFEST_NAME, PROGRAM.name):
+        with monkeypatch.context() as patch:
+            patch.setattr("builtins.open", full_disk_for(name, builtins.open))
+            patch.setattr("io.open", full_disk_for(name, builtins.open))
+            with pytest.raises(FolderError, match=r"Cannot write .*model: No space left on device; make room"):
+                export_to_onnx(trained, tmp_path / "model")
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_method_that_mixes_positions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
