@@ -36,7 +36,10 @@ class Translator:
             stop_after,
         )  # type: ignore[var-annotated]
 
-    def translate(self, texts: list[str], to: list[str], sentence_offset: int, progress: Any) -> list[str]:
+    def translate(
+        self, texts: list[str], to: list[str], source: list[str], sentence_offset: int, progress: Any
+    ) -> list[str]:
+        assert source == [text.split()[0] for text in texts]
         if self.stop_after is not None and len(self.calls) >= self.stop_after:
             raise KeyboardInterrupt
         self.calls.append((texts, to, sentence_offset))

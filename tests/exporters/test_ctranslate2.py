@@ -115,7 +115,7 @@ def test_an_export_gives_translations_the_native_scores(name: str, tmp_path: Pat
         engine.score(ScoringRequest([[5]], [[5] * 10**5], [0], settings))
 
 
-@pytest.mark.parametrize("guidance", ["token", "LAA + Token_tgt"])
+@pytest.mark.parametrize("guidance", ["token", pytest.param("LAA + Token_tgt", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_export_reproduces_variants_of_the_model(variant: str, guidance: str, tmp_path: Path) -> None:
     trained = random_model(COMBINATIONS[guidance], **{"norm": "post", **VARIANTS[variant]})
@@ -134,6 +134,7 @@ def test_an_export_reproduces_variants_of_the_model(variant: str, guidance: str,
     for hypotheses, a, b in zip(ours, native_engine.score(scoring), engine.score(scoring), strict=True):
         assert a.score == pytest.approx(hypotheses[0].score, abs=1e-5)
         assert b.score == pytest.approx(a.score, abs=2e-4)
+    assert all(exported(trained, tmp_path / "int8", "int8").search(request))
     readme = next((tmp_path / "model").rglob("README.md")).read_text()
     if trained.model.settings.source_tag:
         assert "source = ['<2de>', " in readme

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from manyglot.decoding.beam_search import BeamSearch
+from manyglot.decoding.search_batch import SearchBatch
+from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import FolderError
 from manyglot.importers.huggingface_weights import convert_weights
 from manyglot.model.cached_executor import CachedDecoderExecutor, encode_sources
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.guidance.base import MethodSettings
 from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 from tests.conftest import NUM_LANGUAGES
 
 transformers = pytest.importorskip("transformers")
@@ -59,9 +66,9 @@ def row_order(family: str) -> Tensor:
     )
 
 
-def convert(model: Any, family: str) -> Transformer:
+def convert(model: Any, family: str, guidance: Sequence[MethodSettings] = ()) -> Transformer:
     converted = convert_weights(model.state_dict(), model.config.to_dict(), row_order(family))
-    ours = Transformer(converted.settings, [], NUM_SYMBOLS - NUM_LANGUAGES, NUM_LANGUAGES)
+    ours = Transformer(converted.settings, guidance, NUM_SYMBOLS - NUM_LANGUAGES, NUM_LANGUAGES)
     ours.load_state_dict(converted.weights)
     return ours.eval().to(model.dtype)
 
@@ -73,6 +80,27 @@ def random_ids(size: int, length: int, seed: int) -> Tensor:
     keep = torch.randint(2, length + 1, (size,), generator=rng)
     keep[0] = length
     return ids.masked_fill(torch.arange(length) >= keep[:, None], 0)
+
+
+def favor_end_symbol(model: Any, family: str, logit: float = 5.0) -> None:
+    """Change a model so that most outputs end by themselves."""
+    eos = EOS_OF_FAMILY[family]
+    with torch.no_grad():
+        if family == "Marian":
+            model.final_logits_bias[0, eos] += logit
+        else:
+            row = model.model.shared.weight[eos]
+            model.model.decoder.layer_norm.bias += logit * row / row.square().sum()
+
+
+def use_exact_sinusoids(theirs: Any, ours: Transformer) -> None:
+    """Replace the sinusoids that M2M100 computes in float32 by ours, which must be nearly equal."""
+    for stack in (theirs.model.encoder, theirs.model.decoder):
+        if hasattr(stack.embed_positions, "weights"):
+            offset, table = stack.embed_positions.offset, stack.embed_positions.weights
+            rounded = ours.decoder_embedding.position_table(64)[: len(table) - offset]
+            torch.testing.assert_close(table[offset : offset + len(rounded)].to(rounded), rounded, rtol=0, atol=1e-4)
+            table[offset : offset + len(rounded)] = rounded
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -98,14 +126,35 @@ def test_logits_equal_those_of_transformers(family: str, values: dict[str, Any],
         torch.testing.assert_close(logits, expected, rtol=tolerance, atol=tolerance)
 
 
-def use_exact_sinusoids(theirs: Any, ours: Transformer) -> None:
-    """Replace the sinusoids that M2M100 computes in float32 by ours, which must be nearly equal."""
-    for stack in (theirs.model.encoder, theirs.model.decoder):
-        if hasattr(stack.embed_positions, "weights"):
-            offset, table = stack.embed_positions.offset, stack.embed_positions.weights
-            rounded = ours.decoder_embedding.position_table(64)[: len(table) - offset]
-            torch.testing.assert_close(table[offset : offset + len(rounded)].to(rounded), rounded, rtol=0, atol=1e-4)
-            table[offset : offset + len(rounded)] = rounded
+@pytest.mark.parametrize(("family", "values"), CASES[::2], ids=lambda value: value if isinstance(value, str) else None)
+def test_beam_search_equals_that_of_transformers(family: str, values: dict[str, Any]) -> None:
+    """A forced tag scores nothing and counts in the length. At the maximum length, transformers has other scores."""
+    theirs = random_model(family, **values).double()
+    favor_end_symbol(theirs, family)
+    guidance = [] if family == "Marian" else [parse_method_settings({"method": "token", "side": "target"})]
+    ours = convert(theirs, family, guidance)
+    use_exact_sinusoids(theirs, ours)
+    order, source, language = row_order(family), random_ids(12, 9, seed=4), 1
+    tags = ours.tags_by_language()[language]
+    max_length, settings = 60, DecodingSettings(beam_size=3, max_length=60, max_length_factor=100)
+    forbidden = {PAD, UNK, *range(ours.dimensions.first_tag_id, NUM_SYMBOLS)} - {*tags.target}
+    with torch.inference_mode():
+        generated = theirs.generate(
+            input_ids=order[source], attention_mask=(source != PAD).long(), num_beams=3, early_stopping=True,
+            length_penalty=settings.length_penalty, max_length=max_length + len(tags.target) + 2,
+            forced_bos_token_id=int(order[tags.target[0]]) if tags.target else None,
+            forced_eos_token_id=int(order[EOS]), suppress_tokens=order[[*forbidden]].tolist(),
+            output_scores=True, return_dict_in_generate=True, do_sample=False,
+        )  # fmt: skip
+    results = BeamSearch(ours, settings).search(SearchBatch(source, [language] * len(source)))
+    our_ids, num_compared = torch.argsort(order), 0
+    for row, (hypotheses, sequence) in enumerate(zip(results, generated.sequences, strict=True)):
+        ids = our_ids[sequence].tolist()[1 + len(tags.target) :]
+        if all(len(each.ids) < max_length for each in hypotheses):
+            num_compared += 1
+            assert hypotheses[0].ids == tuple(ids[: ids.index(EOS)])
+            assert hypotheses[0].score == pytest.approx(float(generated.sequences_scores[row]), abs=1e-5)
+    assert num_compared >= 9
 
 
 def test_what_cannot_be_converted_is_an_error() -> None:

@@ -31,7 +31,10 @@ from tests.decoding.plain_beam import plain_beam
 from tests.model.guidance.combinations import COMBINATIONS
 from tests.model.variants import VARIANTS
 
-GUIDANCE = ["Token_tgt", "LAA + Token_tgt", "LAA_dec.self,cros + LEE_4,5"]
+GUIDANCE = [
+    "LAA + Token_tgt",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("Token_tgt", "LAA_dec.self,cros + LEE_4,5")),
+]
 LANGUAGES = Languages(["de", "en", "fr"])
 
 

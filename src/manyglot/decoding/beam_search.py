@@ -34,8 +34,8 @@ from manyglot.vocabulary.vocabulary import LanguageTags
 class BeamSearch:
     """Beam search with one model.
 
-    If the model is in half precision, `full_precision` holds its output weights before rounding. The search uses
-    them to recompute the scores of the best candidates.
+    If the model is in half precision, `full_precision` is its output layer before rounding. The search uses it to
+    recompute the scores of the best candidates.
     """
 
     def __init__(

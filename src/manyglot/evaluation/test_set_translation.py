@@ -157,12 +157,12 @@ def translate_directions(
     `model_codes` has the model's codes of languages that the directions name in another style.
     """
     texts = [text for texts in sources.values() for text in texts]
-    source_codes, targets = (
-        [model_codes.get(code, code) for code, texts in zip(codes, sources.values(), strict=True) for _ in texts]
-        for codes in ([direction.source for direction in sources], [direction.target for direction in sources])
+    directions = [direction for direction, texts in sources.items() for _ in texts]
+    languages, targets = (
+        [model_codes.get(code, code) for code in codes]
+        for codes in ([direction.source for direction in directions], [direction.target for direction in directions])
     )
-    known = [code if code in translator.engine.languages else None for code in source_codes]
     outputs = iter(
-        translator.translate(texts, targets, source=known, sentence_offset=sentence_offset, progress=progress)
+        translator.translate(texts, targets, source=languages, sentence_offset=sentence_offset, progress=progress)
     )
     return {direction: [next(outputs) for _ in texts] for direction, texts in sources.items()}

@@ -15,7 +15,10 @@ from manyglot.vocabulary.subword_model import EOS, SubwordModel
 
 @dataclass(frozen=True)
 class LanguageTags:
-    """The tag ids that mark one target language in source and target sequences, added by batching and decoding."""
+    """The ids that mark the languages in source and target sequences, for one target language.
+
+    Batching and decoding add them.
+    """
 
     source: tuple[int, ...] = ()
     """Tags before the source sentence."""
