@@ -77,6 +77,7 @@ def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str]) ->
         library="transformers",
         targets=targets,
         scores=find_scores(trained, targets),
+        is_folded=True,
         usage=_format_usage(tags[-1], names, targets),
     )
     write_file(folder / CARD_NAME, card.format())

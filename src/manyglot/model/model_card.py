@@ -54,6 +54,8 @@ class ModelCard:
     library: str = "manyglot"
     targets: Sequence[str] = ()
     """The codes of the target languages, if they are not all languages."""
+    is_folded: bool = False
+    """Whether guidance is folded into the weights."""
     usage: str = """```python
 import manyglot
 
@@ -110,9 +112,10 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
         methods = []
         for method in self.model.methods:
             values = method.model_dump(mode="json", exclude={"method"}, exclude_defaults=True)
-            options = ", ".join(f"{name}: {value}" for name, value in values.items())
-            methods.append(f"`{method.method}`" + (f" ({options})" if options else ""))
-        return f"The model is told its target language by {' and '.join(methods)}." if methods else ""
+            options = [f"{name}: {_join(value)}" for name, value in values.items()]
+            methods.append(f"`{method.method}`" + (f" ({'; '.join(options)})" if options else ""))
+        folded = " Except for tags, it is folded into the weights." if self.is_folded else ""
+        return f"What tells the model its target language: {' and '.join(methods)}.{folded}" if methods else ""
 
     def _format_data(self) -> str:
         corpus = self.config.get("corpus") or {}
@@ -142,6 +145,10 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
             name, number = score.directions, score.num_directions
             lines.append(f"| {name} | {number:,} | {score.bleu:.1f} | {score.chrf:.1f} | {accuracy} |")
         return "\n".join(lines)
+
+
+def _join(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _as_index_entry(score: GroupScore) -> dict[str, Any]:

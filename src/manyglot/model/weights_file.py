@@ -28,7 +28,7 @@ WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
 """The data type and shape of each tensor, by name."""
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write tensors to a file, with metadata in its header. Errors are OSErrors, as those of `Path.write_bytes`."""
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)

@@ -94,6 +94,8 @@ def _iter_fields(content: bytes) -> Iterator[tuple[int, Any]]:
             case 2:
                 length, position = _read_varint(content, position)
                 value, position = content[position : position + length], position + length
+                if position > len(content):
+                    raise ValueError("a field is truncated")
             case 5:
                 value, position = struct.unpack_from("<f", content, position)[0], position + 4
             case kind:
