@@ -16,6 +16,7 @@ import argparse
 import importlib.util
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -209,6 +210,7 @@ def main() -> None:
                 start = time.perf_counter()
                 results[name] = {code: search(sources[code], code) for code in codes}
                 times[name].append(time.perf_counter() - start)
+                print(f"{name}: {times[name][-1]:.1f} s", file=sys.stderr, flush=True)
     ours = [each for code in codes for each in results["manyglot"][code]]
     for name, found in results.items():
         theirs = [each for code in codes for each in found[code]]
