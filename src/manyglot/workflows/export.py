@@ -12,6 +12,7 @@ from manyglot.errors import SettingsError, did_you_mean
 from manyglot.exporters.ctranslate2 import export_to_ctranslate2
 from manyglot.exporters.hf_transformers import export_to_transformers
 from manyglot.exporters.model_scores import find_scores
+from manyglot.exporters.onnx.export import export_to_onnx
 from manyglot.files import StrPath
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import load_any_model
@@ -29,8 +30,9 @@ def export(
 
     The model is a model folder, a run folder or a checkpoint. `targets` are languages, or one text such as `de,fr`.
     `ctranslate2` writes an export for the CTranslate2 engine, and `transformers` writes a model that the transformers
-    library loads, both with the given target languages. `manyglot` writes a model folder with bfloat16 weights, which
-    is half the size.
+    library loads, both with the given target languages. `onnx` writes graphs for ONNX Runtime with all target
+    languages, and a program that runs them. `manyglot` writes a model folder with bfloat16 weights, which is half the
+    size.
     """
     names = [targets] if isinstance(targets, str) else targets
     codes = [code.strip() for name in names for code in name.split(",") if code.strip()]
@@ -56,6 +58,7 @@ def _export_bfloat16(
 EXPORTERS = {
     "ctranslate2": export_to_ctranslate2,
     "transformers": export_to_transformers,
+    "onnx": export_to_onnx,
     "manyglot": _export_bfloat16,
 }
 """The export function of each format of `--to`."""
