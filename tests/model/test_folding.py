@@ -168,7 +168,8 @@ def test_folding_keeps_training_mode() -> None:
 
 def test_try_fold_guidance_returns_none_if_folding_is_impossible() -> None:
     assert try_fold_guidance(tiny_model([parse_method_settings({"method": "token"})]), 0) is None
-    assert try_fold_guidance(tiny_model([parse_method_settings({"method": "adapter"})]), 0) is None
+    adapter = parse_method_settings({"method": "adapter", "placement": "after_residual"})
+    assert try_fold_guidance(tiny_model([adapter]), 0) is None
     folded = try_fold_guidance(
         tiny_model(
             [parse_method_settings({"method": "laa", "init_gain": 1.0}), parse_method_settings({"method": "token"})]

@@ -20,9 +20,9 @@ PAPER: dict[str, list[dict[str, Any]]] = {
         {"method": "laa", "init_gain": 1.0, "sites": ["dec.self", "dec.cross"]},
         {"method": "lee", "sites": ["dec.cross", "dec.self"]},
     ],
-    "Adapter_enc,dec": [{"method": "adapter", "sites": ["enc.ffn", "dec.ffn"]}],
+    "Adapter_enc,dec": [{"method": "adapter", "placement": "after_residual", "sites": ["enc.ffn", "dec.ffn"]}],
     "Adapter without residual + LEE_6": [
-        {"method": "adapter", "residual": False},
+        {"method": "adapter", "placement": "after_residual", "residual": False},
         {"method": "lee", "sites": [6]},
     ],
     "Adapter before the residual": [
