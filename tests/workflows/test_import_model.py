@@ -78,6 +78,14 @@ def test_tags_name_the_target_languages_of_marian(checkpoints: Path, tmp_path: P
     assert model.engine.languages.codes == ("deu", "eng", "nld", "zho_Hans")
 
 
+def test_an_export_translates_into_the_same_languages(checkpoints: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    manyglot.export(manyglot.import_model(checkpoints / "marian_multilingual", tmp_path / "model"), tmp_path / "export")
+    export = manyglot.load(tmp_path / "export")
+    assert export.languages.codes == ("deu", "nld", "zho_Hans")
+    assert len(export.with_settings(max_length=5).translate(TEXT[:2], to="nl")) == 2
+
+
 def test_options_state_the_languages_of_marian(checkpoints: Path, tmp_path: Path) -> None:
     folder = copy_of(checkpoints / "marian", tmp_path)
     edit(folder / "tokenizer_config.json", source_lang="roa", target_lang=None)

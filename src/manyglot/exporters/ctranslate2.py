@@ -60,7 +60,8 @@ def export_to_ctranslate2(
     if not targets and not one_folder_serves_all:
         known = did_you_mean("", languages)
         raise LanguageError(f"Each target language needs its own weights. Give --target (targets in Python). {known}")
-    codes = list(dict.fromkeys(languages.find_code(name) for name in targets)) or list(languages)
+    known_targets = languages if trained.targets is None else Languages(trained.targets)
+    codes = list(dict.fromkeys(known_targets.find_code(name) for name in targets)) or list(known_targets)
     groups = [codes] if one_folder_serves_all else [[code] for code in codes]
     with atomic_folder(folder) as unfinished:
         for group in groups:
