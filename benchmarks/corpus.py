@@ -29,7 +29,8 @@ from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunk
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
-from manyglot.vocabulary.subword_model import VocabularySettings, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import VocabularySettings
 from manyglot.vocabulary.vocabulary import LanguageTags
 
 NUM_SUBWORDS = 64_000

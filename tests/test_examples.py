@@ -152,7 +152,7 @@ def test_the_language_maps_of_the_results_are_plotted(tmp_path: Path, phrasebook
         "lee": [0.1]
     }
     pairs_by_method = results["similarities_by_method"](phrasebook_model.parent, about)
-    assert {method: len(pairs) for method, pairs in pairs_by_method.items()} == {"laa": 3, "lee": 3}
+    assert {method: len(pairs) for method, pairs in pairs_by_method.items()} == {"adapter": 3}
 
 
 def test_the_picture_of_the_sites_is_up_to_date() -> None:

@@ -26,7 +26,7 @@ def folder(trained: Experiment, tmp_path: Path) -> Path:
 def test_the_folder_contains_all_files(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     documents = {"config.yaml", "languages.json", "training.json", "format.json"}
-    assert names == {"model.safetensors", "subwords.model", *documents}
+    assert names == {"model.safetensors", "subwords.model", "README.md", *documents}
     languages = json.loads((folder / "languages.json").read_text())["languages"]
     assert [(entry["id"], entry["code"]) for entry in languages] == [(0, "qaa"), (1, "qab"), (2, "qac")]
     training = load_model(folder).training_info

@@ -69,11 +69,11 @@ def test_a_model_on_a_full_disk_is_refused_and_written_later(
             case "export":
                 manyglot.export(run, output, export_format="manyglot")
 
-    def fill_disk(tensors: object, path: Path) -> None:
+    def fill_disk(tensors: object, path: Path, metadata: dict[str, str] | None = None) -> None:
         if output.name in path.parent.name:
             path.write_bytes(b"partial")
             raise SafetensorError(FULL_DISK)
-        save_file(tensors, path)  # type: ignore[arg-type]
+        save_file(tensors, path, metadata)  # type: ignore[arg-type]
 
     save_file = weights_file.save_file
     with monkeypatch.context() as patch:

@@ -154,8 +154,8 @@ def with_statistics(evaluation: Evaluation) -> Evaluation:
     return replace(evaluation, statistics={d.direction: statistics[d.direction] for d in evaluation.directions})
 
 
-def make_model_card(codes: Sequence[str], seed: int = 1) -> dict[str, Any]:
-    """Make a model card with learning curves."""
+def make_system_facts(codes: Sequence[str], seed: int = 1) -> dict[str, Any]:
+    """Make facts about a system, with learning curves."""
     rng = random.Random(seed)
     steps = range(100, 20_001, 100)
     nll = [[step, 1.6 + 6 * math.exp(-step / 1500) + rng.gauss(0, 0.03)] for step in steps]

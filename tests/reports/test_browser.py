@@ -23,7 +23,7 @@ from tests.reports.synthetic_runs import (
     SIX,
     SIXTY,
     evaluation_without_text,
-    make_model_card,
+    make_system_facts,
     synthetic_evaluation,
     with_statistics,
 )
@@ -182,7 +182,7 @@ def dump_outcome(page: Path, *options: str) -> dict[str, Any]:
 def run(name: str, codes: tuple[str, ...], seed: int = 1, on_target: float = 0.5) -> ReportRun:
     evaluation = synthetic_evaluation(codes, seed, on_target)
     evaluation = with_statistics(evaluation) if len(codes) < 20 else evaluation
-    return make_report_run(name, evaluation, make_model_card(codes, seed))
+    return make_report_run(name, evaluation, make_system_facts(codes, seed))
 
 
 @pytest.fixture(scope="module")
@@ -414,7 +414,7 @@ def test_text_from_the_data_is_never_html(tmp_path: Path) -> None:
     evaluation = replace(
         evaluation, examples=[replace(e, output=hostile, source_text=hostile) for e in evaluation.examples]
     )
-    write_html_report(tmp_path / "report.html", [make_report_run(hostile, evaluation, make_model_card(SIX))])
+    write_html_report(tmp_path / "report.html", [make_report_run(hostile, evaluation, make_system_facts(SIX))])
     result = run_in_browser(
         tmp_path / "report.html",
         """

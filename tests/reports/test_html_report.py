@@ -24,12 +24,12 @@ from manyglot.reports.html_report import (
     restrict_report_run,
     write_html_report,
 )
-from manyglot.reports.report_run import MODEL_CARD_KIND
+from manyglot.reports.report_run import SYSTEM_FACTS_KIND
 from manyglot.sealed_json import write_sealed_json
 from tests.corpus.test_zero_shot_sets import TEST, TRAIN
 from tests.evaluation.test_evaluator import ROWS
 from tests.evaluation.test_evaluator import run as evaluate_rows
-from tests.reports.synthetic_runs import SIX, make_model_card, synthetic_evaluation
+from tests.reports.synthetic_runs import SIX, make_system_facts, synthetic_evaluation
 from tests.reports.test_result_parts import EVALUATION
 
 
@@ -49,8 +49,8 @@ def write_page_text(folder: Path, *runs: ReportRun) -> str:
     return (folder / "report.html").read_text("utf-8")
 
 
-def run(evaluation: Evaluation = EVALUATION, name: str = "a <run>", **model_card: object) -> ReportRun:
-    return make_report_run(name, evaluation, model_card)
+def run(evaluation: Evaluation = EVALUATION, name: str = "a <run>", **system_facts: object) -> ReportRun:
+    return make_report_run(name, evaluation, system_facts)
 
 
 def read_page_data(page: str) -> dict[str, object]:
@@ -82,8 +82,8 @@ def test_no_text_can_close_the_script_element() -> None:
     assert json.loads(json_for_script({"text": text})) == {"text": text}
 
 
-def test_the_model_card_and_learning_curves_are_shown_if_available(tmp_path: Path) -> None:
-    page = write_page_text(tmp_path, ReportRun("mine", synthetic_evaluation(SIX), lambda _: [], make_model_card(SIX)))
+def test_facts_and_learning_curves_are_shown_if_available(tmp_path: Path) -> None:
+    page = write_page_text(tmp_path, ReportRun("mine", synthetic_evaluation(SIX), lambda _: [], make_system_facts(SIX)))
     for text in ("77,400,000 (embedding 16,400,000", "2 h 30 min", "6: Arabic (ar)", "the best by dev_bleu", "laa"):
         assert text in page
     assert page.count("<svg class=curve") == 3
@@ -94,7 +94,7 @@ def test_leaked_test_sentences_are_reported(tmp_path: Path) -> None:
     for name, drop in (("complete", False), ("dropped", True)):
         write_zero_shot_sets(tmp_path / name, tests, LeakDetector(tests, TRAIN[:1]), drop_leaked=drop)
         test = {"folder": name, "leaks": read_leak_statistics(tmp_path / name)}
-        write_html_report(tmp_path / "report.html", [run(**{**make_model_card(SIX), "test": test})])
+        write_html_report(tmp_path / "report.html", [run(**{**make_system_facts(SIX), "test": test})])
         page = (tmp_path / "report.html").read_text("utf-8")
         text = "1 of 6 sentence pairs (16.7%) by source, target or central language, most in de-fr 33%"
         assert f"<dd>{text}{'; excluded from the test set' if drop else ''}</dd>" in page
@@ -122,10 +122,10 @@ def test_examples_of_selected_directions_are_read(tmp_path: Path) -> None:
     assert list(read_examples(tmp_path / "none", {Direction("de", "fr"): [0]}, {})) == []
 
 
-def test_a_damaged_model_card_is_refused_but_may_be_missing(tmp_path: Path) -> None:
+def test_damaged_facts_are_refused_but_may_be_missing(tmp_path: Path) -> None:
     EVALUATION.save(tmp_path / "results.json")
-    write_sealed_json(tmp_path / "about.json", MODEL_CARD_KIND, make_model_card(SIX) | {"loss": float("nan")})
-    assert load_report_run("a", tmp_path).model_card["loss"] is None, "JSON has no such numbers"
+    write_sealed_json(tmp_path / "about.json", SYSTEM_FACTS_KIND, make_system_facts(SIX) | {"loss": float("nan")})
+    assert load_report_run("a", tmp_path).system_facts["loss"] is None, "JSON has no such numbers"
     whole = (tmp_path / "about.json").read_text("utf-8")
     for text in ("[]", '{"training": 3}', whole.replace("32000", "32001"), whole[:-3], "[" * 5000, "NaN"):
         (tmp_path / "about.json").write_text(text)
@@ -136,14 +136,14 @@ def test_a_damaged_model_card_is_refused_but_may_be_missing(tmp_path: Path) -> N
     with pytest.raises(ManyglotError, match=r"about.json is not a file"):
         load_report_run("a", tmp_path)
     (tmp_path / "about.json").unlink()
-    assert load_report_run("a", tmp_path).model_card == {}
+    assert load_report_run("a", tmp_path).system_facts == {}
 
 
 def test_a_results_file_is_loaded_with_the_files_beside_it(tmp_path: Path) -> None:
     EVALUATION.save(tmp_path / "results.json")
-    write_sealed_json(tmp_path / "about.json", MODEL_CARD_KIND, make_model_card(SIX))
+    write_sealed_json(tmp_path / "about.json", SYSTEM_FACTS_KIND, make_system_facts(SIX))
     loaded = load_report_run("a", tmp_path / "results.json")
-    assert loaded.model_card["num_subwords"] == 32000
+    assert loaded.system_facts["num_subwords"] == 32000
     first = EVALUATION.directions[0].direction
     assert len(list(loaded.load_examples({first: [0]}))) == 1
 

@@ -33,8 +33,8 @@ def evaluation(score: Callable[[str, str], DirectionResult], pivot: str | None =
     return Evaluation(results, [], "a test", "nw:2", "en", {"decoding": {"pivot": pivot}})
 
 
-def judge(evaluation: Evaluation, config: dict[str, Any] | None = None, **model_card: Any) -> Verdict:
-    card = {"config": TOKEN if config is None else config, **model_card}
+def judge(evaluation: Evaluation, config: dict[str, Any] | None = None, **system_facts: Any) -> Verdict:
+    card = {"config": TOKEN if config is None else config, **system_facts}
     return verdict([make_report_run("mine", evaluation, card)])
 
 

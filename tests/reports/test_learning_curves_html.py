@@ -5,7 +5,7 @@ import re
 import pytest
 
 from manyglot.reports.learning_curves_html import MAX_TICKS, learning_curves_html, round_ticks
-from tests.reports.synthetic_runs import SIX, make_model_card
+from tests.reports.synthetic_runs import SIX, make_system_facts
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_ticks_are_few_round_numbers_around_the_values(low: float, high: float, 
 
 
 def test_the_axes_of_the_panels_have_round_ticks() -> None:
-    curves = make_model_card(SIX)["curves"]
+    curves = make_system_facts(SIX)["curves"]
     page = learning_curves_html([("a", {**curves, "zero_shot_chrf": [[500, 12.5]]})])
     labels = re.findall(r'text-anchor="(end|middle)">([^<]*)</text>', page)
     numbers = [float(text.replace(",", "")) for _, text in labels]
@@ -44,6 +44,6 @@ def test_there_are_no_panels_without_points() -> None:
     assert learning_curves_html([]) == ""
     missing = "There are no curves of a: its log.jsonl was missing or damaged at evaluation."
     assert learning_curves_html([("a", {"nll": []})]) == f"<p class=quiet>{missing}</p>"
-    page = learning_curves_html([("b", make_model_card(SIX)["curves"]), ("a", {})])
+    page = learning_curves_html([("b", make_system_facts(SIX)["curves"]), ("a", {})])
     assert page.count("<figure>") == 3
     assert missing in page

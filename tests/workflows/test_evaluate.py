@@ -212,18 +212,18 @@ def test_other_test_text_replaces_the_test_split(trained: Experiment, uninterrup
     ours, theirs = (load_report_run("x", folder) for folder in (tmp_path / "scores", uninterrupted))
     sizes = {(d.direction, d.zero_shot, d.num_sentences) for d in theirs.evaluation.directions}
     assert {(d.direction, d.zero_shot, d.num_sentences) for d in ours.evaluation.directions} == sizes
-    assert (ours.model_card["test"]["folder"], theirs.model_card["test"]) == (str(tmp_path / "joined"), None)
+    assert (ours.system_facts["test"]["folder"], theirs.system_facts["test"]) == (str(tmp_path / "joined"), None)
     assert "test sentences in training" in (tmp_path / "scores" / "report.html").read_text("utf-8")
     assert "test sentences in training" not in (uninterrupted / "report.html").read_text("utf-8")
 
 
-def test_the_report_has_a_model_card(uninterrupted: Path) -> None:
+def test_the_report_has_facts_about_the_system(uninterrupted: Path) -> None:
     about = json.loads((uninterrupted / "about.json").read_text("utf-8"))
     assert about["languages"] == ["qaa", "qab", "qac"]
     assert about["data"]["sentences"] == {"qaa": 60, "qab": 60, "qac": 60}
     assert about["curves"]["nll"][-1][0] == about["training"]["steps"] == 6
     page = (uninterrupted / "report.html").read_text("utf-8")
-    for text in ("Model card", "Learning", "6 steps", "qaa", "LangAcc"):
+    for text in ("Systems", "Learning", "6 steps", "qaa", "LangAcc"):
         assert text in page
 
 

@@ -17,7 +17,7 @@ from manyglot.config.experiment import Experiment
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
 from manyglot.evaluation import test_set_translation
-from manyglot.reports.report_run import read_model_card
+from manyglot.reports.report_run import read_system_facts
 from tests.commands import mistake, run
 
 TEXT = {
@@ -73,7 +73,7 @@ def test_a_command_translates_every_direction(
     ]
     assert "all directions" in out
     assert f"System: mirror, from {reverse[:30]}" in out
-    card = read_model_card(output)
+    card = read_system_facts(output)
     assert card["engine"] == {"command": shlex.split(reverse), "languages": {"de": "DE"}, "code_style": "flores"}
     assert card["test"]["folder"] == str(test_set)
     examples = [json.loads(line) for line in (output / "translations.jsonl").read_text("utf-8").splitlines()]
@@ -248,7 +248,7 @@ def test_an_export_gets_the_scores_of_its_model(
     assert {d.direction: (d.zero_shot, d.bleu, d.chrf) for d in result.directions}.items() <= bleu.items()
     assert result.system is not None
     assert result.system.hypotheses.path == str(export)
-    assert read_model_card(output)["engine"]["decoding"]["beam_size"] == 2
+    assert read_system_facts(output)["engine"]["decoding"]["beam_size"] == 2
     assert Direction("qaa", "qab") in {d.direction for d in result.directions}
     other = tmp_path / "test"
     other.mkdir()

@@ -55,8 +55,8 @@ class PreparationSettings(Settings):
     cleaning: CleaningSettings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return self.model_dump(mode="json")
+        """Return the settings as plain values, without the license of the text, which does not change the data."""
+        return self.model_dump(mode="json", exclude={"corpus": {"license"}})
 
 
 def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedDataset:

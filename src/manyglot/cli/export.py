@@ -18,15 +18,20 @@ def export(
         typer.Option(help="Target languages, such as de,fr; repeatable. Not needed if tags are the only guidance."),
     ] = [],  # noqa: B006
     export_format: Annotated[
-        str, typer.Option("--to", help="ctranslate2, or manyglot for a model folder of half the size.")
+        str,
+        typer.Option("--to", help="ctranslate2, transformers, onnx, or manyglot for a model folder of half the size."),
     ] = "ctranslate2",
-    quantization: Annotated[str | None, typer.Option(help="int8, int16, float16 …; default float32.")] = None,
+    quantization: Annotated[
+        str | None,
+        typer.Option(help="int8 for ctranslate2 and onnx; int16, float16 … for ctranslate2; default float32."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a model to CTranslate2, or to a model folder of half the size.
+    """Export a model to CTranslate2, transformers or ONNX, or to a model folder of half the size.
 
-    For CTranslate2, guidance is folded into plain weights. The export has one folder per target language, or a single
-    folder if tags are the only guidance.
+    For CTranslate2 and transformers, guidance is folded into plain weights. The export has one folder per target
+    language, or a single folder if tags are the only guidance. An ONNX export always has all languages, and a program
+    that translates.
     """
     from manyglot.workflows import export as workflow
 

@@ -23,7 +23,7 @@ def report(
     """Write an HTML report of a run, optionally compared with other runs.
 
     Shows heat maps and tables of all directions, off-target outputs, the worst directions with examples, averages, win
-    rates, learning curves and a model card. The report is one file that needs no network.
+    rates, learning curves and the facts about the system. The report is one file that needs no network.
     """
     from manyglot.workflows import report as workflow
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
-from manyglot.config.base_settings import Settings
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings
 from manyglot.corpus.language_codes import CodeStyle
 
 T = TypeVar("T")
@@ -54,6 +54,8 @@ class BaseCorpusSettings(Settings):
     """Train on exactly these directions, such as [de>en, en>fr]; `central_language` then only groups the results."""
     exclude_directions: tuple[str, ...] = ()
     """Never train on these directions, such as [de>fr], so that they stay zero-shot."""
+    license: Annotated[str | None, CHANGEABLE_ON_RESUME] = None
+    """The license of the text, such as CC BY 4.0, for the model card."""
 
 
 class Corpus(Protocol):

@@ -12,12 +12,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import babel
 from babel.core import get_global
 from pydantic import Field
 
+from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
 from manyglot.corpus.base import MAX_GENERATED_ROWS, BaseCorpusSettings, Row, Split, take_split
 from manyglot.corpus.cldr import CldrFormatter, MissingPattern
 from manyglot.corpus.language_selection import select_languages
@@ -55,6 +56,8 @@ class PhrasebookSettings(BaseCorpusSettings):
     """The kind of corpus: the built-in phrasebook."""
     languages: tuple[str, ...]
     """CLDR languages, in any style of code, for example [en, de, sw]."""
+    license: Annotated[str | None, CHANGEABLE_ON_RESUME] = "Unicode License v3 (Unicode CLDR)"
+    """The license of the text, for the model card."""
     train_rows: int = Field(6000, ge=1, le=MAX_GENERATED_ROWS)
     """Training phrases; each is written in all languages."""
     dev_rows: int = Field(200, ge=0, le=MAX_GENERATED_ROWS)

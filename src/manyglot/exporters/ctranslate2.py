@@ -25,10 +25,10 @@ from manyglot.decoding.ctranslate2 import import_ctranslate2
 from manyglot.decoding.ctranslate2.manifest import EXPORTED_FILES, LanguageTagSymbols, Manifest
 from manyglot.decoding.ctranslate2.model_file import check_model_files
 from manyglot.decoding.settings import DecodingSettings
-from manyglot.errors import FolderError, LanguageError, ManyglotError, SettingsError, did_you_mean
-from manyglot.folders import atomic_folder
+from manyglot.errors import FolderError, ManyglotError, SettingsError, did_you_mean
+from manyglot.exporters.target_folders import NUM_POSITIONS, find_unused_name, write_target_folders
 from manyglot.model.attention import MultiHeadAttention
-from manyglot.model.folding import fold_guidance, uses_only_tags
+from manyglot.model.folding import fold_guidance
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.positions import first_positions
@@ -39,8 +39,6 @@ from manyglot.vocabulary.vocabulary import LanguageTags, Vocabulary
 ACTIVATION_NAMES = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 """The names of the activation functions in CTranslate2."""
 QUANTIZATION_TYPES = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
-NUM_POSITIONS = 4096
-"""Length of the table of sinusoidal positions, which is exported because CTranslate2 counts its own from 1."""
 
 
 def export_to_ctranslate2(
@@ -48,27 +46,16 @@ def export_to_ctranslate2(
 ) -> list[Path]:
     """Export a model for some target languages and return the created folders.
 
-    A model that uses only tags is exported to one folder for all targets, by default all languages. Otherwise each
-    target needs its own weights: several targets get one subfolder each, and targets are required.
+    `write_target_folders` describes the folders.
     """
     import_ctranslate2()
     if quantization is not None and quantization not in QUANTIZATION_TYPES:
         raise SettingsError(
             f"--quantization: '{quantization}' is not known. {did_you_mean(quantization, QUANTIZATION_TYPES)}"
         )
-    languages, one_folder_serves_all = trained.vocabulary.languages, uses_only_tags(trained.model)
-    if not targets and not one_folder_serves_all:
-        known = did_you_mean("", languages)
-        raise LanguageError(f"Each target language needs its own weights. Give --target (targets in Python). {known}")
-    known_targets = languages if trained.targets is None else Languages(trained.targets)
-    codes = list(dict.fromkeys(known_targets.find_code(name) for name in targets)) or list(known_targets)
-    groups = [codes] if one_folder_serves_all else [[code] for code in codes]
-    with atomic_folder(folder) as unfinished:
-        for group in groups:
-            model_folder = unfinished if len(groups) == 1 else unfinished / group[0]
-            model_folder.mkdir(exist_ok=True)
-            _write_model(trained, model_folder, group, quantization)
-    return [folder] if len(groups) == 1 else [folder / code for code in codes]
+    return write_target_folders(
+        trained, folder, targets, lambda path, codes: _write_model(trained, path, codes, quantization)
+    )
 
 
 def _write_model(trained: TrainedModel, folder: Path, targets: Sequence[str], quantization: str | None) -> None:
@@ -108,16 +95,8 @@ def _symbol_names(vocabulary: Vocabulary) -> list[str]:
     """Return a distinct name for each symbol of the vocabulary, in the order of their ids."""
     names = vocabulary.subword_model.pieces()
     taken = set(names[PAD + 1 :])
-    names[PAD] = _unused_name(taken, names[PAD])
-    return names + [_unused_name(taken, f"<2{code}>") for code in vocabulary.languages]
-
-
-def _unused_name(taken: set[str], name: str) -> str:
-    """Return the name, in extra angle brackets if it is taken, and add it to the taken names."""
-    while name in taken:
-        name = f"<{name}>"
-    taken.add(name)
-    return name
+    names[PAD] = find_unused_name(taken, names[PAD])
+    return names + [find_unused_name(taken, f"<2{code}>") for code in vocabulary.languages]
 
 
 def _tag_symbols(tags: LanguageTags, names: Sequence[str]) -> LanguageTagSymbols:

@@ -81,7 +81,10 @@ class HookProbe:
                 yield name, method
 
     def _measure_hook(self, name: str, hook: Callable[[Tensor, TargetLanguages], Tensor | None]) -> AffineMap | None:
-        """Measure A and b of x A + b from zeros and unit vectors; two further rows verify that the hook is affine."""
+        """Measure A and b of x A + b from zeros and unit vectors; two further rows verify that the hook is affine.
+
+        The last row alone must give the same result, because a hook may not mix positions.
+        """
         eye_DD = self.identity.a_DD
         ramp_D = torch.linspace(-2, 3, len(eye_DD)).to(eye_DD)
         check_2D = torch.stack([ramp_D, -100 * ramp_D])
@@ -93,4 +96,9 @@ class HookProbe:
         b_D, a_DD = y_TD[0], y_TD[1:-2] - y_TD[0]
         if not torch.allclose(check_2D @ a_DD + b_D, y_TD[-2:], rtol=1e-9, atol=1e-9 * float(y_TD.abs().max())):
             raise FoldingError(f"{name} cannot be folded: it is not an affine function of the states.")
+        alone_11D = hook(x_1TD[:, -1:], self.target_languages)
+        if alone_11D is None or not torch.allclose(alone_11D[0, 0], y_TD[-1], rtol=1e-9, atol=1e-9):
+            raise FoldingError(
+                f"{name} cannot be folded: its hooks do not depend on the states of a single token alone."
+            )
         return AffineMap(a_DD, b_D)

@@ -7,13 +7,14 @@ training.json      the number of training steps, the step or steps of these weig
                    the lengths of the training text
 subwords.model     the subword model
 format.json        the version of this layout, and the seals of the other files (`model_seals.py`)
+README.md          the model card, which is not sealed; a checkpoint has none
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.files import MAX_ERROR_CHARS, StrPath, read_text, write_file, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.guidance import GuidanceList
+from manyglot.model.model_card import CARD_NAME, GroupScore, ModelCard
 from manyglot.model.model_seals import (
     CONFIG_NAME,
     FORMAT_NAME,
@@ -113,12 +115,20 @@ class TrainedModel:
             self.vocabulary, self.trained_directions, self.config, self.source_lengths, self.targets
         )
 
+    def make_card(self, **fields: Any) -> ModelCard:
+        """Return the model card; `fields` replace its defaults."""
+        languages = self.vocabulary.languages.codes
+        return ModelCard(self.model, languages, self.trained_directions, self.config, self.training_info, **fields)
 
-def save_model(folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None) -> None:
-    """Write a model folder atomically; `dtype` converts the weights."""
+
+def save_model(
+    folder: Path, trained: TrainedModel, dtype: torch.dtype | None = None, scores: Sequence[GroupScore] = ()
+) -> None:
+    """Write a model folder atomically; `dtype` converts the weights, and the model card shows the scores."""
     weights = {name: tensor.cpu().to(dtype) for name, tensor in trained.model.state_dict().items()}
     with atomic_folder(folder) as unfinished:
         write_model_files(unfinished, weights, trained.description, trained.training_info)
+        write_file(unfinished / CARD_NAME, trained.make_card(scores=scores).format())
 
 
 def write_model_files(

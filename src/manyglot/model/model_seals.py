@@ -129,6 +129,8 @@ def _read_format(folder: Path) -> dict[str, Any]:
         hint = f" Did you mean {models[0]}?" if models and models[0] != folder else ""
         if not models and (folder.parent / "checkpoints").is_dir():
             hint = f" The run is not finished. Give {folder.parent} to use its best checkpoint."
+        if (folder / "encoder.onnx").exists():
+            hint = f" It is an export to ONNX: run {folder / 'translate.py'}, or give the model that was exported."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if type(version) is not int or not 1 <= version <= MODEL_FORMAT_VERSION:

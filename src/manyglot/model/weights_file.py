@@ -28,10 +28,10 @@ WeightsHeader = Mapping[str, tuple[str, tuple[int, ...]]]
 """The data type and shape of each tensor, by name."""
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors to a file. Errors are OSErrors, as those of `Path.write_bytes`."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a file, with metadata in its header. Errors are OSErrors, as those of `Path.write_bytes`."""
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:  # it quotes the error of the system, such as a full disk
         number = re.search(r"os error (\d+)", str(error))
         code, reason = (int(number[1]), os.strerror(int(number[1]))) if number else (errno.EIO, str(error))

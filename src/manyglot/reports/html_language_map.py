@@ -40,12 +40,12 @@ def lower_triangle_similarities(representation: NDArray[Any]) -> list[float] | N
 
 
 def representation_map_data(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return a map for each representation of the runs, given as name and model card. A card may have none."""
+    """Return a map for each representation of the runs, given as its name and facts, which may be without."""
     maps = [
-        (name, method, tuple(card["languages"]), similarity_LL)
-        for name, card in runs
-        for method, pairs in card.get("similarities", {}).items()
-        if (similarity_LL := _similarity_matrix(pairs, len(card["languages"]))) is not None
+        (name, method, tuple(about["languages"]), similarity_LL)
+        for name, about in runs
+        for method, pairs in about.get("similarities", {}).items()
+        if (similarity_LL := _similarity_matrix(pairs, len(about["languages"]))) is not None
     ]
     facts = {codes: _language_facts(codes) for codes in dict.fromkeys(codes for _, _, codes, _ in maps)}
     return [

@@ -1,6 +1,6 @@
 """The HTML report: one self-contained page that opens from disk.
 
-Python writes what needs no script: averages, model cards, worst directions and learning curves. html_report.js,
+Python writes what needs no script: averages, facts about systems, worst directions and learning curves. html_report.js,
 large_heatmap.js and language_map.js draw the heat map, the tables, the off-target chart and the language map from JSON
 inside the page.
 """
@@ -46,7 +46,7 @@ SECTIONS = {
     "languages": "Languages",
     "similarities": "Language similarity",
     "learning": "Learning curves",
-    "card": "Model card",
+    "card": "Systems",
 }
 
 SCRIPTS = ("language_map.js", "large_heatmap.js", "html_report.js")
@@ -94,9 +94,9 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
         "languages": "<div id=language-table></div>",
         "similarities": similarities if data["language_maps"] else "",
         "learning": learning_curves_html(
-            [(run.name, run.model_card.get("curves", {})) for run in runs if "model" in run.model_card]
+            [(run.name, run.system_facts.get("curves", {})) for run in runs if "model" in run.system_facts]
         ),
-        "card": "".join(map(_model_card_html, runs)),
+        "card": "".join(map(_system_facts_html, runs)),
     }
     bodies = {key: body for key, body in bodies.items() if body}
     links = "".join(f'<a href="#{key}">{SECTIONS[key]}</a>' for key in bodies)
@@ -198,35 +198,35 @@ def _metric_notes_html(evaluation: Evaluation, has_win_rates: bool) -> str:
     return f"<p class=quiet>{escape(' '.join(notes))}</p>"
 
 
-def _model_card_html(run: ReportRun) -> str:
+def _system_facts_html(run: ReportRun) -> str:
     """Show the languages, data, parameters, training and settings of a run."""
-    card, facts, system = run.model_card, {}, run.evaluation.system
+    about, facts, system = run.system_facts, {}, run.evaluation.system
     if system is not None:
         facts["system"], facts["translations"] = system.name, system.hypotheses.path
         facts["date of the translations"] = system.hypotheses.modified
         facts["checksum (sha256)"] = system.hypotheses.sha256
-        facts["test set"] = (card.get("test") or {}).get("folder", "")
+        facts["test set"] = (about.get("test") or {}).get("folder", "")
     for name, metric in run.evaluation.metrics.items():
         facts[f"scores of {name}"] = metric.scores.describe()
-    if "model" in card:
-        data, codes = card["data"], card["languages"]
-        facts["model"] = card["model"]
+    if "model" in about:
+        data, codes = about["data"], about["languages"]
+        facts["model"] = about["model"]
         facts["languages"] = f"{len(codes)}: {', '.join(f'{english_language_name(code)} ({code})' for code in codes)}"
-        facts["trained directions"] = f"{card['num_trained_directions']:,}"
+        facts["trained directions"] = f"{about['num_trained_directions']:,}"
         facts["data"] = ", ".join([data["folder"], *(f"{n:,} {split} rows" for split, n in data["rows"].items())])
-        test = card.get("test") or {"folder": "the test split of the data", "leaks": None}
+        test = about.get("test") or {"folder": "the test split of the data", "leaks": None}
         facts["test set"] = test["folder"]
         facts["test sentences in training"] = _leakage_text(test.get("leaks"))
         facts["training sentences"] = f"{sum(data['sentences'].values()):,}" if data["sentences"] else ""
-        parts = ", ".join(f"{part} {n:,}" for part, n in card["parameters"].items())
-        facts["parameters"] = f"{card['num_parameters']:,} ({parts})"
-        facts["subwords"] = f"{card['num_subwords']:,}"
-        facts["training"] = ", ".join(_training_facts(card["training"]))
-    settings = {**card.get("config", {}), **run.evaluation.settings}
+        parts = ", ".join(f"{part} {n:,}" for part, n in about["parameters"].items())
+        facts["parameters"] = f"{about['num_parameters']:,} ({parts})"
+        facts["subwords"] = f"{about['num_subwords']:,}"
+        facts["training"] = ", ".join(_training_facts(about["training"]))
+    settings = {**about.get("config", {}), **run.evaluation.settings}
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
     missing = (
         ""
-        if card or system is not None
+        if about or system is not None
         else "<p class=quiet>about.json, which describes the model and its training, is missing.</p>"
     )
     text = escape(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))

@@ -37,7 +37,7 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
     codes = sorted({code for direction in directions for code in direction})
     index_by_code = {code: i for i, code in enumerate(codes)}
     segment_metrics = shared_segment_metrics([run.evaluation for run in runs])
-    num_sentences = runs[0].model_card.get("data", {}).get("sentences", {})
+    num_sentences = runs[0].system_facts.get("data", {}).get("sentences", {})
     return {
         "languages": [
             {
@@ -62,7 +62,7 @@ def build_html_report_data(runs: Sequence[ReportRun]) -> dict[str, Any]:
         ],
         "language_names": {label: english_language_name(label) for label in sorted(_identified_languages(runs))},
         **example_data(runs, directions),
-        "language_maps": representation_map_data([(run.name, run.model_card) for run in runs]),
+        "language_maps": representation_map_data([(run.name, run.system_facts) for run in runs]),
     }
 
 

@@ -61,7 +61,7 @@ def verdict(runs: Sequence[ReportRun]) -> Verdict:
             f"LangAcc is not meaningful in {len(unjudged):,} directions into {names}: the identifier does not know the "
             f"language, or recognizes less than half of the references."
         )
-    is_own = run.evaluation.system is None or "config" in run.model_card  # advice names settings of manyglot
+    is_own = run.evaluation.system is None or "config" in run.system_facts  # advice names settings of manyglot
     advice = [*_supervised_advice(supervised, run), *_zero_shot_advice(zero_shot, supervised, run)] if is_own else []
     if is_own and not zero_shot.results and _has_untested_directions(run):
         advice.append("Evaluate with `--zero-shot` to test the directions that the model was not trained on.")
@@ -204,7 +204,7 @@ def _supervised_advice(supervised: GradedGroup, run: ReportRun) -> list[str]:
         return []
     share = supervised.share_of(Grade.BAD)
     advice = [f"For the bad supervised directions, {_more_training_or_data(run)}."] if share >= NOTABLE_SHARE else []
-    is_filtered = (run.model_card.get("config", {}).get("cleaning") or {}).get("filter_by_language", False)
+    is_filtered = (run.system_facts.get("config", {}).get("cleaning") or {}).get("filter_by_language", False)
     is_off_target_group = len(supervised.off_target()) >= NOTABLE_SHARE * len(supervised.results)
     if share < NOTABLE_SHARE and is_off_target_group and not is_filtered:
         advice.append(
@@ -216,7 +216,9 @@ def _supervised_advice(supervised: GradedGroup, run: ReportRun) -> list[str]:
 
 def _more_training_or_data(run: ReportRun) -> str:
     """Read from the dev loss whether training was too short or the text too little."""
-    curve = [(step, loss) for step, loss in run.model_card.get("curves", {}).get("dev_nll", []) if math.isfinite(loss)]
+    curve = [
+        (step, loss) for step, loss in run.system_facts.get("curves", {}).get("dev_nll", []) if math.isfinite(loss)
+    ]
     if len(curve) >= 3:
         lowest_step, lowest = min(curve, key=lambda point: point[1])
         if lowest_step == curve[-1][0]:
@@ -234,7 +236,7 @@ def _zero_shot_advice(zero_shot: GradedGroup, supervised: GradedGroup, run: Repo
     faulty = [d for d in zero_shot.results if is_off_target(d) or grade(d) is Grade.BAD]
     if not faulty or len(faulty) < NOTABLE_SHARE * len(zero_shot.results):
         return []
-    config = run.model_card.get("config", {})
+    config = run.system_facts.get("config", {})
     guidance = config.get("guidance") or []
     training = config.get("training") or {}
     is_aligned = training.get("alignment") is not None

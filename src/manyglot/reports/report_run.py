@@ -1,4 +1,4 @@
-"""The runs of a report: an evaluation, access to its translations, and the model card."""
+"""The runs of a report: an evaluation, access to its translations, and the facts about the system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manyglot.evaluation.shared_language_codes import find_shared_codes, rename_
 from manyglot.evaluation.translation_examples import SentenceIndices, read_examples, select_examples_by_direction
 from manyglot.sealed_json import read_sealed_json
 
-MODEL_CARD_FILE, MODEL_CARD_KIND = "about.json", "model card"
+SYSTEM_FACTS_FILE, SYSTEM_FACTS_KIND = "about.json", "system facts"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ReportRun:
     evaluation: Evaluation
     load_examples: Callable[[SentenceIndices], Iterable[TranslationExample]]
     """Returns the translations of the given test sentences."""
-    model_card: Mapping[str, Any]
+    system_facts: Mapping[str, Any]
     """The content of `about.json`: the model, its data and its training. Empty if the file is missing."""
 
 
@@ -37,22 +37,22 @@ def load_report_run(name: str, folder: Path) -> ReportRun:
     evaluation = Evaluation.load(folder)
     folder = folder if folder.is_dir() else folder.parent
     load_examples = partial(read_examples, folder, seals=evaluation.seals)
-    return ReportRun(name, evaluation, load_examples, read_model_card(folder))
+    return ReportRun(name, evaluation, load_examples, read_system_facts(folder))
 
 
-def read_model_card(folder: Path) -> dict[str, Any]:
-    """Read the model card in the output folder of `evaluate`; it is empty if the file is missing."""
-    path = folder / MODEL_CARD_FILE
+def read_system_facts(folder: Path) -> dict[str, Any]:
+    """Read the facts about the system in the output folder of `evaluate`; it is empty if the file is missing."""
+    path = folder / SYSTEM_FACTS_FILE
     try:
-        return read_sealed_json(path, MODEL_CARD_KIND) if path.exists() else {}
+        return read_sealed_json(path, SYSTEM_FACTS_KIND) if path.exists() else {}
     except FolderError as error:
-        raise FolderError(f"{error} Evaluate again, or delete the file to get a report without a model card.") from None
+        raise FolderError(f"{error} Evaluate again, or delete the file to get a report without them.") from None
 
 
-def make_report_run(name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> ReportRun:
+def make_report_run(name: str, evaluation: Evaluation, system_facts: Mapping[str, Any]) -> ReportRun:
     """Make a report run from an evaluation in memory."""
     return ReportRun(
-        name, evaluation, lambda indices: select_examples_by_direction(evaluation.examples, indices), model_card
+        name, evaluation, lambda indices: select_examples_by_direction(evaluation.examples, indices), system_facts
     )
 
 
@@ -74,10 +74,10 @@ def _rename_languages(run: ReportRun, codes: Mapping[str, str]) -> ReportRun:
             names = {name: getattr(example, name) for name in ("source", "target", "identified_language")}
             yield replace(example, **{name: codes.get(code, code) for name, code in names.items()})
 
-    card = dict(run.model_card)
-    if "languages" in card:
-        card["languages"] = [codes.get(code, code) for code in card["languages"]]
-    return replace(run, evaluation=evaluation, load_examples=load_examples, model_card=card)
+    about = dict(run.system_facts)
+    if "languages" in about:
+        about["languages"] = [codes.get(code, code) for code in about["languages"]]
+    return replace(run, evaluation=evaluation, load_examples=load_examples, system_facts=about)
 
 
 def restrict_report_run(run: ReportRun, evaluation: Evaluation) -> ReportRun:

@@ -11,7 +11,7 @@ from manyglot.files import write_file
 from manyglot.reports.direction_heatmap import direction_heatmap_svg
 from manyglot.reports.displayable import Displayable, DisplayPart, Svg
 from manyglot.reports.html_report import make_report_run, write_html_report
-from manyglot.reports.report_run import MODEL_CARD_FILE, MODEL_CARD_KIND
+from manyglot.reports.report_run import SYSTEM_FACTS_FILE, SYSTEM_FACTS_KIND
 from manyglot.reports.result_parts import evaluation_averages_parts
 from manyglot.sealed_json import write_sealed_json
 
@@ -25,10 +25,10 @@ class EvaluationResult(Displayable, Evaluation):
         yield Svg(direction_heatmap_svg(self))
 
 
-def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, model_card: Mapping[str, Any]) -> Path:
+def write_results_and_report(folder: Path, name: str, evaluation: Evaluation, system_facts: Mapping[str, Any]) -> Path:
     """Write all scores, the translations and the report; return the path of the report."""
     evaluation.save(folder / "results.json")
-    write_sealed_json(folder / MODEL_CARD_FILE, MODEL_CARD_KIND, model_card)
+    write_sealed_json(folder / SYSTEM_FACTS_FILE, SYSTEM_FACTS_KIND, system_facts)
     write_file(folder / "matrix.svg", direction_heatmap_svg(evaluation))
-    write_html_report(folder / "report.html", [make_report_run(name, evaluation, model_card)])
+    write_html_report(folder / "report.html", [make_report_run(name, evaluation, system_facts)])
     return folder / "report.html"

@@ -59,5 +59,5 @@ def _train_and_evaluate(experiment: Experiment, output: Path) -> tuple[Evaluatio
     """Return the scores of an experiment and the path of its report."""
     prepare(experiment)
     model_folder = train(experiment).model_folder
-    evaluation, model_card = evaluate_in_memory(EvaluationRequest(model_folder, experiment.data, zero_shot=True))
-    return evaluation, write_results_and_report(output, "manyglot demo: a phrasebook", evaluation, model_card)
+    evaluation, system_facts = evaluate_in_memory(EvaluationRequest(model_folder, experiment.data, zero_shot=True))
+    return evaluation, write_results_and_report(output, "manyglot demo: a phrasebook", evaluation, system_facts)

@@ -25,8 +25,8 @@ from manyglot.folders import resumable_folder
 from manyglot.model.model_folder import TrainedModel, is_model_folder
 from manyglot.model.run_models import run_folder_of
 from manyglot.model.run_paths import is_run_folder
-from manyglot.reports.model_card import describe_run
 from manyglot.reports.result_folder import EvaluationResult, write_results_and_report
+from manyglot.reports.system_facts import describe_run
 from manyglot.training.training_log import read_log
 
 
@@ -96,7 +96,7 @@ def _evaluate(request: EvaluationRequest, output: Path | None) -> Evaluation:
             if distributed.is_main:
                 evaluation = task.score(complete_directions(cache.read(), task.evaluation_set.source_texts()))
                 write_results_and_report(
-                    unfinished_path(output), str(request.model_folder), evaluation, _model_card(task)
+                    unfinished_path(output), str(request.model_folder), evaluation, _system_facts(task)
                 )
                 cache.clear()
         distributed.barrier()
@@ -118,10 +118,10 @@ def _evaluate_engine(request: EngineRequest, output: Path | None) -> Evaluation:
 
 
 def evaluate_in_memory(request: EvaluationRequest) -> tuple[Evaluation, Mapping[str, Any]]:
-    """Evaluate without writing anything; return the evaluation and the model card."""
+    """Evaluate without writing anything; return the evaluation and the facts about the system."""
     task = ModelTask.load(request, find_device("auto"))
     outputs = translate_evaluation_set(task.translator, task.evaluation_set)
-    return task.score(outputs), _model_card(task)
+    return task.score(outputs), _system_facts(task)
 
 
 def _check_same_step(trained: TrainedModel, distributed: DistributedContext) -> None:
@@ -131,7 +131,7 @@ def _check_same_step(trained: TrainedModel, distributed: DistributedContext) -> 
         raise FolderError("The processes found different checkpoints, as the run is in training. Give one checkpoint.")
 
 
-def _model_card(task: ModelTask) -> dict[str, Any]:
+def _system_facts(task: ModelTask) -> dict[str, Any]:
     """Return the facts about model, data, training and test set that the report shows."""
     assert task.trained.folder is not None
     log, folder = read_log(run_folder_of(task.trained.folder) / "log.jsonl"), task.request.test

@@ -17,7 +17,7 @@ from manyglot.evaluation.segment_scores import MetricFiles
 from manyglot.evaluation.translation_examples import TRANSLATIONS_FILE
 from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.folders import atomic_folder
-from manyglot.reports.report_run import read_model_card
+from manyglot.reports.report_run import read_system_facts
 from manyglot.reports.result_folder import EvaluationResult, write_results_and_report
 
 
@@ -73,11 +73,11 @@ def score(
     path = Path(hypotheses)
     if path.name == TRANSLATIONS_FILE and is_result_folder(path.parent):
         path = path.parent
-    model_card = read_model_card(path) if is_result_folder(path) else {}
+    system_facts = read_system_facts(path) if is_result_folder(path) else {}
     task = ScoreTask.load(path, Path(test), options, name or (folder.name if folder else None))
     evaluation = task.score()
     if folder is not None:
-        facts = {**model_card, "test": {"folder": str(task.test.path), "leaks": None}}
+        facts = {**system_facts, "test": {"folder": str(task.test.path), "leaks": None}}
         with atomic_folder(folder) as unfinished:
             write_results_and_report(unfinished, task.system.name, evaluation, facts)
     files = {direction: aligned.lines.path for direction, aligned in task.outputs.items()}

@@ -1,4 +1,4 @@
-"""The model card of an evaluated model: the facts about model, data and training that the report shows."""
+"""The facts about model, data and training that the report shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def describe_run(
     num_steps = trained.training_info.get("steps", math.inf)
     log = [line for line in training_log if line["step"] <= num_steps]
     history, parameters = TrainingHistory(log), trained.model.num_parameters_by_part()
-    is_training_corpus = dataset.metadata["provenance"].get("corpus") == trained.config.get("corpus")
+    corpus = {name: value for name, value in trained.config.get("corpus", {}).items() if name != "license"}
+    is_training_corpus = dataset.metadata["provenance"].get("corpus") == corpus
     num_sentences = {code: counts["sentences"] for code, counts in dataset.metadata["subwords"].items()}
     curves = {key: history.metric_curve(key).downsample(MAX_CURVE_POINTS) for key in REPORTED_CURVES}
     return {

@@ -1,0 +1,113 @@
+"""Reads the pieces and the normalization of a SentencePiece model file, which is a protocol buffer.
+
+The sentencepiece library gives no access to some of these fields without the protobuf package.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from manyglot.errors import FolderError
+
+
+class PieceType(IntEnum):
+    """The types of pieces."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One entry of the vocabulary."""
+
+    text: str
+    score: float
+    type: PieceType
+
+
+@dataclass(frozen=True)
+class SentencePieceFile:
+    """What decides how a SentencePiece model splits text."""
+
+    pieces: tuple[Piece, ...]
+    algorithm: str
+    """unigram, bpe, word or char."""
+    byte_fallback: bool
+    """Whether unknown characters become bytes."""
+    charsmap: bytes
+    """The compiled table of the normalization; empty for the identity."""
+    add_dummy_prefix: bool
+    """Whether a space is added before the text."""
+    remove_extra_whitespaces: bool
+    """Whether spaces at both ends are removed, and repeated spaces become one."""
+    escape_whitespaces: bool
+    """Whether a space becomes the character U+2581."""
+    whitespace_is_suffix: bool
+    """Whether the space belongs to the end of a word instead of its beginning."""
+
+    @classmethod
+    def parse(cls, serialized: bytes) -> SentencePieceFile:
+        """Parse the content of a model file."""
+        try:
+            fields = list(_iter_fields(serialized))
+            pieces = tuple(_parse_piece(value) for number, value in fields if number == 1)
+            trainer, normalizer = (dict(_iter_fields(dict(fields).get(number, b""))) for number in (2, 3))
+            return cls(
+                pieces,
+                algorithm=("unigram", "bpe", "word", "char")[trainer.get(3, 1) - 1],
+                byte_fallback=bool(trainer.get(35, 0)),
+                charsmap=normalizer.get(2, b""),
+                add_dummy_prefix=bool(normalizer.get(3, 1)),
+                remove_extra_whitespaces=bool(normalizer.get(4, 1)),
+                escape_whitespaces=bool(normalizer.get(5, 1)),
+                whitespace_is_suffix=bool(trainer.get(24, 0)),
+            )
+        except (IndexError, KeyError, TypeError, ValueError, struct.error):
+            raise FolderError("The SentencePiece model is damaged.") from None
+
+
+def _parse_piece(content: bytes) -> Piece:
+    fields = dict(_iter_fields(content))
+    return Piece(fields.get(1, b"").decode(), fields.get(2, 0.0), PieceType(fields.get(3, PieceType.NORMAL)))
+
+
+def _iter_fields(content: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each field of a message. The last value of a repeated field counts."""
+    position = 0
+    while position < len(content):
+        key, position = _read_varint(content, position)
+        match key & 7:
+            case 0:
+                value: Any
+                value, position = _read_varint(content, position)
+            case 1:
+                value, position = struct.unpack_from("<d", content, position)[0], position + 8
+            case 2:
+                length, position = _read_varint(content, position)
+                value, position = content[position : position + length], position + length
+                if position > len(content):
+                    raise ValueError("a field is truncated")
+            case 5:
+                value, position = struct.unpack_from("<f", content, position)[0], position + 4
+            case kind:
+                raise ValueError(f"unknown wire type {kind}")
+        yield key >> 3, value
+
+
+def _read_varint(content: bytes, position: int) -> tuple[int, int]:
+    """Read a number of variable length; return it and the position after it."""
+    value = shift = 0
+    while True:
+        byte = content[position]
+        value, shift, position = value | (byte & 127) << shift, shift + 7, position + 1
+        if byte < 128:
+            return value, position
