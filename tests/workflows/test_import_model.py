@@ -22,7 +22,7 @@ from tests.importers.random_checkpoints import write_checkpoint
 from tests.importers.test_equality import TEXT
 
 pytest.importorskip("transformers")
-NUM_DAMAGED = 60
+NUM_DAMAGED = 30
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
