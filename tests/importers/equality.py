@@ -28,6 +28,8 @@ class BeamComparison:
     """Different outputs whose scores differ by less than `TIE`."""
     num_at_limit: int = 0
     """Outputs of maximum length, which transformers ends without counting the probability of the end symbol."""
+    num_equal_at_limit: int = 0
+    """Those of them with the same subwords."""
     different: tuple[tuple[str, float, float], ...] = ()
     """Sentences with different outputs, and their scores in transformers and here."""
     lengths: tuple[int, ...] = ()
@@ -132,6 +134,7 @@ class ModelPair:
             comparison.lengths += (len(ids),)
             if len(ids) >= limit:
                 comparison.num_at_limit += 1
+                comparison.num_equal_at_limit += ids == list(best.ids)
             elif ids == list(best.ids):
                 comparison.num_equal += abs(best.score - score) < 1e-4
             elif abs(best.score - score) < TIE:

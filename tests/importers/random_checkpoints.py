@@ -18,7 +18,7 @@ MARIAN_TAGS = (">>deu<<", ">>nld<<", ">>zho_Hans<<")
 TOKENIZER_CLASSES = {"nllb": "NllbTokenizer", "m2m100": "M2M100Tokenizer", "mbart50": "MBart50Tokenizer"}
 MODEL_TYPES = {"nllb": "m2m_100", "m2m100": "m2m_100", "mbart50": "mbart"}
 SPREADS_AND_END_LOGITS = {
-    "nllb": (1.0, 6.5),
+    "nllb": (0.7, 5.0),
     "m2m100": (1.0, 5.0),
     "mbart50": (0.7, 6.5),
     "marian": (0.7, 8.0),

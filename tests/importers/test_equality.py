@@ -74,7 +74,7 @@ def test_outputs_of_beam_search_are_equal(pair: ModelPair) -> None:
 
 
 LARGER = {"size": 4000, "width": 64}
-LARGER_END_LOGITS = {"nllb": 15.0, "m2m100": 12.0, "mbart50": 15.0, "marian": 14.0, "marian_multilingual": 9.0}
+LARGER_END_LOGITS = {"nllb": 18.0, "m2m100": 12.0, "mbart50": 15.0, "marian": 14.0, "marian_multilingual": 9.0}
 
 
 @pytest.mark.slow
@@ -108,3 +108,4 @@ def test_models_are_equal_on_real_text(family: str, tmp_path: Path) -> None:
             equal, ties, at_limit = equal + beams.num_equal, ties + beams.num_ties, at_limit + beams.num_at_limit
     print(f"{family}: {equal} equal, {ties} ties, {at_limit} of maximum length")
     assert equal + ties + at_limit == len(sentences)
+    assert equal > len(sentences) // 4

@@ -22,7 +22,7 @@ from tests.importers.random_checkpoints import write_checkpoint
 from tests.importers.test_equality import TEXT
 
 pytest.importorskip("transformers")
-NUM_DAMAGED = 60
+NUM_DAMAGED = 30
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -76,6 +76,16 @@ def test_tags_name_the_target_languages_of_marian(checkpoints: Path, tmp_path: P
     model = manyglot.load(manyglot.import_model(checkpoints / "marian_multilingual", tmp_path / "model"), device="cpu")
     assert model.languages.codes == ("deu", "nld", "zho_Hans")
     assert model.engine.languages.codes == ("deu", "eng", "nld", "zho_Hans")
+
+
+def test_an_export_translates_into_the_same_languages(checkpoints: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    manyglot.export(manyglot.import_model(checkpoints / "marian_multilingual", tmp_path / "model"), tmp_path / "export")
+    with pytest.raises(ManyglotError, match="--to: onnx needs a SentencePiece model"):
+        manyglot.export(tmp_path / "model", tmp_path / "onnx", export_format="onnx")
+    export = manyglot.load(tmp_path / "export")
+    assert export.languages.codes == ("deu", "nld", "zho_Hans")
+    assert len(export.with_settings(max_length=5).translate(TEXT[:2], to="nl")) == 2
 
 
 def test_options_state_the_languages_of_marian(checkpoints: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from manyglot.corpus.languages import Languages
 from manyglot.errors import LanguageError, did_you_mean
 from manyglot.folders import atomic_folder
 from manyglot.model.folding import uses_only_tags
@@ -29,7 +30,8 @@ def write_target_folders(
     if not targets and not one_folder_serves_all:
         known = did_you_mean("", languages)
         raise LanguageError(f"Each target language needs its own weights. Give --target (targets in Python). {known}")
-    codes = list(dict.fromkeys(languages.find_code(name) for name in targets)) or list(languages)
+    known_targets = languages if trained.targets is None else Languages(trained.targets)
+    codes = list(dict.fromkeys(known_targets.find_code(name) for name in targets)) or list(known_targets)
     groups = [codes] if one_folder_serves_all else [[code] for code in codes]
     with atomic_folder(folder) as unfinished:
         for group in groups:

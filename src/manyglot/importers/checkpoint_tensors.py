@@ -100,7 +100,10 @@ def _missing_weights_message(folder: Path) -> str:
     """Say why there are no weights, and how to convert pickled ones."""
     pickled = next((name for name in PICKLE_NAMES if (folder / name).exists()), None)
     if pickled is None:
-        return f"{folder} has no {WEIGHTS_NAME}. Give a folder that save_pretrained of transformers has written."
+        return (
+            f"{folder} has no {WEIGHTS_NAME}. Give a folder that save_pretrained of transformers has written; pickled "
+            f"weights (pytorch_model.bin), which are not downloaded from the hub, must be converted by it first."
+        )
     old = str(folder)
     command = CONVERSION_COMMAND.format(old=old, new=f"{old.rstrip('/')}-safetensors")
     return f"{folder / pickled} is pickled, which is unsafe to read. Convert it where you trust it: {command}"

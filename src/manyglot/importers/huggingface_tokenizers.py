@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyglot.corpus.languages import Languages, looks_like_language_code, primary_subtag
+from manyglot.corpus.languages import looks_like_language_code, primary_subtag
 from manyglot.errors import FolderError, ManyglotError
 from manyglot.files import MAX_ERROR_CHARS, read_json_object, read_small_file
 from manyglot.importers.huggingface_folder import HuggingFaceFolder, token_text
@@ -164,8 +164,3 @@ def _language_tags(tokens: Iterable[str], pattern: re.Pattern[str]) -> dict[str,
         languages = [primary_subtag(code) for code in codes.values()]
         codes = {t: lang if languages.count(lang) == 1 else t for t, lang in zip(codes, languages, strict=True)}
     return {code: token for token, code in codes.items()}
-
-
-def languages_of(tokenizer: ImportedTokenizer, further: Iterable[str] = ()) -> Languages:
-    """Return the languages that have a tag, and further ones."""
-    return Languages([*tokenizer.table.tags, *further])

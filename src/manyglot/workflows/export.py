@@ -16,6 +16,7 @@ from manyglot.exporters.onnx.export import export_to_onnx
 from manyglot.files import StrPath
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import load_any_model
+from manyglot.vocabulary.sentencepiece_model import SentencePieceModel
 
 
 @checks_argument_types
@@ -38,7 +39,13 @@ def export(
     codes = [code.strip() for name in names for code in name.split(",") if code.strip()]
     if export_format not in EXPORTERS:
         raise SettingsError(f"--to: '{export_format}' is not a format. {did_you_mean(export_format, EXPORTERS)}")
-    return EXPORTERS[export_format](load_any_model(Path(model_folder)), Path(output), codes, quantization)
+    trained = load_any_model(Path(model_folder))
+    if export_format in SENTENCEPIECE_FORMATS and trained.vocabulary.subword_model.kind != SentencePieceModel.kind:
+        raise SettingsError(
+            f"--to: {export_format} needs a SentencePiece model with its own numbering, which imported models do not "
+            f"have. Use --to ctranslate2, or the folder that was imported."
+        )
+    return EXPORTERS[export_format](trained, Path(output), codes, quantization)
 
 
 def _export_bfloat16(
@@ -62,3 +69,5 @@ EXPORTERS = {
     "manyglot": _export_bfloat16,
 }
 """The export function of each format of `--to`."""
+SENTENCEPIECE_FORMATS = ("transformers", "onnx")
+"""Formats whose tokenizer is made from a SentencePiece model."""
