@@ -52,6 +52,9 @@ def test_the_command_writes_a_model_folder(
 def test_an_imported_model_translates_and_is_evaluated(checkpoints: Path, tmp_path: Path) -> None:
     folder = manyglot.import_model(checkpoints / "nllb", tmp_path / "model")
     model = manyglot.load(folder, device="cpu").with_settings(max_length=5)
+    with pytest.raises(ManyglotError, match="--to onnx needs a SentencePiece model"):
+        manyglot.export(folder, tmp_path / "onnx", export_format="onnx")
+    assert not (tmp_path / "onnx").exists()
     assert len(model.translate(TEXT[:2], to="German", source="en")) == 2
     with pytest.raises(ManyglotError, match="--from"):
         model.translate(TEXT[:2], to="de")
@@ -248,8 +251,12 @@ def check_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"], "nothing is written"
 
 
-def test_names_on_the_hub_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ManyglotError, match="hf://owner/name"):
+def test_a_name_that_is_not_cached_and_an_absent_folder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ManyglotError, match="hf://owner/name is not in the cache"):
         manyglot.import_model("hf://owner/name", tmp_path / "model")
     with pytest.raises(ManyglotError, match="is not a folder"):
         manyglot.import_model(tmp_path / "absent", tmp_path / "model")
