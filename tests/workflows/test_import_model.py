@@ -52,7 +52,7 @@ def test_the_command_writes_a_model_folder(
 def test_an_imported_model_translates_and_is_evaluated(checkpoints: Path, tmp_path: Path) -> None:
     folder = manyglot.import_model(checkpoints / "nllb", tmp_path / "model")
     model = manyglot.load(folder, device="cpu").with_settings(max_length=5)
-    with pytest.raises(ManyglotError, match="--to onnx needs a SentencePiece model"):
+    with pytest.raises(ManyglotError, match="--to: onnx needs a SentencePiece model"):
         manyglot.export(folder, tmp_path / "onnx", export_format="onnx")
     assert not (tmp_path / "onnx").exists()
     assert len(model.translate(TEXT[:2], to="German", source="en")) == 2

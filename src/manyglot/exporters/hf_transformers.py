@@ -22,12 +22,7 @@ from manyglot.decoding.settings import DecodingSettings
 from manyglot.errors import SettingsError
 from manyglot.exporters.fast_tokenizer import make_tokenizer
 from manyglot.exporters.model_scores import find_scores
-from manyglot.exporters.target_folders import (
-    NUM_POSITIONS,
-    find_unused_name,
-    require_sentencepiece,
-    write_target_folders,
-)
+from manyglot.exporters.target_folders import NUM_POSITIONS, find_unused_name, write_target_folders
 from manyglot.files import write_file, write_json
 from manyglot.model.folding import fold_guidance, uses_only_tags
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward
@@ -61,7 +56,6 @@ def export_to_transformers(
             "model.embedding_norm: BART and MBart, which --to transformers writes, always have a layer norm on the "
             "embeddings, but this model has none."
         )
-    require_sentencepiece(trained, "transformers")
     return write_target_folders(trained, folder, targets, lambda path, codes: _write_model(trained, path, codes))
 
 

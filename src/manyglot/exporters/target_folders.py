@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from manyglot.corpus.languages import Languages
-from manyglot.errors import LanguageError, ManyglotError, did_you_mean
+from manyglot.errors import LanguageError, did_you_mean
 from manyglot.folders import atomic_folder
 from manyglot.model.folding import uses_only_tags
 from manyglot.model.model_folder import TrainedModel
-from manyglot.vocabulary.sentencepiece_model import SentencePieceModel
 
 NUM_POSITIONS = 4096
 """Number of rows of the exported position tables. Engines have tables, while our model computes its positions."""
@@ -40,17 +39,6 @@ def write_target_folders(
             model_folder.mkdir(exist_ok=True)
             write_model(model_folder, group)
     return [folder] if len(groups) == 1 else [folder / code for code in codes]
-
-
-def require_sentencepiece(trained: TrainedModel, export_format: str) -> SentencePieceModel:
-    """Return the subword model; raise an error if it is not a SentencePiece model, as that of some imported models."""
-    subword_model = trained.vocabulary.subword_model
-    if not isinstance(subword_model, SentencePieceModel):
-        raise ManyglotError(
-            f"--to {export_format} needs a SentencePiece model, but the subwords of this imported model are of another "
-            "kind. Use --to ctranslate2, or the model that it was imported from."
-        )
-    return subword_model
 
 
 def find_unused_name(taken: set[str], name: str) -> str:

@@ -19,7 +19,6 @@ from manyglot.exporters.onnx import import_onnx
 from manyglot.exporters.onnx.graph_builder import WEIGHTS_NAME, GraphBuilder, WeightsFile
 from manyglot.exporters.onnx.language_maps import GuidanceMaps
 from manyglot.exporters.onnx.transformer_graphs import MAX_POSITIONS, DecoderGraph, EncoderGraph
-from manyglot.exporters.target_folders import require_sentencepiece
 from manyglot.files import write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import TrainedModel
@@ -83,7 +82,6 @@ def export_to_onnx(
         raise SettingsError(
             f"--quantization: '{quantization}' is not known. {did_you_mean(quantization, QUANTIZATION_TYPES)}"
         )
-    require_sentencepiece(trained, "onnx")
     guidance = GuidanceMaps(trained.model)
     with atomic_folder(folder) as unfinished:
         write_graphs(trained.model, guidance, unfinished, quantize=quantization == "int8")
