@@ -32,7 +32,7 @@ def resolve_model(name_or_path: str | os.PathLike[str]) -> Path:
         return Path(name_or_path)
     match = _HUB_NAME.fullmatch(os.fspath(name_or_path))
     if match is None:
-        raise FolderError(f"{name_or_path!s:.200} is not a name on the hub. It should look like hf://owner/name.")
+        raise FolderError(f"{name_or_path!s:.200} is not a valid name on the hub. It should look like hf://owner/name.")
     repository, revision, folder = match["repository"], match["revision"], match["folder"]
     return _download(repository, revision, folder) / (folder or "")
 
@@ -49,7 +49,7 @@ def _download(repository: str, revision: str | None, folder: str | None) -> Path
             ignore_patterns=list(WEIGHTS_OF_OTHER_FRAMEWORKS),
         )
     except errors.GatedRepoError:
-        problem = "requires its owner's permission. Ask for it on its page, then run 'hf auth login'."
+        problem = "requires its owner's permission. Request access on its page on the hub, then run 'hf auth login'."
     except errors.RepositoryNotFoundError:
         problem = "does not exist, or it is private. Check the name; for a private model, run 'hf auth login'."
     except errors.RevisionNotFoundError:
@@ -57,7 +57,7 @@ def _download(repository: str, revision: str | None, folder: str | None) -> Path
     except errors.HFValidationError:
         problem = "is not a valid name on the hub. It should look like hf://owner/name."
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
-        problem = "is not in the cache, and the hub cannot be reached. Download it where there is a network."
+        problem = "is not in the cache, and the hub cannot be reached. Download it once while connected to a network."
     except (errors.HfHubHTTPError, OSError, ValueError) as error:  # its message may quote the request
         problem = f"cannot be downloaded ({type(error).__name__}). Try again, or download it with 'hf download'."
     else:
@@ -70,5 +70,7 @@ def _import_huggingface_hub() -> Any:
         import huggingface_hub
         import huggingface_hub.errors
     except ImportError:
-        raise ManyglotError("Install huggingface_hub to open models of the hub: pip install 'manyglot[hub]'.") from None
+        raise ManyglotError(
+            "Install huggingface_hub to load models from the hub: pip install 'manyglot[hub]'."
+        ) from None
     return huggingface_hub

@@ -104,7 +104,7 @@ def test_options_state_the_languages_of_marian(checkpoints: Path, tmp_path: Path
         manyglot.import_model(folder, tmp_path / "model", "fr,en", "en")
     trained = load_model(manyglot.import_model(folder, tmp_path / "model", "fr,es", "en"))
     assert trained.trained_directions == (Direction("fr", "en"), Direction("es", "en"))
-    with pytest.raises(ManyglotError, match="--source and --target are for models of Marian"):
+    with pytest.raises(ManyglotError, match="--source and --target apply to Marian models only"):
         manyglot.import_model(checkpoints / "nllb", tmp_path / "other", "de")
 
 
@@ -180,28 +180,31 @@ def with_another_output_layer(folder: Path) -> None:
 NLLB_DEFECTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no config": (removed("config.json"), "has no config.json, so it is not a model of transformers"),
     "damaged config": (lambda folder: (folder / "config.json").write_text("{"), "config.json is damaged"),
-    "another architecture": (config(model_type="t5"), "model_type 't5' cannot be imported. These can: M2M100"),
+    "another architecture": (config(model_type="t5"), "model_type 't5' cannot be imported. Supported models: M2M100"),
     "experts": (config(model_type="nllb-moe"), "model_type 'nllb-moe' cannot be imported"),
-    "no tokenizer": (removed("tokenizer.json"), "sentencepiece.bpe.model is missing, a file of the tokenizer"),
+    "no tokenizer": (removed("tokenizer.json"), "sentencepiece.bpe.model is missing, but the tokenizer"),
     "damaged tokenizer": (
         lambda folder: (folder / "tokenizer.json").write_text("{}"),
         "tokenizer.json is not a supported tokenizer, or it is damaged: it has no model",
     ),
     "another tokenizer": (
         lambda folder: edit(folder / "tokenizer_config.json", tokenizer_class="MBartTokenizer"),
-        "the tokenizer 'MBartTokenizer' cannot be imported. These can: M2M100Tokenizer and NllbTokenizer",
+        "'MBartTokenizer' cannot be imported with this model. Supported tokenizers: M2M100Tokenizer, NllbTokenizer",
     ),
     "no weights": (removed("model.safetensors"), "has no model.safetensors"),
     "pickled weights": (pickled, r"pytorch_model.bin is pickled.* python -c .*save_pretrained"),
     "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "cannot be read"),
-    "a missing part": (without_second_part, "00002-of-00002.safetensors is missing, a part of the weights"),
+    "a missing part": (
+        without_second_part,
+        "00002-of-00002.safetensors is missing, but model.safetensors.index.json lists",
+    ),
     "a part elsewhere": (with_part_elsewhere, "is not the name of a safetensors file"),
     "another vocabulary size": (config(vocab_size=100), "vocab_size is 100, but model.shared.weight has the shape"),
     "another width": (config(d_model=32), "do not fit config.json"),
     "more layers": (config(encoder_layers=3), "lack model.encoder.layers.2"),
     "a vocabulary size of 10^12": (config(vocab_size=10**12), "vocab_size is 1,000,000,000,000, but"),
-    "no vocabulary size": (config(vocab_size=None), "vocab_size should be a number"),
-    "another shape": (with_small_weight, "encoder.0.ffn.inner.bias has \\[3\\], expected \\[32\\]"),
+    "no vocabulary size": (config(vocab_size=None), "vocab_size should be a non-negative integer"),
+    "another shape": (with_small_weight, "encoder.0.ffn.inner.bias has the shape \\[3\\], expected \\[32\\]"),
     "another activation": (config(activation_function="tanh"), "activation_function 'tanh' is not supported"),
     "another start symbol": (config(decoder_start_token_id=7), "decoder_start_token_id is 7, but only 2"),
     "untied embeddings": (with_another_output_layer, "have different embeddings"),

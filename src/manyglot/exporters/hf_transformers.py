@@ -48,13 +48,13 @@ def export_to_transformers(
     """
     if quantization is not None:
         raise SettingsError(
-            "--quantization: --to transformers always writes float32. Remove the option; transformers converts weights "
-            "when it loads them."
+            "--quantization: --to transformers always writes float32. Remove the option; transformers can convert the "
+            "weights when it loads them."
         )
     if not trained.model.settings.embedding_norm:
         raise SettingsError(
             "model.embedding_norm: BART and MBart, which --to transformers writes, always have a layer norm on the "
-            "embeddings, but this model has none."
+            "embeddings, but this model has none. Export it with --to ctranslate2 or --to onnx."
         )
     return write_target_folders(trained, folder, targets, lambda path, codes: _write_model(trained, path, codes))
 

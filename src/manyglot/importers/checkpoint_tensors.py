@@ -50,7 +50,9 @@ class CheckpointTensors(Mapping[str, Tensor]):
         for path, header in headers.items():
             for name, (dtype, _) in header.items():
                 if dtype not in FLOATING_TYPES:
-                    raise FolderError(f"{path}: {name[:100]} has the type {dtype}. Only floating-point weights fit.")
+                    raise FolderError(
+                        f"{path}: {name[:100]} has the data type {dtype}. Save the weights in a floating-point type."
+                    )
         return cls(headers)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -62,7 +64,7 @@ class CheckpointTensors(Mapping[str, Tensor]):
         except UNREADABLE_WEIGHTS_ERRORS as error:
             raise FolderError(f"The weights {path} cannot be read ({' '.join(str(error).split())[:100]}).") from None
         if not is_all_finite(tensor):
-            raise FolderError(f"The weights {path} contain NaN or infinity ({name[:100]}).")
+            raise FolderError(f"The weights {path} contain NaN or infinity ({name[:100]}). Give another checkpoint.")
         return tensor
 
     def __iter__(self) -> Iterator[str]:
@@ -81,18 +83,22 @@ def _read_headers_of_parts(folder: Path) -> dict[Path, WeightsHeader]:
     index = read_json_object(folder / INDEX_NAME, MAX_INDEX_BYTES)
     parts = index.get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
-        raise FolderError(f"{folder / INDEX_NAME} is damaged: it has no weight_map.")
+        raise FolderError(f"{folder / INDEX_NAME} is damaged: it has no weight_map. Copy it again.")
     headers: dict[Path, WeightsHeader] = {}
     for part in sorted(set(parts.values())):
         if Path(part).name != part or not part.endswith(".safetensors"):
-            raise FolderError(f"{folder / INDEX_NAME}: {part[:100]!r} is not the name of a safetensors file.")
+            raise FolderError(
+                f"{folder / INDEX_NAME}: {part[:100]!r} is not the name of a safetensors file. Copy it again."
+            )
         if not (folder / part).exists():
-            raise FolderError(f"{folder / part} is missing, a part of the weights that {INDEX_NAME} names.")
+            raise FolderError(f"{folder / part} is missing, but {INDEX_NAME} lists it. Copy it there.")
         header = read_weights_header(folder / part)
         headers[folder / part] = {name: entry for name, entry in header.items() if parts.get(name) == part}
     stored = {name for header in headers.values() for name in header}
     if missing := sorted(parts.keys() - stored):
-        raise FolderError(f"{folder / parts[missing[0]]} lacks {missing[0][:100]}, which {INDEX_NAME} names.")
+        raise FolderError(
+            f"{folder / parts[missing[0]]} lacks {missing[0][:100]}, which {INDEX_NAME} lists. Copy it again."
+        )
     return headers
 
 
@@ -101,9 +107,11 @@ def _missing_weights_message(folder: Path) -> str:
     pickled = next((name for name in PICKLE_NAMES if (folder / name).exists()), None)
     if pickled is None:
         return (
-            f"{folder} has no {WEIGHTS_NAME}. Give a folder that save_pretrained of transformers has written; pickled "
-            f"weights (pytorch_model.bin), which are not downloaded from the hub, must be converted by it first."
+            f"{folder} has no {WEIGHTS_NAME}. Give a folder written by save_pretrained of transformers. Pickled "
+            f"weights (pytorch_model.bin) are not downloaded from the hub; convert them with save_pretrained first."
         )
     old = str(folder)
     command = CONVERSION_COMMAND.format(old=old, new=f"{old.rstrip('/')}-safetensors")
-    return f"{folder / pickled} is pickled, which is unsafe to read. Convert it where you trust it: {command}"
+    return (
+        f"{folder / pickled} is pickled, and reading a pickle can execute code. If you trust it, convert it: {command}"
+    )

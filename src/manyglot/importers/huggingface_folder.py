@@ -42,9 +42,11 @@ class HuggingFaceFolder:
     def read(cls, path: Path) -> HuggingFaceFolder:
         """Read the small files of a folder, and check that the model is of a supported family."""
         if not path.is_dir():
-            raise FolderError(f"{path} is not a folder. Give one that save_pretrained of transformers has written.")
+            raise FolderError(f"{path} is not a folder. Give one written by save_pretrained of transformers.")
         if not (path / "config.json").exists():
-            raise FolderError(f"{path} has no config.json, so it is not a model of transformers.")
+            raise FolderError(
+                f"{path} has no config.json, so it is not a model of transformers. Give one written by save_pretrained."
+            )
         check_links(path)
         files = {
             Path(name).stem: read_json_object(path / name, _max_bytes(name)) if (path / name).exists() else {}
@@ -58,17 +60,21 @@ class HuggingFaceFolder:
         family = str(self.config.get("model_type"))
         if family not in TOKENIZER_CLASSES:
             known = "M2M100 and NLLB-200 (m2m_100), MBart-50 (mbart) and Marian (marian)"
-            raise self.error("config.json", f"model_type {family[:50]!r} cannot be imported. These can: {known}")
+            raise self.error("config.json", f"model_type {family[:50]!r} cannot be imported. Supported models: {known}")
         name = self.tokenizer_config.get("tokenizer_class") or self.config.get("tokenizer_class")
         if name is not None and name not in TOKENIZER_CLASSES[family]:
-            known = " and ".join(TOKENIZER_CLASSES[family])
+            known = ", ".join(TOKENIZER_CLASSES[family])
             raise self.error(
-                "tokenizer_config.json", f"the tokenizer {str(name)[:50]!r} cannot be imported. These can: {known}"
+                "tokenizer_config.json",
+                f"the tokenizer {str(name)[:50]!r} cannot be imported with this model. Supported tokenizers: {known}",
             )
         if family == "marian" and (
             self.config.get("share_encoder_decoder_embeddings") is False or self.tokenizer_config.get("separate_vocabs")
         ):
-            raise self.error("config.json", "a model with separate vocabularies of source and target is not supported")
+            raise self.error(
+                "config.json",
+                "separate vocabularies for source and target are not supported. Give a model with one vocabulary",
+            )
 
     @property
     def family(self) -> Family:
@@ -89,7 +95,7 @@ class HuggingFaceFolder:
         """Return an integer of config.json."""
         value = self.config.get(name, default)
         if type(value) is not int or value < 0:
-            raise self.error("config.json", f"{name} should be a number, not {str(value)[:50]}")
+            raise self.error("config.json", f"{name} should be a non-negative integer, not {str(value)[:50]}")
         return value
 
     def error(self, file: str, problem: str) -> FolderError:

@@ -59,7 +59,7 @@ def read_model(path: Path, sources: Sequence[str] = (), targets: Sequence[str] =
     except ManyglotError:
         raise
     except (ValueError, RuntimeError) as error:
-        raise FolderError(f"The tokenizer of {path} does not fit its model: {error}.") from None
+        raise FolderError(f"The tokenizer of {path} does not fit its weights: {error}. Copy both again.") from None
     order = tokenizer.table.row_order(num_rows, directions.languages)
     checkpoint = _CompleteTensors(tensors, folder, num_new_rows=len(order) - num_rows)
     converted = convert_weights(checkpoint, folder.config, order)
@@ -144,9 +144,9 @@ def _check_shapes(
         model = Transformer(settings, guidance, len(vocabulary.subword_model), len(vocabulary.languages))
     for name, expected in model.state_dict().items():
         if name not in weights or weights[name].shape != expected.shape:
-            found = list(weights[name].shape) if name in weights else "no weights"
+            found = f"has the shape {list(weights[name].shape)}" if name in weights else "is missing"
             raise FolderError(
-                f"The weights of {path} do not fit config.json: {name} has {found}, expected {list(expected.shape)}."
+                f"The weights of {path} do not fit config.json: {name} {found}, expected {list(expected.shape)}."
             )
 
 

@@ -85,7 +85,10 @@ def _read_m2m100(folder: HuggingFaceFolder) -> ImportedTokenizer:
     ids, model = _read_table(folder), _read_file(folder, "sentencepiece.bpe.model", MAX_MODEL_BYTES)
     name = folder.tokenizer_config.get("language_codes", "m2m100")
     if name not in M2M100_LANGUAGES:
-        raise folder.error("tokenizer_config.json", f"language_codes {str(name)[:50]!r} are not known")
+        known = ", ".join(M2M100_LANGUAGES)
+        raise folder.error(
+            "tokenizer_config.json", f"language_codes {str(name)[:50]!r} is not supported. Supported values: {known}"
+        )
     tags = {code: f"__{code}__" for code in M2M100_LANGUAGES[name]}
     ids = ids | {tag: len(ids) + i for i, tag in enumerate(tags.values())}
     table = TokenTable(ids, special=frozenset(FAIRSEQ_SYMBOLS), tags=tags)
@@ -107,7 +110,7 @@ def _read_fairseq_sentencepiece(folder: HuggingFaceFolder) -> ImportedTokenizer:
     if not tags_by_code:
         raise folder.error(
             "special_tokens_map.json",
-            "additional_special_tokens name no languages. Save the tokenizer again with transformers",
+            "additional_special_tokens contains no language codes. Save the tokenizer again with transformers",
         )
     table = TokenTable(ids | added, special=frozenset({*FAIRSEQ_SYMBOLS, *added}), tags=tags_by_code)
     return ImportedTokenizer(table, lambda pieces: PieceTableModel(pieces, model))
@@ -139,7 +142,7 @@ def _read_file(folder: HuggingFaceFolder, name: str, max_bytes: int) -> bytes:
 
 
 def _missing_file(path: Path) -> FolderError:
-    return FolderError(f"{path} is missing, a file of the tokenizer. Copy it there, or save the tokenizer again.")
+    return FolderError(f"{path} is missing, but the tokenizer needs it. Copy it there, or save the tokenizer again.")
 
 
 def _tag_pattern(folder: HuggingFaceFolder) -> re.Pattern[str]:
@@ -158,7 +161,7 @@ def _language_tags(tokens: Iterable[str], pattern: re.Pattern[str]) -> dict[str,
     """Map language codes to their tags. MBart's de_DE becomes de if no other tag has the same language."""
     codes = {token: match[match.lastindex or 0] for token in tokens if (match := pattern.fullmatch(token))}
     if skipped := [token for token, code in codes.items() if not looks_like_language_code(code)]:
-        print_status(f"These tags are no language codes, so they cannot be used: {', '.join(skipped)[:200]}.")
+        print_status(f"Ignoring tags that are not language codes: {', '.join(skipped)[:200]}.")
         codes = {token: code for token, code in codes.items() if token not in skipped}
     if pattern is TAG_PATTERNS["mbart"]:
         languages = [primary_subtag(code) for code in codes.values()]

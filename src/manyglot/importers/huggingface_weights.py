@@ -79,14 +79,16 @@ def convert_weights(
     rows_V = torch.as_tensor(row_order, dtype=torch.long)
     embedding_VD = _tied_embeddings(state)
     if sorted(rows_V.tolist()) != list(range(len(embedding_VD))):
-        raise FolderError(f"The vocabulary has {len(rows_V):,} symbols, but the weights have {len(embedding_VD):,}.")
+        raise FolderError(
+            f"The vocabulary has {len(rows_V):,} symbols, but the weights have {len(embedding_VD):,} embeddings."
+        )
     weights = {"embedding.weight": embedding_VD[rows_V]}
     if settings.output_bias:
         weights["output_bias"] = state[BIAS_NAME].flatten()[rows_V]
     used = {EMBEDDING_NAME, BIAS_NAME, *TIED_EMBEDDINGS, *UNUSED_NAMES}
     for ours, theirs in _names(settings):
         if theirs not in state:
-            raise FolderError(f"The weights lack {theirs}. They do not fit config.json.")
+            raise FolderError(f"The weights do not fit config.json: they lack {theirs}.")
         weights[ours] = state[theirs]
         used.add(theirs)
     if unknown := sorted(state.keys() - used):
@@ -101,7 +103,9 @@ def convert_settings(config: Mapping[str, Any], *, has_bias: bool) -> ModelSetti
     """Return the settings of a model from its config.json. Raise a FolderError if the model has no counterpart here."""
     family = str(config.get("model_type"))
     if family not in FAMILY_SETTINGS:
-        raise FolderError(f"config.json: model_type {family!r} is not supported. Give {', '.join(FAMILY_SETTINGS)}.")
+        raise FolderError(
+            f"config.json: model_type {family!r} is not supported. Supported types: {', '.join(FAMILY_SETTINGS)}."
+        )
     try:
         same_in_both = {
             ours: _equal_values(config, f"encoder_{theirs}", f"decoder_{theirs}")
@@ -110,7 +114,8 @@ def convert_settings(config: Mapping[str, Any], *, has_bias: bool) -> ModelSetti
         activation = config["activation_function"]
         if activation not in ACTIVATIONS:
             raise FolderError(
-                f"config.json: activation_function {activation!r} is not supported. Give one of {list(ACTIVATIONS)}."
+                f"config.json: activation_function {activation!r} is not supported. "
+                f"Supported functions: {', '.join(ACTIVATIONS)}."
             )
         values = {
             **FAMILY_SETTINGS[family],
@@ -134,7 +139,9 @@ def _equal_values(config: Mapping[str, Any], *names: str) -> Any:
     """Return the value that several entries must share."""
     values = [config[name] for name in names]
     if len(set(map(repr, values))) > 1:
-        raise FolderError(f"config.json: {' and '.join(names)} differ, which is not supported.")
+        raise FolderError(
+            f"config.json: {' and '.join(names)} differ. Only models in which they are equal are supported."
+        )
     return values[0]
 
 
@@ -149,7 +156,9 @@ def _tied_embeddings(state: Mapping[str, Tensor]) -> Tensor:
     if not tables:
         raise FolderError(f"The weights lack {EMBEDDING_NAME}.")
     if not all(table is tables[0] or torch.equal(table, tables[0]) for table in tables):
-        raise FolderError("Encoder, decoder and output layer have different embeddings, which is not supported.")
+        raise FolderError(
+            "Encoder, decoder and output layer have different embeddings. Only models that share them are supported."
+        )
     return tables[0]
 
 

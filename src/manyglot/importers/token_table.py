@@ -36,7 +36,7 @@ class TokenTable:
         if len(set(ids)) < len(self.token_ids):
             raise ValueError("two tokens have the same id")
         if not all(0 <= i < num_rows for i in ids):
-            raise ValueError(f"it has ids up to {max(ids):,}, but the weights have {num_rows:,} symbols")
+            raise ValueError(f"it has ids up to {max(ids):,}, but the weights have {num_rows:,} embeddings")
 
     def piece_list(self, num_rows: int) -> PieceList:
         """Return the subwords in our order; rows without a token get a name, and decode to nothing."""
@@ -44,7 +44,7 @@ class TokenTable:
         order = self._subword_rows(num_rows)
         unused = {row: f"<unused {row}>" for row in order if row not in names}
         if clash := set(unused.values()) & self.token_ids.keys():
-            raise ValueError(f"it has a token {clash.pop()!r}")
+            raise ValueError(f"it has a token {clash.pop()!r}, a name that manyglot reserves")
         special_rows = {*unused, *(self.token_ids[token] for token in self.special if token in self.token_ids)}
         pieces = [unused.get(row) or names[row] for row in order]
         return PieceList(pieces, frozenset(i for i, row in enumerate(order) if i > 2 and row in special_rows))

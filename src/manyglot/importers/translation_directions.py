@@ -46,7 +46,7 @@ def find_directions(
     if folder.family != "marian":
         if sources or targets:
             raise SettingsError(
-                "--source and --target are for models of Marian. Remove them: the tags name the languages."
+                "--source and --target apply to Marian models only. Remove them: this model names its own languages."
             )
         tags = tuple(sorted(table.tags))
         if not tags:
@@ -58,7 +58,9 @@ def find_directions(
         return TranslationDirections(source_codes, target_codes, (LanguageTokenSettings(side="source"),))
     target_codes = tuple(targets) or _stated_language(folder, "target_lang")
     if len(target_codes) != 1:
-        raise SettingsError(f"--target: a model without tags has one target language, not {', '.join(target_codes)}.")
+        raise SettingsError(
+            f"--target: a model without tags has one target language, not {', '.join(target_codes)}. Name one."
+        )
     source_codes = tuple(sources) or _stated_language(folder, "source_lang")
     if target_codes[0] in source_codes:
         raise SettingsError(f"--source and --target name the same language, {target_codes[0]}. Name different ones.")
@@ -86,6 +88,6 @@ def _stated_language(folder: HuggingFaceFolder, key: str) -> tuple[str, ...]:
     if not known:
         raise SettingsError(
             f"{folder.path / 'tokenizer_config.json'}: {key} {code[:50]!r} is not one language. "
-            f"Name the languages: {option} de,fr."
+            + ("Name the language: --target de." if key == "target_lang" else "Name the languages: --source de,fr.")
         )
     return (code,)
