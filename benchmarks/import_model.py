@@ -33,9 +33,9 @@ def make(tokenizer: Path, work: Path) -> None:
     model: Any = M2M100ForConditionalGeneration(config).eval()
     with torch.no_grad():
         norm, end = model.model.decoder.layer_norm, config.eos_token_id
-        model.model.shared.weight.normal_(std=0.1)
+        model.model.shared.weight.normal_(std=0.03)
         norm.bias.normal_()
-        model.model.shared.weight[end] += 10 * norm.bias / norm.bias.square().sum()
+        model.model.shared.weight[end] += 5.5 * norm.bias / norm.bias.square().sum()
         for stack in (model.model.encoder, model.model.decoder):
             for name, parameter in stack.layers.named_parameters():
                 if parameter.ndim == 2:
@@ -80,7 +80,7 @@ def compare(work: Path, text: Path) -> None:
     difference = pair.largest_logit_difference(some, some[::-1], "eng_Latn", "deu_Latn")
     print(f"logits of {len(some)} sentences: largest difference {difference:.2e}, {time.perf_counter() - start:.0f} s")
     start = time.perf_counter()
-    beams = pair.compare_beams(lines[:NUM_BEAM_SENTENCES], "eng_Latn", "deu_Latn", max_length=30)
+    beams = pair.compare_beams(lines[:NUM_BEAM_SENTENCES], "eng_Latn", "deu_Latn", max_length=60)
     print(f"beams: {beams}, {time.perf_counter() - start:.0f} s")
 
 

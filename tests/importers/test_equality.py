@@ -74,7 +74,7 @@ def test_outputs_of_beam_search_are_equal(pair: ModelPair) -> None:
 
 
 LARGER = {"size": 4000, "width": 64}
-LARGER_END_LOGITS = {"nllb": 18.0, "m2m100": 12.0, "mbart50": 15.0, "marian": 14.0, "marian_multilingual": 9.0}
+LARGER_END_LOGITS = {"nllb": 21.0, "m2m100": 14.0, "mbart50": 17.0, "marian": 16.0, "marian_multilingual": 9.0}
 
 
 @pytest.mark.slow
