@@ -81,8 +81,7 @@ def onnx_search(folder: Path, settings: Any, threads: int, batch_size: int) -> S
     def search(sources: list[list[int]], code: str) -> list[Hypothesis]:
         results = [Hypothesis((), 0.0)] * len(sources)
         for rows in batches(sources, batch_size):
-            found = program.search([program.add_tags(sources[i], code) for i in rows], [code] * len(rows))
-            for i, (score, ids) in zip(rows, found, strict=True):
+            for i, (score, ids) in zip(rows, program.search([sources[i] for i in rows], code), strict=True):
                 results[i] = Hypothesis(tuple(ids), score)
         return results
 

@@ -55,7 +55,7 @@ class OnnxManifest(Settings):
     """Languages of the model, in the order of their ids."""
     tags: dict[str, LanguageTagIds]
     """The tags of each target language."""
-    source_language_tags: dict[str, TokenId]
+    source_tags: dict[str, tuple[TokenId, ...]]
     """The tag of each source language, which begins the source sequence; empty if the model does not read it."""
     num_scored_tags: int = Field(ge=0, le=1000)
     """Number of tags before the target that count in the length by which scores are divided. Their own score is 0."""
@@ -114,7 +114,7 @@ def _make_manifest(trained: TrainedModel, folder: Path, quantization: str | None
             code: LanguageTagIds(source=tag.source, target=(tag.start, *tag.target))
             for code, tag in zip(languages, tags, strict=True)
         },
-        source_language_tags=dict(zip(languages, tags[0].source_language_tags, strict=False)),
+        source_tags={code: (tag,) for code, tag in zip(languages, tags[0].source_language_tags, strict=False)},
         num_scored_tags=len(tags[0].target) if tags[0].target_predicted else 0,
         max_tokens=num_positions,
         quantization=quantization,

@@ -2,8 +2,8 @@
 
 Both take the target language as an input and gather its guidance from tables. `language` holds one id for each
 sentence, or a single id for all. The encoder also computes what cross-attention needs: the keys and values of its
-output. The decoder appends one token to each beam, and returns the best continuations of each sentence. The beams of a
-sentence share its keys and values.
+output. The decoder appends one token to each beam, and returns the hypotheses that end and the next beams. The beams
+of a sentence share its keys and values.
 
 Shape letters: B sentences, S source tokens, K beams, N = B·K rows, T past tokens, C candidates, D model width, H heads,
 W width of a head, P positions.
@@ -157,7 +157,7 @@ class _StackGraph:
 
 
 class EncoderGraph(_StackGraph):
-    """From source tokens to the keys and values of every cross-attention."""
+    """From source tokens to the keys and values of every cross-attention, and the first state of the search."""
 
     def build(self) -> GraphBuilder:
         """Build the whole graph."""
@@ -181,7 +181,25 @@ class EncoderGraph(_StackGraph):
             for name, tensor in zip(("key", "value"), projected, strict=True):
                 shape = self.cache_shape("sentences", "source_tokens")
                 graph.output(f"memory_{name}_{i}", self.split_heads(tensor), shape)
+        self._first_step(source)
         return graph
+
+    def _first_step(self, source: str) -> None:
+        """Declare what else the decoder reads in its first step: one beam of score 0, and empty caches."""
+        graph = self.graph
+        number = graph.node("Slice", graph.node("Shape", source), graph.constant([0]), graph.constant([1]))
+        graph.output("score", self._zeros(number, [1]), ["sentences", "beams"])
+        rows = graph.node("Range", graph.constant(0), graph.node("Squeeze", number), graph.constant(1))
+        graph.output("parent", rows, ["rows"], np.int64)
+        empty = self._zeros(number, [self.settings.num_heads, 0, self.settings.width // self.settings.num_heads])
+        for i in range(len(self.model.decoder)):
+            for name in ("key", "value"):
+                graph.output(f"past_{name}_{i}", empty, self.cache_shape("rows", "past_tokens"))
+
+    def _zeros(self, number: str, shape: list[int]) -> str:
+        """Return zeros of this shape for each sentence."""
+        shape_of_all = self.graph.node("Concat", number, self.graph.constant(shape), axis=0)
+        return self.graph.node("ConstantOfShape", shape_of_all)
 
     def _layer(self, layer: EncoderLayer, x: str, mask: str) -> str:
         def attention(x: str) -> str:
@@ -193,7 +211,7 @@ class EncoderGraph(_StackGraph):
 
 
 class DecoderGraph(_StackGraph):
-    """One step: appends a token to each beam and returns the best continuations of each sentence."""
+    """One step: appends a token to each beam and returns the hypotheses that end and the next beams."""
 
     def build(self) -> GraphBuilder:
         """Build the whole graph."""
@@ -245,10 +263,26 @@ class DecoderGraph(_StackGraph):
         return self.sublayer(layer.ffn_sublayer, x, lambda x: self.feed_forward(layer.ffn, x))
 
     def _outputs(self, hidden: str, score: str) -> None:
-        """Declare the best continuations of each sentence."""
+        """Declare the hypotheses that end and the next beams, from the best 2K continuations of each sentence."""
+        graph = self.graph
+        beam_size = graph.input("beam_size", [1], np.int64)
+        best, parent, token = self._candidates(hidden, score, graph.node("Mul", beam_size, graph.constant([2])))
+        low = graph.constant(-np.inf, np.float32)
+        ends = graph.node("Equal", token, graph.constant(EOS))
+        first = (graph.constant([0]), beam_size, graph.constant([1]))
+        end_score = graph.node("Slice", graph.node("Where", ends, best, low), *first)
+        graph.output("end_score", end_score, ["sentences", "beams"])
+        graph.output("end_parent", graph.node("Slice", parent, *first), ["sentences", "beams"], np.int64)
+        next_score, survivor = graph.nodes("TopK", 2, graph.node("Where", ends, low, best), beam_size)
+        graph.output("next_score", next_score, ["sentences", "beams"])
+        for name, each in (("parent", parent), ("token", token)):
+            survivors = graph.node("GatherElements", each, survivor, axis=1)
+            graph.output(f"next_{name}", survivors, ["sentences", "beams"], np.int64)
+
+    def _candidates(self, hidden: str, score: str, number: str) -> list[str]:
+        """Return the best continuations of each sentence, best first: their scores, parent rows and tokens."""
         graph, weight, bias = self.graph, self.model.embedding.weight, self.model.output_bias
         must_end = graph.input("must_end", ["sentences"], np.bool_)
-        num_candidates = graph.input("num_candidates", [1], np.int64)
         logits = graph.linear(hidden, to_numpy(weight), None if bias is None else to_numpy(bias))
         normalizer = graph.node("ReduceLogSumExp", logits, axes=[-1], keepdims=1)
         offset = graph.node("Sub", graph.node("Unsqueeze", score, graph.constant([-1])), normalizer)  # [B, K, 1]
@@ -257,11 +291,11 @@ class DecoderGraph(_StackGraph):
         allowed[UNK] = -np.inf
         is_last = graph.node("Unsqueeze", must_end, graph.constant([1, 2]))
         mask = graph.node("Where", is_last, graph.weight(only_end), graph.weight(allowed))
-        logit, token = graph.nodes("TopK", 2, graph.node("Add", logits, mask), num_candidates)
+        logit, token = graph.nodes("TopK", 2, graph.node("Add", logits, mask), number)
         per_sentence = graph.constant([0, -1])
         total, token = (graph.node("Reshape", each, per_sentence) for each in (graph.node("Add", logit, offset), token))
-        best, index = graph.nodes("TopK", 2, total, num_candidates)
-        shape = ["sentences", "candidates"]
-        graph.output("candidate_score", best, shape)
-        graph.output("candidate_beam", graph.node("Div", index, num_candidates), shape, np.int64)
-        graph.output("candidate_token", graph.node("GatherElements", token, index, axis=1), shape, np.int64)
+        best, index = graph.nodes("TopK", 2, total, number)
+        rows = graph.node("Range", graph.constant(0), graph.node("Size", score), graph.constant(1))
+        row = graph.node("Reshape", rows, graph.node("Shape", score))  # [B, K]
+        parent = graph.node("GatherElements", row, graph.node("Div", index, number), axis=1)
+        return [best, parent, graph.node("GatherElements", token, index, axis=1)]
