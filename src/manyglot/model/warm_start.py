@@ -22,8 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from manyglot.corpus.language_codes import parse_language_code
+from manyglot.corpus.language_lookup import best_matching_codes, codes_spelled_like
 from manyglot.corpus.languages import Languages
-from manyglot.errors import LanguageError, SettingsError
+from manyglot.errors import SettingsError
 from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import GuidanceMethod
 from manyglot.model.model_folder import TrainedModel
@@ -53,12 +55,12 @@ class WarmStartSummary:
     """Number of subwords that are copied, mean, random or dropped."""
     old_languages: Mapping[str, str]
     """The language of the old model whose parameters a language starts with. New languages are missing."""
-    new_languages: Sequence[str]
-    dropped_languages: Sequence[str]
-    copied_methods: Sequence[str]
+    new_languages: list[str]
+    dropped_languages: list[str]
+    copied_methods: list[str]
     """The guidance methods of both models."""
-    new_methods: Sequence[str]
-    dropped_methods: Sequence[str]
+    new_methods: list[str]
+    dropped_methods: list[str]
 
     def format_lines(self) -> Iterator[str]:
         """Yield the lines of a table."""
@@ -130,13 +132,12 @@ def match_subwords(new: SubwordModel, old: SubwordModel) -> OldRows:
 
 
 def match_languages(new: Languages, old: Languages) -> dict[str, str]:
-    """Return the old language of each language, which may be spelled differently. New languages are missing."""
+    """Return the old language of each language, in any code style. Languages without a single match are missing."""
     matches = {}
     for code in new:
-        try:
-            matches[code] = old.find_code(code)
-        except LanguageError:  # unknown or ambiguous
-            continue
+        candidates = codes_spelled_like(code, old) or best_matching_codes(parse_language_code(code), old)
+        if code in old or len(candidates) == 1:
+            matches[code] = code if code in old else candidates[0]
     return matches
 
 
@@ -202,7 +203,7 @@ def _copy_other_weights(model: nn.Module, old: nn.Module) -> None:
 
 def _check_same_guidance(model: Transformer, old: Transformer, model_name: str) -> None:
     """Raise a SettingsError if a method with parameters has other settings in the old model."""
-    has_parameters = {name for name, method in model.guidance.named_methods() if any(method.parameters())}
+    has_parameters = {name for name, method in model.guidance.named_methods() if list(method.parameters())}
     old_settings = {method.method: method.model_dump(mode="json") for method in old.methods}
     for method in model.methods:
         if method.method not in has_parameters & old_settings.keys():
