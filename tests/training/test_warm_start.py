@@ -43,7 +43,7 @@ def test_the_first_loss_is_that_of_the_old_model(trained: Experiment, tmp_path: 
     model = initialize_model(experiment, dataset).eval()
     store, tags = dataset.token_store(Split.TRAIN), model.tags_by_language()
     loader = BatchLoader(store, dataset.train_directions, experiment.batches, tags, seed=1)
-    batch = pack_batch(next(iter(loader.iter_planned_batches(DataPosition())))[0].load(), model)
+    batch = pack_batch(next(iter(loader.iter_planned_batches(DataPosition())))[0].load())
 
     def loss(model: Transformer) -> torch.Tensor:
         return packed_loss(model, batch, 0.1).to_vector()
