@@ -125,9 +125,9 @@ def match_subwords(new: SubwordModel, old: SubwordModel) -> OldRows:
     space_id = old_ids.get(SPACE)
     for i, ids in zip(missing, encoded, strict=True):
         known = [each for each in ids if each != UNK]
-        if len(known) > 1 and known[0] == space_id and not pieces[i].startswith(SPACE):
-            known = known[1:]  # splitting a text adds a space before it, which a piece inside a word does not have
-        rows[i] = known
+        without_space = known[1:] if known[:1] == [space_id] else known
+        # Splitting a text adds a space before it. A piece inside a word has none, and a space alone says nothing.
+        rows[i] = known if without_space and pieces[i].startswith(SPACE) else without_space
     return rows
 
 
