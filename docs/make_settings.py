@@ -10,6 +10,7 @@ from manyglot.config.base_settings import DocumentedField, Settings, iter_docume
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.model.guidance import METHODS
+from manyglot.training.warm_start import InitSettings
 
 PAGE = Path(__file__).with_name("settings.md")
 CHANGEABLE_ON_RESUME = "may change on resume"
@@ -50,6 +51,8 @@ def _sections() -> Iterator[str]:
     for settings_type in get_args(get_args(CorpusSettings)[0]):
         yield _section(f"`corpus` of kind {settings_type.model_fields['kind'].default}", settings_type)
     for name, settings_type in parts.items():
+        if name == "model":
+            yield _section("`init`", InitSettings)
         if name == "training":  # the page lists guidance between model and training
             for method in METHODS:
                 method_settings = method.settings_type

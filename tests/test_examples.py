@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,8 +71,8 @@ def test_a_custom_guidance_method(tmp_path: Path) -> None:
     assert "no guidance left" in printed
 
 
-def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the file unchanged except for a small model, on text in the layout it describes."""
+def test_own_text_and_fine_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the files unchanged except for a small model, on text in the layout they describe."""
     (tmp_path / "mytext").mkdir()
     for code, words in {"en": "one two three four", "de": "eins zwei drei vier", "sw": "moja mbili tatu nne"}.items():
         for split, number in (("train", 40), ("dev", 4), ("test", 4)):
@@ -90,6 +91,14 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = manyglot.train(experiment).model_folder
     assert model == Path("runs/mytext/model")
     assert len(manyglot.evaluate(model, experiment.data, zero_shot=True).directions) == 6
+    shutil.copytree("mytext", "newtext")
+    for path in (tmp_path / "mytext").iterdir():
+        if path.suffix == ".sw":
+            shutil.copy(path, tmp_path / "newtext" / f"{path.stem}.rw")
+    experiment = read_experiment(EXAMPLES / "fine_tuning.yaml", small[3:])
+    manyglot.prepare(experiment)
+    described = manyglot.describe(manyglot.train(experiment).model_folder)
+    assert (described.languages, described.model["width"]) == (["de", "en", "rw", "sw"], 16)
 
 
 def test_the_readme_shows_the_examples_as_they_are() -> None:

@@ -54,7 +54,7 @@ def test_only_these_settings_may_change_on_resume(corpus: dict[str, Any], schedu
     training = {"lr_schedule": schedule, "alignment": {}}
     experiment = parse_settings(Experiment, {"data": "data", "run": "run", "corpus": corpus, "training": training})
     names = set(names_of(experiment.to_dict()))
-    expected = {"data", "run", *(f"training.{name}" for name in TRAINING)}
+    expected = {"data", "run", "corpus.license", *(f"training.{name}" for name in TRAINING)}
     expected |= {name for name in names if name.startswith(SECTIONS)}
     expected |= {"corpus.path"} if "path" in corpus else set()
     expected |= {"training.max_steps"} if schedule in ("inverse_square_root", "constant") else set()

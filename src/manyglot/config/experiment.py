@@ -26,8 +26,12 @@ from manyglot.evaluation.evaluator import EvaluationSettings
 from manyglot.files import StrPath
 from manyglot.model.guidance import GuidanceList, check_target_language_conveyed
 from manyglot.model.guidance.adapter import AdapterSettings
+from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
+from manyglot.model.warm_start import check_same_architecture
+from manyglot.training.run_folder import is_started, read_saved_settings
 from manyglot.training.trainer import TrainingSettings
+from manyglot.training.warm_start import InitSettings
 from manyglot.vocabulary.subword_model import VocabularySettings
 
 
@@ -48,6 +52,8 @@ class Experiment(Settings):
     """The subword model."""
     batches: BatchSettings = BatchSettings()
     """How sentence pairs are sampled and put into batches."""
+    init: InitSettings | None = None
+    """The model whose weights training starts from. null starts from random weights."""
     model: ModelSettings = ModelSettings()
     """The architecture of the Transformer."""
     guidance: Annotated[GuidanceList, AfterValidator(check_target_language_conveyed)] = (AdapterSettings(),)
@@ -70,6 +76,22 @@ class Experiment(Settings):
         """Return all settings, defaults included, as plain values."""
         return self.model_dump(mode="json")
 
+    def stated_values(self) -> dict[str, Any]:
+        """Return `to_dict` without the settings that the experiment inherits from the model of `init`."""
+        values = self.to_dict()
+        if self.init is not None:
+            values["model"] = self.model.model_dump(mode="json", exclude_unset=True)
+            if "guidance" not in self.model_fields_set:
+                del values["guidance"]
+        return values
+
+    def with_inherited_settings(self, config: Mapping[str, Any]) -> Experiment:
+        """Return a copy that has the settings of another model where it states none of its own."""
+        values, inherited = self.stated_values(), {"guidance": config.get("guidance")}
+        model = config.get("model")
+        values["model"] = (model if isinstance(model, Mapping) else {}) | values["model"]
+        return parse_settings(Experiment, inherited | values)
+
 
 ExperimentSource = Experiment | StrPath | Mapping[str, Any]
 """An experiment, the path of its YAML file, or its settings as a dictionary."""
@@ -84,7 +106,7 @@ def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> 
         raise SettingsError(f"An experiment is an Experiment, a YAML file or a dictionary of settings, not {given}.")
     if isinstance(source, Mapping):
         check_plain_values(source)
-    values = source.to_dict() if isinstance(source, Experiment) else copy.deepcopy(dict(source))
+    values = source.stated_values() if isinstance(source, Experiment) else copy.deepcopy(dict(source))
     for override in overrides:
         apply_override(values, override)
     return parse_settings(Experiment, values)
@@ -102,3 +124,18 @@ def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
         if overrides:  # the mistake may be in them
             raise
         raise SettingsError(f"{path}: {error}") from None
+
+
+def resolve_init(experiment: Experiment) -> tuple[Experiment, TrainedModel | None]:
+    """Return the experiment with the settings that it inherits, and the model of `init` if training starts from it.
+
+    A run that has started inherits its own settings, and does not need the model of `init`.
+    """
+    if experiment.init is None:
+        return experiment, None
+    if is_started(experiment.run):
+        return experiment.with_inherited_settings(read_saved_settings(experiment.run)), None
+    initial = experiment.init.load_model()
+    stated = experiment.stated_values()["model"]
+    check_same_architecture(stated, initial.model.settings, str(experiment.init.model))
+    return experiment.with_inherited_settings(initial.config), initial

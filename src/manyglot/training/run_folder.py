@@ -38,8 +38,7 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
     """
     if run.is_dir():
         check_links(run)  # the run overwrites and extends its files
-    is_started = (run / "model").exists() or bool(list_checkpoints(run / "checkpoints"))
-    if is_started:
+    if is_started(run):
         saved = read_saved_settings(run)
         changed = changed_training_settings(saved, settings)
         _check_same_data(run, data_digest)
@@ -51,6 +50,11 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
             )
     elif run.exists() and not _may_become_run_folder(run):
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
+
+
+def is_started(run: Path) -> bool:
+    """Whether a run has a checkpoint or its model, so that it resumes from there or is finished."""
+    return (run / "model").exists() or bool(list_checkpoints(run / "checkpoints"))
 
 
 def _may_become_run_folder(path: Path) -> bool:

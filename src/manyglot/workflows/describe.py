@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from manyglot.argument_types import checks_argument_types
-from manyglot.config.experiment import ExperimentSource, load_experiment
+from manyglot.config.experiment import ExperimentSource, load_experiment, resolve_init
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
 from manyglot.hub import is_hub_name
@@ -62,7 +62,7 @@ def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSu
         model, config, training_info = trained.model, trained.config, trained.training_info
         languages, num_subwords = trained.vocabulary.languages, len(trained.vocabulary.subword_model)
     else:
-        experiment = load_experiment(source, overrides)
+        experiment, _ = resolve_init(load_experiment(source, overrides))
         languages, num_subwords = corpus_languages(experiment.corpus), experiment.vocabulary.size
         if experiment.vocabulary.sentencepiece_model is not None:
             num_subwords = len(load_subword_model(experiment.vocabulary.sentencepiece_model))

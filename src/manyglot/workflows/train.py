@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from manyglot.batches.loader import BatchLoader
 from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.source_lengths import measure_source_lengths
-from manyglot.config.experiment import Experiment, ExperimentSource, load_experiment
+from manyglot.config.experiment import Experiment, ExperimentSource, load_experiment, resolve_init
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import open_corpus
@@ -28,6 +28,7 @@ from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluat
 from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, read_training_info, save_model
 from manyglot.model.positions import check_max_positions
 from manyglot.model.transformer import Transformer
+from manyglot.model.warm_start import copy_weights
 from manyglot.progress import print_status
 from manyglot.reports.displayable import Displayable, DisplayPart
 from manyglot.reports.result_parts import format_training_step
@@ -47,7 +48,7 @@ from manyglot.training.memory_check import check_cpu_memory, check_weights_fit, 
 from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
-from manyglot.training.trainer import TrainingSettings, is_finished, make_optimizer, resume_from_last_checkpoint
+from manyglot.training.trainer import is_finished, make_optimizer, resume_from_last_checkpoint
 from manyglot.training.training_log import read_log
 from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validator
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -108,15 +109,16 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     device, run = find_device(experiment.training.device), experiment.run
-    dataset, model, loader, settings, alignment_note = _load_training_inputs(experiment)
-    _print_if_any(alignment_note)
+    experiment, dataset, model, loader, notes = _load_training_inputs(experiment)
+    settings = experiment.training
+    _print_all(notes)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, device)
     memory_shortage = explain_cpu_memory_shortage(model, loader, settings, DistributedContext(device))
     move_or_shard_model(model, settings.fsdp, DistributedContext(device))
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers_installed(settings.trackers)
-        check_resumable(run, experiment.model_copy(update={"training": settings}), dataset.digest())
+        check_resumable(run, experiment, dataset.digest())
         check_run_writable(run)
         if (last_step := _finished_step(experiment)) is not None:
             resume_status = ResumeStatus(str(run), "finished", last_step)
@@ -143,21 +145,26 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
 class _TrainingInputs(NamedTuple):
     """What training starts from."""
 
+    experiment: Experiment
+    """The experiment, with `training.alignment` and the settings that depend on `init` resolved."""
     dataset: PreparedDataset
     model: Transformer
     loader: BatchLoader
-    settings: TrainingSettings
-    """The training settings, with `alignment` resolved."""
-    alignment_note: str
-    """How the encoder is aligned, or why `auto` does not align it; empty if there is nothing to say."""
+    notes: Sequence[str]
+    """What was copied from another model, and how the encoder is aligned, or why `auto` does not align it."""
 
 
 def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     """Open the prepared data, initialize a model, make the batch loader and resolve the alignment."""
+    experiment, initial_model = resolve_init(experiment)
     dataset = PreparedDataset(experiment.data)
     dataset.check_provenance(experiment.preparation_settings.to_dict())
     _warn_if_text_changed(experiment, dataset)
-    model = initialize_model(experiment, dataset)
+    model, notes = initialize_model(experiment, dataset), []
+    if initial_model is not None and experiment.init is not None:
+        name = str(experiment.init.model)
+        summary = copy_weights(initial_model, model, dataset.vocabulary, name)
+        notes = [f"Starting from the weights of {name}:", *summary.format_lines()]
     store, directions = dataset.token_store(Split.TRAIN), dataset.train_directions
     loader = BatchLoader(store, directions, experiment.batches, model.tags_by_language(), experiment.seed)
     check_max_positions(experiment.model, loader.max_tokens_per_sentence)
@@ -168,25 +175,23 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     )
     if alignment is not None:
         make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
-        note = check_and_describe_aligned_pairs(alignment, pairs_per_batch)
+        notes.append(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
     elif experiment.training.alignment == "auto" and has_zero_shot_directions:
-        note = explain_disabled_alignment(model, pairs_per_batch)
-    else:
-        note = ""
+        notes.append(explain_disabled_alignment(model, pairs_per_batch))
     settings = experiment.training.model_copy(update={"alignment": alignment})
-    return _TrainingInputs(dataset, model, loader, settings, note)
+    return _TrainingInputs(experiment.model_copy(update={"training": settings}), dataset, model, loader, notes)
 
 
-def _print_if_any(message: str) -> None:
-    if message:
+def _print_all(messages: Iterable[str]) -> None:
+    for message in filter(None, messages):
         print_status(message)
 
 
 def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
-    dataset, model, loader, settings, alignment_note = _load_training_inputs(experiment)
+    experiment, dataset, model, loader, notes = _load_training_inputs(experiment)
+    settings = experiment.training
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
-    resolved = experiment.model_copy(update={"training": settings})
-    run_identity = experiment.run, resolved, dataset.digest()
+    run_identity = experiment.run, experiment, dataset.digest()
     check_trackers_installed(settings.trackers)
     check_resumable(*run_identity)  # after the settings checks; in every process, so that all of them fail
     distributed.barrier()
@@ -202,10 +207,10 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         lock_run(*run_identity) if distributed.is_main else nullcontext(),
         verified_in_background(dataset, distributed) as verification,
     ):
-        _print_if_any(alignment_note)
+        _print_all(notes)
         directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
-        description = ModelDescription(dataset.vocabulary, directions, resolved.to_dict(), source_lengths)
+        description = ModelDescription(dataset.vocabulary, directions, experiment.to_dict(), source_lengths)
         state = trainer.train(
             model,
             loader,
