@@ -10,6 +10,7 @@ from pathlib import Path
 from typer.main import get_command
 
 from manyglot.cli import app
+from tests.importers.random_checkpoints import write_checkpoint
 
 CONFIG = """
 data: data
@@ -40,13 +41,14 @@ STEPS: list[list[list[str]]] = [
     [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"],
      ["score", "scores", "--test", "data", "-o", "rescored"]],
     [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"]],
+    [["import", "checkpoint", "-o", "imported"]],
     [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"]],
     [["demo", "--set", "training.max_steps=2", "--set", "corpus.languages=[de,en,sw]", "--set", "vocabulary.size=500",
       "--set", "corpus.train_rows=200", "--set", "corpus.dev_rows=3", "--set", "corpus.test_rows=3"]],
 ]  # fmt: skip
 """The commands in order; those of one step run at the same time."""
 WRITTEN = ["shares.svg", "zero-shot", "split/train.de", "curves.png", "scores/report.html", "exported/model.bin",
-           "report.html", "rescored/report.html",
+           "report.html", "rescored/report.html", "imported/model.safetensors",
            "averaged/config.yaml", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
 
 
@@ -98,4 +100,5 @@ def _write_text(folder: Path) -> None:
             lines = (" ".join(words[(start + i * j) % 4] + str(i % 7) for j in range(1, 5)) for i in range(number))
             (folder / "mytext" / f"{split}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "mine.yaml").write_text(CONFIG, encoding="utf-8")
+    write_checkpoint("marian", folder / "checkpoint", WORDS.values(), size=60, width=16)
     (folder / "in.txt").write_text("one two\nthree four\n", encoding="utf-8")

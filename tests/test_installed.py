@@ -10,6 +10,11 @@ import pytest
 
 from tests.installed_commands import commands_not_run, run_every_command
 
+pytest.importorskip("transformers")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(sys.executable).parent
 

@@ -39,7 +39,7 @@ class CheckpointTensors(Mapping[str, Tensor]):
         self._files: dict[Path, Any] = {}
 
     @classmethod
-    def open(cls, folder: Path) -> CheckpointTensors:
+    def read_headers(cls, folder: Path) -> CheckpointTensors:
         """Check the headers of the files in a folder; raise a FolderError if a file or a tensor is missing."""
         if (folder / WEIGHTS_NAME).exists():
             headers = {folder / WEIGHTS_NAME: read_weights_header(folder / WEIGHTS_NAME)}

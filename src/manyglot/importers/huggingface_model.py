@@ -49,7 +49,7 @@ def read_model(path: Path, sources: Sequence[str] = (), targets: Sequence[str] =
     """Read a folder; `sources` and `targets` state the languages of a Marian model whose files do not."""
     folder = HuggingFaceFolder.read(path)
     convert_settings(folder.config, has_bias=False)  # errors in config.json come first
-    tensors, tokenizer = CheckpointTensors.open(path), read_tokenizer(folder)
+    tensors, tokenizer = CheckpointTensors.read_headers(path), read_tokenizer(folder)
     num_rows = _checked_vocabulary_size(folder, tensors)
     _check_start_symbol(folder, tokenizer.table.token_ids)
     directions = find_directions(folder, tokenizer.table, sources, targets)
