@@ -109,9 +109,9 @@ def _replace_file(path: Path, rng: random.Random, files: list[Path], outside: Pa
         return "delete"
     path.write_bytes(other.read_bytes())
     if rng.randrange(2):
-        return f"replace by a copy of {other.name}"
+        return f"replace by a copy of {other.parent.name}/{other.name}"
     other.write_bytes(content)
-    return f"exchange with {other.name}"
+    return f"exchange with {other.parent.name}/{other.name}"
 
 
 def copy_folder(source: Path, target: Path) -> None:
