@@ -199,7 +199,7 @@ class CommandEngine:
 
 
 def _find_error_line(text: str) -> str:
-    """Return the line of an engine's messages that says what is wrong: the last one with "error", or the last one."""
+    """Return the most helpful line of an engine's messages: the last one with "error", or the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if "error" in line.casefold()), lines[-1] if lines else "")
 

@@ -1,4 +1,4 @@
-"""A folder that `save_pretrained` of transformers has written: its JSON files, and which family its model is of."""
+"""A folder written by `save_pretrained` of transformers: its JSON files and the family of its model."""
 
 from __future__ import annotations
 
