@@ -78,7 +78,7 @@ def test_a_run_resumes_exactly_without_the_old_model(
     weights, expected = (load_model(result.model_folder).model.state_dict() for result in (resumed, whole))
     assert all(torch.equal(weight, expected[name]) for name, weight in weights.items())
     config = load_model(resumed.model_folder).config
-    assert config["init"] == {"model": str(old)}
+    assert config["init"]["model"] == str(old)
     assert config["model"] == trained.to_dict()["model"]
 
 
@@ -87,7 +87,7 @@ def test_a_run_resumes_exactly_without_the_old_model(
     [
         ({"init": {"model": "nowhere"}}, "init.model: nowhere does not exist"),
         ({"init": {}}, "init.model is required"),
-        ({"init": "nowhere"}, r"init should contain settings \(model\)"),
+        ({"init": "nowhere"}, r"init should contain settings \(model, freeze\)"),
         ({"model": {"width": 32}}, "model.width is 32, but 16 in .*Remove model.width"),
         ({"model": {"positions": "learned", "max_positions": 128}}, "model.positions is learned, but sinusoidal in"),
         ({"model": {"num_decoder_layers": 2}}, "model.num_decoder_layers is 2, but 1 in"),

@@ -35,9 +35,10 @@ from manyglot.errors import CorpusError, FolderError, SettingsError
 from manyglot.files import is_empty_folder
 from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
+from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.sentencepiece_model import train_subword_model
-from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
+from manyglot.vocabulary.subword_model import MIN_SUBWORDS, SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 SUBWORD_SAMPLING_TEMPERATURE = 5.0
@@ -137,15 +138,38 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
 
 
 def _load_or_train_subword_model(folder: Path, languages: Languages, settings: VocabularySettings) -> SubwordModel:
-    """Load the model that the settings name, or train one on all training text or on a sample of it."""
-    if settings.sentencepiece_model is not None:
-        subword_model = load_subword_model(settings.sentencepiece_model)
-        if subword_model.splits_targets_differently:
-            raise SettingsError(
-                f"vocabulary.sentencepiece_model: {settings.sentencepiece_model} splits targets by other rules than "
-                f"sources, but a dataset stores each sentence once. Name another model."
-            )
+    """Load the model that the settings name, or train one; train those of languages with subwords of their own."""
+    if settings.sentencepiece_model is None:
+        return _train_subword_model(folder, languages, settings)
+    subword_model = load_subword_model(settings.sentencepiece_model)
+    if subword_model.splits_targets_differently:
+        raise SettingsError(
+            f"vocabulary.sentencepiece_model: {settings.sentencepiece_model} splits targets by other rules than "
+            f"sources, but a dataset stores each sentence once. Name another model."
+        )
+    if not settings.language_specific:
         return subword_model
+    for code in settings.language_specific:
+        if code not in languages or code in subword_model.further_languages:
+            problem = "is not a language of the corpus" if code not in languages else "has subwords of its own already"
+            raise SettingsError(f"vocabulary.language_specific: '{code}' {problem}.")
+    return ExtendedModel(
+        subword_model, {code: _train_own_subwords(folder, code, settings) for code in settings.language_specific}
+    )
+
+
+def _train_own_subwords(folder: Path, code: str, settings: VocabularySettings) -> SubwordModel:
+    """Train the subwords of one language. If its text is too little for the size, halve it."""
+    try:
+        return _train_subword_model(folder, [code], settings)
+    except SettingsError:
+        if settings.size < 2 * MIN_SUBWORDS:
+            raise
+        return _train_own_subwords(folder, code, settings.model_copy(update={"size": settings.size // 2}))
+
+
+def _train_subword_model(folder: Path, languages: Iterable[str], settings: VocabularySettings) -> SubwordModel:
+    """Train a model on all training text of some languages, or on a sample of it."""
     paths = [folder / "text" / f"{Split.TRAIN}.{code}" for code in languages]
     if settings.num_sampled_sentences is None:
         return train_subword_model((line for path in paths for line in read_lines(path) if line), settings)

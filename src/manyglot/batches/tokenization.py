@@ -101,9 +101,9 @@ def tokenize_chunk(chunk: TextChunk) -> None:
     with chunk.text_file.open("rb") as file:
         file.seek(chunk.start)
         lines = file.read(chunk.stop - chunk.start).decode("utf-8").split("\n")[:-1]
-    subwords = _load_subword_model(chunk.subword_model_file).encode(lines)
-    lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
     code = chunk.text_file.name.partition(".")[2]
+    subwords = _load_subword_model(chunk.subword_model_file).for_language(code).encode(lines)
+    lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
     is_kept, dropped_rows = find_clean_sentences(lines, lengths, code, chunk.cleaning)
     rows = np.flatnonzero(is_kept)
     num_tokens = int(lengths[is_kept].sum())

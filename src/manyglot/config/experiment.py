@@ -127,14 +127,15 @@ def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
 
 
 def resolve_init(experiment: Experiment) -> tuple[Experiment, TrainedModel | None]:
-    """Return the experiment with the settings that it inherits, and the model of `init` if training starts from it.
+    """Return the experiment with the settings that it inherits, and the model of `init` if training needs it.
 
-    A run that has started inherits its own settings, and does not need the model of `init`.
+    A run that has started inherits its own settings, and does not need the model of `init` unless something is frozen.
     """
     if experiment.init is None:
         return experiment, None
     if is_started(experiment.run):
-        return experiment.with_inherited_settings(read_saved_settings(experiment.run)), None
+        initial_model = experiment.init.load_model() if experiment.init.freezes_something else None
+        return experiment.with_inherited_settings(read_saved_settings(experiment.run)), initial_model
     initial = experiment.init.load_model()
     stated = experiment.stated_values()["model"]
     check_same_architecture(stated, initial.model.settings, str(experiment.init.model))

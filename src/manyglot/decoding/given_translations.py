@@ -9,7 +9,7 @@ from manyglot.decoding.scored_translation import TextWarning
 from manyglot.decoding.text_arguments import clean_text, reject_single_string
 from manyglot.decoding.unknown_characters import describe_characters
 from manyglot.errors import ManyglotError
-from manyglot.vocabulary.subword_model import SubwordModel
+from manyglot.vocabulary.vocabulary import Vocabulary
 
 
 def read_given_translations(
@@ -30,9 +30,13 @@ def read_given_translations(
     return lines, outputs
 
 
-def unknown_character_warnings(subword_model: SubwordModel, text: str, translation: str) -> tuple[TextWarning, ...]:
-    """Return a warning for each side with characters that are not in the vocabulary."""
-    unknown = map(subword_model.unknown_characters, (text, translation))
+def unknown_character_warnings(
+    vocabulary: Vocabulary, source: tuple[str, str | None], translation: tuple[str, str]
+) -> tuple[TextWarning, ...]:
+    """Return a warning for each side, a text and its language, with characters that are not in the vocabulary."""
+    unknown = [
+        vocabulary.subword_model.for_language(code).unknown_characters(text) for text, code in (source, translation)
+    ]
     return tuple(
         TextWarning(
             "unknown_characters",

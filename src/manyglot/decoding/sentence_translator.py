@@ -45,10 +45,10 @@ class SentenceTranslator:
                 sentences, targets, source_languages, self.pivot_code, sentence_offset
             )
         request = SearchRequest(
-            sources=self.vocabulary.encode(sentences),
+            sources=self.vocabulary.encode(sentences, source_languages),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self._settings_for_n_best(n),
-            prefixes=None if prefixes is None else self._encode_prefixes(prefixes),
+            prefixes=None if prefixes is None else self._encode_prefixes(prefixes, targets),
             num_hypotheses=1 if n == 1 else None,
             sentence_offset=sentence_offset,
             source_language_ids=self._source_language_ids(source_languages),
@@ -84,8 +84,8 @@ class SentenceTranslator:
                 sentences, targets, source_languages, self.pivot_code, sentence_offset
             )
         request = ScoringRequest(
-            sources=self.vocabulary.encode(sentences),
-            translations=self.vocabulary.encode_targets(translations),
+            sources=self.vocabulary.encode(sentences, source_languages),
+            translations=self.vocabulary.encode_targets(translations, targets),
             target_language_ids=[self.engine.languages.id(code) for code in targets],
             settings=self.settings,
             sentence_offset=sentence_offset,
@@ -124,9 +124,9 @@ class SentenceTranslator:
     def _source_language_ids(self, codes: Sequence[str | None]) -> list[int | None]:
         return [None if code is None else self.engine.languages.id(code) for code in codes]
 
-    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
+    def _encode_prefixes(self, prefixes: Sequence[str], targets: Sequence[str]) -> list[list[int]]:
         """Return the subword ids of the prefixes. Raise if a prefix is not in the vocabulary."""
-        encoded = self.vocabulary.encode_targets(prefixes)
+        encoded = self.vocabulary.encode_targets(prefixes, targets)
         for prefix, ids in zip(prefixes, encoded, strict=True):
             if UNK in ids:
                 raise ManyglotError(f"The prefix {prefix!r} has characters that are not in the model's vocabulary.")

@@ -74,23 +74,28 @@ def read_source_texts(
     keys = list(zip(texts, languages, strict=True))
     splits = {key: splitter.split(*key) for key in dict.fromkeys(keys)}
     sentences = [to_single_line(sentence) for split in splits.values() for sentence in split.sentences]
-    encoded = iter(zip(sentences, splitter.vocabulary.encode(sentences), strict=True))
+    sentence_languages = [language for (_, language), split in splits.items() for _ in split.sentences]
+    encoded = iter(zip(sentences, splitter.vocabulary.encode(sentences, sentence_languages), strict=True))
     sources = {
-        key: _check_text(key[0], split, list(islice(encoded, len(split.sentences))), splitter)
+        key: _check_text(key, split, list(islice(encoded, len(split.sentences))), splitter)
         for key, split in splits.items()
     }
     return [sources[key] for key in keys]
 
 
 def _check_text(
-    text: str, split: SplitText, encoded: Sequence[tuple[str, list[int]]], splitter: TextSplitter
+    text_and_language: tuple[str, str | None],
+    split: SplitText,
+    encoded: Sequence[tuple[str, list[int]]],
+    splitter: TextSplitter,
 ) -> SourceText:
     """Return the text with its warnings, given its sentences and their subword ids."""
+    text, language = text_and_language
     sentences = tuple(sentence for sentence, _ in encoded)
     copied_runs = (CopiedRuns(),) * len(sentences)
     warnings = []
     if any(UNK in ids for _, ids in encoded):
-        unknown = splitter.vocabulary.subword_model.unknown_characters(text)
+        unknown = splitter.vocabulary.subword_model.for_language(language).unknown_characters(text)
         warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown))
         if splitter.options.copy_unknown:
             visible = [character for character in unknown if not character.isspace()]

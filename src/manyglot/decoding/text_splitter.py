@@ -96,17 +96,20 @@ class TextSplitter:
         if self.options.split == "never":
             return SplitText.unsplit(text)
         sentences = self.sentence_splitter.split(text, language)
-        if self.options.split == "auto" and not self._is_long(text, sentences):
+        if self.options.split == "auto" and not self._is_long(text, sentences, language):
             return SplitText.unsplit(text)
         pieces = chain.from_iterable(wrap_text(sentence, self.options.max_chars) for sentence in sentences)
         split = SplitText.from_pieces(pieces)
         return split if len(split.sentences) > 1 else SplitText.unsplit(text)
 
-    def _is_long(self, text: str, sentences: Sequence[str]) -> bool:
+    def _is_long(self, text: str, sentences: Sequence[str], language: str | None) -> bool:
         """Whether a text has more sentences, subwords or characters than should be translated at once."""
         if len(text) > self.options.max_chars or count_clear_sentences(sentences) > self.lengths.sentences_p99:
             return True
-        return len(sentences) > 1 and len(self.vocabulary.encode([text])[0]) > self.lengths.subwords_p99
+        if len(sentences) == 1:
+            return False
+        (ids,) = self.vocabulary.encode([text], [language])
+        return len(ids) > self.lengths.subwords_p99
 
 
 def wrap_text(text: str, max_chars: int) -> Iterator[str]:

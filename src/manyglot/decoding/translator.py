@@ -334,8 +334,8 @@ class Translator:
         targets, languages = named.target_codes(to, len(lines)), named.source_codes(source, len(lines))
         scores = self._sentence_translator().score(lines, outputs, targets, languages, sentence_offset, progress)
         return [
-            replace(score, warnings=unknown_character_warnings(self.vocabulary.subword_model, text, output))
-            for score, text, output in zip(scores, lines, outputs, strict=True)
+            replace(score, warnings=unknown_character_warnings(self.vocabulary, (text, language), (output, target)))
+            for score, text, language, output, target in zip(scores, lines, languages, outputs, targets, strict=True)
         ]
 
     def _sentence_translator(self) -> SentenceTranslator:

@@ -48,6 +48,17 @@ OldRows = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
+class NewEntries:
+    """The entries of a parameter that a warm start has not copied."""
+
+    dim: int = 0
+    indices: tuple[int, ...] = ()
+    """The new indices in this dimension."""
+    is_whole: bool = False
+    """Whether the whole parameter is new."""
+
+
+@dataclass(frozen=True)
 class WarmStartSummary:
     """What a warm start has copied, and what is new."""
 
@@ -61,6 +72,8 @@ class WarmStartSummary:
     """The guidance methods of both models."""
     new_methods: list[str]
     dropped_methods: list[str]
+    new_entries: Mapping[str, NewEntries]
+    """What is new in the parameters that have something new, by name."""
 
     def format_lines(self) -> Iterator[str]:
         """Yield the lines of a table."""
@@ -107,11 +120,47 @@ def copy_weights(old: TrainedModel, model: Transformer, vocabulary: Vocabulary, 
         [name for name in names if name in old_names],
         [name for name in names if name not in old_names],
         [name for name in old_names if name not in names],
+        dict(_find_new_entries(model, old, vocabulary, rows, old_languages)),
     )
 
 
+def _find_new_entries(
+    model: Transformer, old: TrainedModel, vocabulary: Vocabulary, rows: OldRows, old_languages: Mapping[str, str]
+) -> Iterator[tuple[str, NewEntries]]:
+    """Yield the parameters with new entries, given the old rows of the subwords and tags."""
+    subwords, old_subwords = vocabulary.subword_model, old.vocabulary.subword_model
+    new_rows = {i for i, old_rows in enumerate(rows) if len(old_rows) != 1}
+    for code, added in subwords.further_languages.items():
+        if code not in old_subwords.further_languages:
+            new_rows.update(added.ids)  # even if they start as the rows of the same text in the original model
+    new_languages = [vocabulary.languages.id(code) for code in vocabulary.languages if code not in old_languages]
+    new_rows.update(vocabulary.tag_id(language) for language in new_languages)
+    for name in ("embedding.weight", "output_bias"):
+        if new_rows:
+            yield name, NewEntries(0, tuple(sorted(new_rows)))
+    old_methods = {name for name, _ in old.model.guidance.named_methods()}
+    for name, dim in _language_dims(model).items():
+        if name.split(".")[1] not in old_methods:
+            yield f"guidance.{name}", NewEntries(is_whole=True)
+        elif dim is not None and new_languages:
+            yield f"guidance.{name}", NewEntries(dim, tuple(new_languages))
+
+
 def match_subwords(new: SubwordModel, old: SubwordModel) -> OldRows:
-    """Return the old rows of each subword."""
+    """Return the old rows of each subword.
+
+    The subwords of a language of its own match those that the old model has for this language, if any.
+    """
+    rows = list(_match_pieces(new.original, old.original))
+    for code, subwords in new.further_languages.items():
+        same = old.further_languages.get(code)
+        shift = 0 if same is None else same.ids.start - UNK - 1
+        matched = _match_pieces(subwords.model, old.original if same is None else same.model)
+        rows += [[row + shift for row in old_rows] for old_rows in matched[UNK + 1 :]]
+    return rows
+
+
+def _match_pieces(new: SubwordModel, old: SubwordModel) -> OldRows:
     pieces, old_pieces = new.pieces(), old.pieces()
     if pieces == old_pieces:
         return [(i,) for i in range(len(pieces))]

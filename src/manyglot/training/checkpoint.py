@@ -139,7 +139,7 @@ def flatten_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) 
     return {
         f"{key}/{name}": value
         for name, parameter in model.named_parameters()
-        for key, value in optimizer.state[parameter].items()
+        for key, value in optimizer.state.get(parameter, {}).items()
     }
 
 

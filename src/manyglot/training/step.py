@@ -108,7 +108,7 @@ class CudaGraphStep(EagerStep):
         self.graphs: OrderedDict[PackedShape, _CapturedGraph] = OrderedDict()
         self.memory_reservation: torch.cuda.CUDAGraph | None = None
         for parameter in self.model.parameters():
-            if parameter.grad is None:
+            if parameter.requires_grad and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
     def pack(self, batch: Batch) -> list[PackedBatch]:

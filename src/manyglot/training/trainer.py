@@ -33,6 +33,7 @@ from manyglot.training.checkpoint import (
     save_checkpoint,
 )
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
+from manyglot.training.freezing import FrozenWeights
 from manyglot.training.fsdp import (
     gather_full_tensors_on_main,
     gather_model_on_main,
@@ -129,6 +130,7 @@ def train(
     description: ModelDescription,
     verification: BackgroundVerification,
     callbacks: TrainingCallbacks = TrainingCallbacks(),
+    frozen: FrozenWeights | None = None,
 ) -> RunState:
     """Train from the last checkpoint of the run, if any, until the run is finished or a signal asks it to stop.
 
@@ -137,6 +139,8 @@ def train(
     """
     check_accumulation_divisible(settings, distributed)
     move_or_shard_model(model, settings.fsdp, distributed)
+    frozen = FrozenWeights() if frozen is None else frozen
+    frozen.apply(model)
     optimizer = make_optimizer(model, settings)
     state = resume_from_last_checkpoint(run, model, optimizer, settings)
     if state.step:
@@ -173,7 +177,12 @@ def train(
                 )
                 loss_meter.add_update(state.step, batches, loss_vector)
                 clip_and_step_optimizer(
-                    model, optimizer, settings, state.step, keep_gradient_buffers=training_step.keeps_gradient_buffers
+                    model,
+                    optimizer,
+                    settings,
+                    state.step,
+                    frozen,
+                    keep_gradient_buffers=training_step.keeps_gradient_buffers,
                 )
             learning_rate = optimizer.param_groups[0]["lr"]
             events.after_step(state.step, learning_rate, count_target_tokens(batches), loss_vector)
@@ -223,7 +232,10 @@ def is_finished(state: RunState, settings: TrainingSettings) -> bool:
 def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
     """Create AdamW with the settings of the run."""
     return torch.optim.AdamW(
-        model.parameters(), betas=settings.adam_betas, weight_decay=settings.weight_decay, fused=True
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        betas=settings.adam_betas,
+        weight_decay=settings.weight_decay,
+        fused=True,
     )
 
 
@@ -292,6 +304,7 @@ def clip_and_step_optimizer(
     optimizer: torch.optim.Optimizer,
     settings: TrainingSettings,
     step: int,
+    frozen: FrozenWeights | None = None,
     *,
     keep_gradient_buffers: bool = False,
 ) -> None:
@@ -299,6 +312,8 @@ def clip_and_step_optimizer(
 
     With `keep_gradient_buffers`, gradients are zeroed in place; otherwise they are set to None.
     """
+    if frozen is not None:
+        frozen.mask_gradients()
     if settings.max_grad_norm is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
     for group in optimizer.param_groups:
@@ -306,6 +321,8 @@ def clip_and_step_optimizer(
             settings.lr_schedule, step, settings.learning_rate, settings.warmup_steps, settings.max_steps
         )
     optimizer.step()
+    if frozen is not None:
+        frozen.restore()
     optimizer.zero_grad(set_to_none=not keep_gradient_buffers)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from manyglot.errors import FolderError
 from manyglot.files import MAX_ERROR_CHARS, read_small_file
+from manyglot.vocabulary.extended_model import LANGUAGE_PREFIX, ORIGINAL_PART, ExtendedModel
 from manyglot.vocabulary.piece_table_model import PieceTableModel
 from manyglot.vocabulary.sentencepiece_model import SentencePieceModel
 from manyglot.vocabulary.subword_file import FIRST_BYTE, PieceList, unpack
@@ -34,9 +35,24 @@ def load_subword_model(path: Path, max_bytes: int = MAX_PARTS_BYTES) -> SubwordM
         raise FolderError(f"{path} is not a SentencePiece model, or it is damaged.") from None
 
 
+def _from_part(content: bytes) -> SubwordModel:
+    """Build a model that is part of an extended model."""
+    if not content.startswith(FIRST_BYTE):
+        return SentencePieceModel(content)
+    kind, parts = unpack(content)
+    if kind == ExtendedModel.kind:
+        raise ValueError("an extended model contains another one")
+    return _from_parts(kind, parts)
+
+
 def _from_parts(kind: str, parts: dict[str, bytes]) -> SubwordModel:
     """Build a model of a kind; raise one of the errors that `load_subword_model` catches if it is damaged."""
     match kind:
+        case ExtendedModel.kind:
+            original = _from_part(parts.pop(ORIGINAL_PART))
+            return ExtendedModel(
+                original, {name.removeprefix(LANGUAGE_PREFIX): _from_part(part) for name, part in parts.items()}
+            )
         case PieceTableModel.kind:
             pieces = PieceList.from_json(parts["pieces.json"])
             return PieceTableModel(pieces, parts["source.spm"], parts.get("target.spm"))

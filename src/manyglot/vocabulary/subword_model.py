@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from manyglot.config.base_settings import MAX_COUNT, Settings
+
+if TYPE_CHECKING:
+    from manyglot.vocabulary.extended_model import LanguageSubwords
 
 PAD, EOS, UNK = 0, 1, 2
 SPECIAL_PIECES = ("<pad>", "</s>", "<unk>")
 """The usual names of the first three ids."""
 
+MIN_SUBWORDS = 64
+
 
 class VocabularySettings(Settings):
     """Training of the subword model."""
 
-    size: int = Field(64_000, ge=64, le=2**22)
+    size: int = Field(64_000, ge=MIN_SUBWORDS, le=2**22)
     """Number of subwords, including special symbols but not language tags."""
     character_coverage: float = Field(1.0, ge=0.98, le=1)
     """Share of the characters in the text that the subwords cover, at least 0.98. The others become <unk>."""
@@ -31,6 +36,15 @@ class VocabularySettings(Settings):
     """Train on about this many sentences, sampled by language in proportion to size^(1/5); null uses all sentences."""
     sentencepiece_model: Path | None = None
     """Use this SentencePiece model file instead of training one; it then determines `size`."""
+    language_specific: tuple[str, ...] = ()
+    """Languages that get up to `size` subwords of their own, beside those of sentencepiece_model, with which all other
+    text is split. So a new language changes nothing for the languages of a trained model."""
+
+    @model_validator(mode="after")
+    def _extends_a_model(self) -> VocabularySettings:
+        if self.language_specific and self.sentencepiece_model is None:
+            raise ValueError("language_specific needs sentencepiece_model, the subword model of the other languages")
+        return self
 
 
 class SubwordModel(ABC):
@@ -64,6 +78,24 @@ class SubwordModel(ABC):
     def splits_targets_differently(self) -> bool:
         """Whether `encode_targets` differs from `encode`."""
         return False
+
+    @property
+    def original(self) -> SubwordModel:
+        """The model without its further languages."""
+        return self
+
+    @property
+    def further_languages(self) -> Mapping[str, LanguageSubwords]:
+        """The languages with subwords of their own. Only an `ExtendedModel` has any."""
+        return {}
+
+    def for_language(self, code: str | None) -> SubwordModel:
+        """Return the model that splits sentences of a language; None stands for an unknown language."""
+        return self
+
+    def ids_of_language(self, code: str) -> Sequence[int]:
+        """Return the ids that translations into a language may have."""
+        return range(len(self))
 
     @abstractmethod
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from manyglot.corpus.languages import Languages
 from manyglot.vocabulary.subword_model import EOS, SubwordModel
 
+_Encoder = Callable[[Sequence[str]], list[list[int]]]
+
 
 @dataclass(frozen=True)
 class LanguageTags:
@@ -71,13 +73,34 @@ class Vocabulary:
         """The id of a language's tag."""
         return len(self.subword_model) + language_id
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Split source sentences into ids without special symbols. Equal sentences are split once."""
-        return _encode_unique(self.subword_model.encode, texts)
+    def encode(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> list[list[int]]:
+        """Split source sentences into ids without special symbols. Equal sentences are split once.
 
-    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        The language of a sentence, if known, matters only for languages with subwords of their own.
+        """
+        return self._encode(texts, languages, lambda model: model.encode)
+
+    def encode_targets(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> list[list[int]]:
         """Split target sentences, or beginnings of them, into ids without special symbols."""
-        return _encode_unique(self.subword_model.encode_targets, texts)
+        return self._encode(texts, languages, lambda model: model.encode_targets)
+
+    def _encode(
+        self,
+        texts: Sequence[str],
+        languages: Sequence[str | None] | None,
+        encoder_of: Callable[[SubwordModel], _Encoder],
+    ) -> list[list[int]]:
+        further = self.subword_model.further_languages
+        rows: dict[str | None, list[int]] = {}
+        for row, code in enumerate(languages or [None] * len(texts)):
+            rows.setdefault(code if code in further else None, []).append(row)
+        encoded: list[list[int]] = [[]] * len(texts)
+        for code, rows_of_model in rows.items():
+            encode = encoder_of(self.subword_model.for_language(code))
+            ids_by_row = _encode_unique(encode, [texts[row] for row in rows_of_model])
+            for row, ids in zip(rows_of_model, ids_by_row, strict=True):
+                encoded[row] = ids
+        return encoded
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Join ids into sentences, ignoring tags and special symbols."""
@@ -85,7 +108,7 @@ class Vocabulary:
         return self.subword_model.decode([[i for i in sequence if i in text_ids] for sequence in ids])
 
 
-def _encode_unique(encode: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
+def _encode_unique(encode: _Encoder, texts: Sequence[str]) -> list[list[int]]:
     unique = list(dict.fromkeys(texts))
     ids = dict(zip(unique, encode(unique), strict=True))
     return [ids[text] for text in texts]

@@ -43,12 +43,13 @@ from manyglot.training.contrastive_alignment import (
     resolve_alignment,
 )
 from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, ResumeStatus
+from manyglot.training.freezing import FrozenWeights
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
 from manyglot.training.memory_check import check_cpu_memory, check_weights_fit, explain_cpu_memory_shortage
-from manyglot.training.run_folder import check_resumable, check_run_writable, lock_run
+from manyglot.training.run_folder import check_resumable, check_run_writable, is_started, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
-from manyglot.training.trainer import is_finished, make_optimizer, resume_from_last_checkpoint
+from manyglot.training.trainer import TrainingSettings, is_finished, make_optimizer, resume_from_last_checkpoint
 from manyglot.training.training_log import read_log
 from manyglot.training.validation import DevEvaluator, DevLossEvaluator, Validator
 from manyglot.vocabulary.vocabulary import LanguageTags
@@ -109,12 +110,13 @@ def dry_run(experiment: ExperimentSource) -> DryRunResult:
     if launched_world_size() > 1:
         raise SettingsError("--dry-run needs a single process. Start it without torchrun.")
     device, run = find_device(experiment.training.device), experiment.run
-    experiment, dataset, model, loader, notes = _load_training_inputs(experiment)
+    experiment, dataset, model, loader, frozen, notes = _load_training_inputs(experiment)
     settings = experiment.training
     _print_all(notes)
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, device)
     memory_shortage = explain_cpu_memory_shortage(model, loader, settings, DistributedContext(device))
     move_or_shard_model(model, settings.fsdp, DistributedContext(device))
+    frozen.apply(model)
     optimizer, state = make_optimizer(model, settings), RunState()
     try:
         check_trackers_installed(settings.trackers)
@@ -150,6 +152,7 @@ class _TrainingInputs(NamedTuple):
     dataset: PreparedDataset
     model: Transformer
     loader: BatchLoader
+    frozen: FrozenWeights
     notes: Sequence[str]
     """What was copied from another model, and how the encoder is aligned, or why `auto` does not align it."""
 
@@ -160,11 +163,14 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     dataset = PreparedDataset(experiment.data)
     dataset.check_provenance(experiment.preparation_settings.to_dict())
     _warn_if_text_changed(experiment, dataset)
-    model, notes = initialize_model(experiment, dataset), []
+    model, frozen, notes = initialize_model(experiment, dataset), FrozenWeights(), []
     if initial_model is not None and experiment.init is not None:
         name = str(experiment.init.model)
         summary = copy_weights(initial_model, model, dataset.vocabulary, name)
-        notes = [f"Starting from the weights of {name}:", *summary.format_lines()]
+        frozen = FrozenWeights(experiment.init.freeze, summary.new_entries)
+        if not is_started(experiment.run):
+            notes = [f"Starting from the weights of {name}:", *summary.format_lines()]
+        notes += _freeze(model, frozen, experiment.training)
     store, directions = dataset.token_store(Split.TRAIN), dataset.train_directions
     loader = BatchLoader(store, directions, experiment.batches, model.tags_by_language(), experiment.seed)
     check_max_positions(experiment.model, loader.max_tokens_per_sentence)
@@ -179,7 +185,16 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     elif experiment.training.alignment == "auto" and has_zero_shot_directions:
         notes.append(explain_disabled_alignment(model, pairs_per_batch))
     settings = experiment.training.model_copy(update={"alignment": alignment})
-    return _TrainingInputs(experiment.model_copy(update={"training": settings}), dataset, model, loader, notes)
+    return _TrainingInputs(experiment.model_copy(update={"training": settings}), dataset, model, loader, frozen, notes)
+
+
+def _freeze(model: Transformer, frozen: FrozenWeights, settings: TrainingSettings) -> Iterator[str]:
+    """Freeze parts of a model that is not on its device yet, and yield a line that says what is trained."""
+    if settings.fsdp and frozen.has_partly_frozen_parameters:
+        raise SettingsError("training.fsdp cannot freeze a part of a parameter. Train without it, or freeze nothing.")
+    frozen.apply(model)
+    if frozen.parts:
+        yield frozen.describe(model)
 
 
 def _print_all(messages: Iterable[str]) -> None:
@@ -188,7 +203,7 @@ def _print_all(messages: Iterable[str]) -> None:
 
 
 def _train(experiment: Experiment, distributed: DistributedContext, callbacks: TrainingCallbacks) -> Path:
-    experiment, dataset, model, loader, notes = _load_training_inputs(experiment)
+    experiment, dataset, model, loader, frozen, notes = _load_training_inputs(experiment)
     settings = experiment.training
     validator = _make_validator(experiment, dataset, model.tags_by_language(), loader.directions, distributed.device)
     run_identity = experiment.run, experiment, dataset.digest()
@@ -222,6 +237,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             description,
             verification,
             callbacks,
+            frozen,
         )
         if not is_finished(state, settings):
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")

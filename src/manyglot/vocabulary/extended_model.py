@@ -1,0 +1,123 @@
+"""A subword model that was extended for further languages.
+
+The languages of the original model keep its subwords and their ids. Each further language has a subword model of its
+own, which splits only sentences of that language. Its subwords follow those of the original model, even those with the
+same text, so that they can be trained without any effect on the original languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import ClassVar
+
+from manyglot.vocabulary.subword_file import SPACE, pack
+from manyglot.vocabulary.subword_model import EOS, UNK, SubwordModel
+
+ORIGINAL_PART, LANGUAGE_PREFIX = "original", "language "
+"""Names of the parts of the file."""
+
+
+class LanguageSubwords(SubwordModel):
+    """The subword model of one further language, with the ids of the extended model."""
+
+    kind: ClassVar = "language"
+
+    def __init__(self, model: SubwordModel, first_id: int) -> None:
+        self.model, self.serialized = model, model.serialized
+        self.ids = range(first_id, first_id + len(model) - UNK - 1)
+        """The ids of its subwords. Special symbols have the ids of the original model."""
+        self._shift = first_id - UNK - 1
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    def pieces(self) -> list[str]:
+        """All subwords of the language, after the special symbols."""
+        return self.model.pieces()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences of the language into ids of the extended model."""
+        return [[i if i <= UNK else i + self._shift for i in sentence] for sentence in self.model.encode(texts)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join ids of the extended model into sentences."""
+        return self.model.decode([[i if i <= UNK else i - self._shift for i in sentence] for sentence in ids])
+
+
+class ExtendedModel(SubwordModel):
+    """A subword model with further languages."""
+
+    kind: ClassVar = "extended"
+
+    def __init__(self, original: SubwordModel, models_by_language: Mapping[str, SubwordModel]) -> None:
+        """Extend a model. If it was already extended, the new languages follow its further languages."""
+        added = {code: subwords.model for code, subwords in original.further_languages.items()} | dict(
+            models_by_language
+        )
+        self._original = original.original
+        self._further_languages: dict[str, LanguageSubwords] = {}
+        self._size = len(self.original)
+        for code, model in added.items():
+            self._further_languages[code] = LanguageSubwords(model, self._size)
+            self._size = self._further_languages[code].ids.stop
+        parts = {LANGUAGE_PREFIX + code: model.serialized for code, model in added.items()}
+        self.serialized = pack(self.kind, {ORIGINAL_PART: self.original.serialized} | parts)
+
+    @property
+    def original(self) -> SubwordModel:
+        """The model without its further languages."""
+        return self._original
+
+    @property
+    def further_languages(self) -> Mapping[str, LanguageSubwords]:
+        """The languages with subwords of their own, in the order of their ids."""
+        return self._further_languages
+
+    def __len__(self) -> int:
+        return self._size
+
+    def pieces(self) -> list[str]:
+        """All subwords in the order of their ids. A language may repeat subwords of the original model."""
+        added = [piece for subwords in self._further_languages.values() for piece in subwords.pieces()[UNK + 1 :]]
+        return [*self.original.pieces(), *added]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences as the original model does."""
+        return self.original.encode(texts)
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split target sentences as the original model does."""
+        return self.original.encode_targets(texts)
+
+    @property
+    def splits_targets_differently(self) -> bool:
+        """Whether `encode_targets` differs from `encode`."""
+        return self.original.splits_targets_differently
+
+    def for_language(self, code: str | None) -> SubwordModel:
+        """Return the model that splits sentences of a language."""
+        return self._further_languages.get(code or "", self.original)
+
+    def ids_of_language(self, code: str) -> Sequence[int]:
+        """Return the ids that translations into a language may have."""
+        subwords = self._further_languages.get(code)
+        return range(len(self.original)) if subwords is None else (*range(EOS, UNK + 1), *subwords.ids)
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join ids into sentences. A sentence may mix the subwords of several languages."""
+        return ["".join(self._decode_runs(sentence)) for sentence in ids]
+
+    def _decode_runs(self, ids: Sequence[int]) -> Iterator[str]:
+        """Yield the text of each run of subwords from the same model."""
+        pieces = self.pieces() if len(set(map(self._owner, ids))) > 1 else []
+        for number, (code, group) in enumerate(groupby(ids, self._owner)):
+            run = list(group)
+            space = " " if number and pieces[run[0]].startswith(SPACE) else ""
+            yield space + self.for_language(code).decode([run])[0]
+
+    def _owner(self, subword: int) -> str | None:
+        """Return the further language that a subword belongs to, or None if it is one of the original model."""
+        if subword < len(self.original):
+            return None
+        return next(code for code, subwords in self._further_languages.items() if subword in subwords.ids)
