@@ -60,6 +60,7 @@ __all__ = [
     "Experiment",
     "ManyglotError",
     "__version__",
+    "add_language",
     "average",
     "compare",
     "demo",

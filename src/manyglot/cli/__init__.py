@@ -18,6 +18,7 @@ import typer
 
 import manyglot
 from manyglot.cli import (
+    add_language,
     average,
     compare,
     corpus,
@@ -50,7 +51,7 @@ app = typer.Typer(
 
 TRAINING_RESUME_HINT = "Run the same command again to resume from the last checkpoint, if there is one."
 RESUME_HINTS = {
-    **dict.fromkeys(("demo", "train"), TRAINING_RESUME_HINT),
+    **dict.fromkeys(("demo", "train", "add-language"), TRAINING_RESUME_HINT),
     "prepare": "Finished parts are saved; run the same command again to resume.",
     "evaluate": "With --output, finished translations are saved; run the same command again to resume.",
 }
@@ -78,6 +79,7 @@ app.command()(demo.demo)
 app.add_typer(corpus.app, name="corpus")
 app.command()(prepare.prepare)
 app.command()(train.train)
+app.command()(add_language.add_language)
 app.command()(average.average)
 app.command()(plot.plot)
 app.command()(translate.translate)

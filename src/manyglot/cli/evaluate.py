@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from manyglot.cli.options import AsJson, EvaluationOverrides, print_json
+from manyglot.cli.options import AsJson, EvaluationOverrides, LanguagePacks, print_json
 from manyglot.errors import SettingsError
 from manyglot.progress import is_secondary_process
 
@@ -67,6 +67,7 @@ def evaluate(
     central_language: Annotated[
         str | None, typer.Option(help="Language whose directions a program or export was trained on.")
     ] = None,
+    packs: LanguagePacks = [],  # noqa: B006
     overrides: EvaluationOverrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -103,6 +104,7 @@ def evaluate(
         trained_directions=trained_directions,
         central_language=central_language,
         directions=None if directions is None else directions.split(","),
+        packs=packs,
     )
     if is_secondary_process():
         return

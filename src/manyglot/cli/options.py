@@ -22,6 +22,10 @@ Overrides = Annotated[
 EvaluationOverrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a decoding or evaluation setting.")
 ]
+LanguagePacks = Annotated[
+    list[Path],
+    typer.Option("--pack", help="A language pack that adds languages to the model; repeatable.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

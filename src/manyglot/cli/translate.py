@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from manyglot.cli.options import LanguagePacks
 from manyglot.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def translate(
     langid_data: Annotated[
         Path | None, typer.Option(help="Identify languages by the text of this prepared data, not with py3langid.")
     ] = None,
+    packs: LanguagePacks = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 …")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, native or ctranslate2.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --output-format jsonl.")] = False,
@@ -167,7 +169,7 @@ def translate(
         "pivot": pivot,
     }
     decoding = {key: value for key, value in given.items() if value is not None}
-    options = TranslatorOptions(device, cast("EngineName", engine), decoding, correct_off_target, langid_data)
+    options = TranslatorOptions(device, cast("EngineName", engine), decoding, correct_off_target, langid_data, packs)
     with _exit_on_broken_pipe():
         outcome = workflow.translate(model, job, options)
     if outcome.num_failed_lines:

@@ -30,13 +30,13 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise SettingsError(f"{path} extends itself through {base}.")
     if len(seen) == MAX_EXTENDED_FILES:
         raise SettingsError(f"{path} extends more than {MAX_EXTENDED_FILES} files. Join some of them.")
-    return _merge(read_yaml(base_path, (*seen, base_path)), values)
+    return merge_settings(read_yaml(base_path, (*seen, base_path)), values)
 
 
-def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def merge_settings(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Merge nested mappings; replace all other values."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = merge_settings(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged

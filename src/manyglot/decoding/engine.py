@@ -65,6 +65,13 @@ class ScoringRequest:
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.translations) == len(self.target_language_ids)
 
+    def blank_all_except(self, rows: Collection[int]) -> ScoringRequest:
+        """Return a copy that empties all other sentences and translations."""
+        sources, translations = (
+            [ids if row in rows else [] for row, ids in enumerate(side)] for side in (self.sources, self.translations)
+        )
+        return replace(self, sources=sources, translations=translations)
+
 
 class SourceLanguageMissing(LanguageError):
     """A model that reads the source language translates a text of unknown language."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from manyglot.argument_types import checks_argument_types
@@ -42,10 +43,12 @@ def load(
     device: str = "auto",
     engine: EngineName = "auto",
     correct_off_target: bool = False,
+    packs: Sequence[str | os.PathLike[str]] = (),
 ) -> Translator:
     """Load a translator from a model folder, a run folder, a checkpoint or an export for CTranslate2.
 
-    `hf://owner/name` is a model on the Hugging Face hub, which is downloaded first.
+    `hf://owner/name` is a model on the Hugging Face hub, which is downloaded first. `packs` are language packs, which
+    add languages to a model folder.
 
     A run folder stands for its finished model, or for its best checkpoint if the run is not finished.
     With `correct_off_target`, py3langid identifies every output. An off-target output is replaced by an alternative
@@ -58,13 +61,15 @@ def load(
     if engine == "native" and is_export:
         raise FolderError(f"{folder} is an export for CTranslate2. Give the model folder it was made from.")
     if engine == "ctranslate2" or (engine == "auto" and is_export):
+        if packs:
+            raise SettingsError("An export cannot use language packs. Give the model folder it was made from.")
         exported = CTranslate2Engine.load(folder, device)
         translator: Translator = CTranslate2Translator(
             exported, exported.vocabulary, exported.targets, exported.source_lengths
         )
         translator.origin = name
     else:
-        translator = Translator.load(folder, device, fold_guidance=True)
+        translator = Translator.load(folder, device, fold_guidance=True, packs=packs)
     if not correct_off_target:
         return translator
     return translator.with_off_target_filter(

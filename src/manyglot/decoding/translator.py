@@ -77,11 +77,16 @@ class Translator:
         fold_guidance: bool = False,
     ) -> Translator:
         """Make a translator with the native engine. `fold_guidance` speeds up many sentences into one language."""
-        from manyglot.decoding.native_engine import NativeEngine  # imports torch, which exports do without
+        from manyglot.decoding.extended_engine import ExtendedEngine  # these import torch, which exports do without
+        from manyglot.decoding.native_engine import NativeEngine
 
-        engine = NativeEngine(
-            trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
-        )
+        engine: Engine
+        if trained.vocabulary.subword_model.further_languages:
+            engine = ExtendedEngine(trained, settings, device, fold_guidance=fold_guidance)
+        else:
+            engine = NativeEngine(
+                trained.model, trained.vocabulary.languages, settings, device, fold_guidance=fold_guidance
+            )
         translator = cls(engine, trained.vocabulary, trained.targets, trained.source_lengths)
         step = trained.training_info.get("step")
         translator.origin = ", ".join([str(trained.folder or "")] + ([] if step is None else [f"step {step}"]))
@@ -94,12 +99,18 @@ class Translator:
         return f"<Translator: {', '.join(filter(None, (self.origin, type(self.engine).__name__, languages)))}>"
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], device: str = "auto", fold_guidance: bool = False) -> Translator:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        device: str = "auto",
+        fold_guidance: bool = False,
+        packs: Sequence[str | os.PathLike[str]] = (),
+    ) -> Translator:
         """Load a translator from a model folder, a run folder or a checkpoint, with the native engine."""
         from manyglot.devices import find_device  # these import torch, which exports do without
-        from manyglot.model.run_models import load_any_model
+        from manyglot.model.language_pack import load_with_packs
 
-        trained = load_any_model(Path(folder))
+        trained = load_with_packs(Path(folder), packs)
         return cls.from_trained_model(trained, saved_decoding_settings(trained), find_device(device), fold_guidance)
 
     def with_settings(self, **changes: Any) -> Translator:

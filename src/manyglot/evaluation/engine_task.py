@@ -58,6 +58,8 @@ class EngineRequest:
     central_language: str | None = None
     directions: Sequence[str] | None = None
     """The directions to evaluate, such as de>en; None evaluates all."""
+    packs: Sequence[Path] = ()
+    """Language packs of a model."""
 
     def test_rows(self) -> tuple[TestRows, PreparedDataset | None]:
         """Read the test set."""
@@ -96,7 +98,12 @@ class EngineTask:
     def load(cls, request: EngineRequest) -> EngineTask:
         """Open the engine and read the test sentences; raise an error if they are incompatible."""
         test, dataset = request.test_rows()
-        engine = request.engine if isinstance(request.engine, CommandEngine) else load(request.engine)
+        if isinstance(request.engine, CommandEngine):
+            if request.packs:
+                raise SettingsError("--pack needs a model. A command has none.")
+            engine: CommandEngine | Translator = request.engine
+        else:
+            engine = load(request.engine, packs=request.packs)
         stored = engine.settings.model_dump() if isinstance(engine, Translator) else None
         settings = _parse_settings(request.overrides, stored)
         directions = test.directions()

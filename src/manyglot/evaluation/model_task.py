@@ -29,8 +29,8 @@ from manyglot.evaluation.evaluator import (
 )
 from manyglot.evaluation.test_set_translation import EvaluationSet
 from manyglot.evaluation.translation_cache import json_digest
+from manyglot.model.language_pack import PACK_NAME, load_with_packs
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel
-from manyglot.model.run_models import load_any_model
 from manyglot.progress import print_status
 
 
@@ -47,6 +47,8 @@ class EvaluationRequest:
     """Overrides of the model's `decoding` and `evaluation` settings, such as `decoding.beam_size=1`."""
     test: Path | None = None
     """A folder or file with test text that replaces the test split of the data."""
+    packs: Sequence[Path] = ()
+    """Language packs of the model."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class ModelTask:
     @classmethod
     def load(cls, request: EvaluationRequest, device: torch.device) -> ModelTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
-        trained, dataset = load_any_model(request.model_folder), PreparedDataset(request.data)
+        trained, dataset = load_with_packs(request.model_folder, request.packs), PreparedDataset(request.data)
         model_codes = match_languages(dataset.languages, trained.vocabulary.languages, "the model's languages")
         for code in dataset.languages:
             if code not in model_codes:
@@ -105,8 +107,9 @@ class ModelTask:
         assert self.evaluator.decoding is not None
         files = [path for name in MODEL_FILES if (path := self.trained.folder / name).exists()]
         sources = [[*direction, texts] for direction, texts in self.evaluation_set.source_texts().items()]
+        packs = {f"{path.name}/{PACK_NAME}": file_sha256(path / PACK_NAME) for path in self.trained.pack_folders}
         return {
-            "model": {path.name: file_sha256(path) for path in files},
+            "model": {path.name: file_sha256(path) for path in files} | packs,
             "decoding": self.evaluator.decoding.model_dump(mode="json"),
             "sentences": json_digest(sources),
         }

@@ -92,6 +92,10 @@ class TrainedModel:
     """The languages that an imported model can translate into. None stands for all."""
     folder: Path | None = None
     """The folder it was loaded from."""
+    original: TrainedModel | None = None
+    """The model without its language packs; None if it has none."""
+    pack_folders: tuple[Path, ...] = ()
+    """The folders of its language packs."""
 
     @classmethod
     def from_description(

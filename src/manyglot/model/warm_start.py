@@ -139,7 +139,7 @@ def _find_new_entries(
         if new_rows:
             yield name, NewEntries(0, tuple(sorted(new_rows)))
     old_methods = {name for name, _ in old.model.guidance.named_methods()}
-    for name, dim in _language_dims(model).items():
+    for name, dim in language_dims(model).items():
         if name.split(".")[1] not in old_methods:
             yield f"guidance.{name}", NewEntries(is_whole=True)
         elif dim is not None and new_languages:
@@ -216,7 +216,7 @@ def _copy_guidance(
     old_methods = dict(old.model.guidance.named_methods())
     new_ids = torch.tensor([languages.id(code) for code in old_languages], dtype=torch.long)
     old_ids = torch.tensor([old.vocabulary.languages.id(code) for code in old_languages.values()], dtype=torch.long)
-    language_dims = _language_dims(model)
+    dims = language_dims(model)
     for method_name, method in model.guidance.named_methods():
         assert isinstance(method, GuidanceMethod)
         method.reset_to_identity()
@@ -224,14 +224,14 @@ def _copy_guidance(
             continue
         old_parameters = dict(old_methods[method_name].named_parameters())
         for name, parameter in method.named_parameters():
-            dim = language_dims[f"methods.{method_name}.{name}"]
+            dim = dims[f"methods.{method_name}.{name}"]
             if dim is None:
                 parameter.copy_(old_parameters[name])
             else:
                 parameter.index_copy_(dim, new_ids, old_parameters[name].index_select(dim, old_ids))
 
 
-def _language_dims(model: Transformer) -> dict[str, int | None]:
+def language_dims(model: Transformer) -> dict[str, int | None]:
     """Return the dimension of each guidance parameter that has one entry per language, or None if it has none."""
     one_more = replace(model.dimensions, num_languages=model.num_languages + 1)
     with torch.device("meta"):

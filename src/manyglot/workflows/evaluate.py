@@ -42,6 +42,7 @@ def evaluate(
     trained_directions: StrPath | Iterable[str] | None = None,
     central_language: str | None = None,
     directions: Iterable[str] | None = None,
+    packs: Iterable[StrPath] = (),
 ) -> EvaluationResult:
     """Translate and score the test split: the supervised directions, and with `zero_shot` the zero-shot directions.
 
@@ -53,11 +54,13 @@ def evaluate(
 
     No prepared data is needed if `test` is given. Without it, and for exports and commands, `trained_directions` and
     `central_language` tell supervised from zero-shot directions, as for `score`. By default this is unknown, and all
-    directions are evaluated. `directions`, such as `["de>en"]`, evaluates only some.
+    directions are evaluated. `directions`, such as `["de>en"]`, evaluates only some. `packs` are language
+    packs of the model.
     """
     folder, test_path, given = optional_path(output), optional_path(test), tuple(overrides)
     engine = model if isinstance(model, CommandEngine) else Path(model)
     is_export = not isinstance(engine, CommandEngine) and is_export_folder(engine) and not is_run_folder(engine)
+    pack_folders = tuple(map(Path, packs))
     needs_no_data = data is None and test is not None
     if isinstance(engine, CommandEngine) or is_export or (needs_no_data and is_model_folder(engine)):
         trained = (
@@ -65,7 +68,7 @@ def evaluate(
         )
         listed = None if directions is None else [*directions]
         engine_request = EngineRequest(
-            engine, optional_path(data), test_path, zero_shot, given, trained, central_language, listed
+            engine, optional_path(data), test_path, zero_shot, given, trained, central_language, listed, pack_folders
         )
         return EvaluationResult(**vars(_evaluate_engine(engine_request, folder)))
     if trained_directions is not None or central_language is not None:
@@ -74,7 +77,7 @@ def evaluate(
         raise SettingsError("A model is evaluated in its trained directions, or in all with --zero-shot.")
     if data is None:
         raise SettingsError("There is no test set. Give --data with prepared data; a model folder also takes --test.")
-    request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path)
+    request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path, pack_folders)
     return EvaluationResult(**vars(_evaluate(request, folder)))
 
 

@@ -176,6 +176,8 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     check_max_positions(experiment.model, loader.max_tokens_per_sentence)
     pairs_per_batch = float(loader.plan.samples_per_epoch_D.sum() / loader.plan.num_batches(0))
     has_zero_shot_directions = len(directions) < len(dataset.all_directions)
+    if initial_model is not None and frozen.parts:  # what is new will translate from and into its other languages too
+        has_zero_shot_directions |= len(initial_model.vocabulary.languages) > len(dataset.languages)
     alignment = resolve_alignment(
         experiment.training.alignment, model, pairs_per_batch, has_zero_shot_directions=has_zero_shot_directions
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class TranslatorOptions:
     """Whether to replace or mark outputs that are not in their target language."""
     langid_data: StrPath | None = None
     """Prepared data whose training text is used to identify languages. By default, py3langid identifies them."""
+    packs: Sequence[StrPath] = ()
+    """Language packs of the model."""
 
     def __post_init__(self) -> None:
         if self.langid_data is not None and not self.correct_off_target:
@@ -42,7 +44,7 @@ class TranslatorOptions:
 
     def open_translator(self, model: StrPath) -> Translator:
         """Open a model folder, a run folder, a checkpoint or an export."""
-        translator = load(model, self.device, self.engine).with_settings(**self.decoding)
+        translator = load(model, self.device, self.engine, packs=self.packs).with_settings(**self.decoding)
         if not self.correct_off_target:
             return translator
         detector = _load_off_target_detector(translator.engine.languages, self.langid_data)

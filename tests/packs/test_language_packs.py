@@ -1,0 +1,159 @@
+"""Language packs add languages to a model, and change nothing else, to the last bit."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+import torch
+
+import manyglot
+from manyglot.decoding.translator import Translator
+from manyglot.errors import ManyglotError
+from manyglot.model.guidance import parse_method_settings
+from manyglot.model.language_pack import LanguagePack, add_packs
+from manyglot.model.model_folder import load_model
+from tests.model.guidance.combinations import COMBINATIONS
+from tests.packs.random_packs import NEW, TEXT, save_random_model, save_random_pack
+
+ADAPTER = [parse_method_settings({"method": "adapter", "residual": False})]
+SENTENCES = [*TEXT["de"], *TEXT["en"], *TEXT["sw"], ""]
+TARGETS = ["en", "de"] * 6 + ["de"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_random_model(tmp_path_factory.mktemp("models") / "model", ADAPTER).folder or Path()
+
+
+@pytest.fixture(scope="module")
+def packs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("packs")
+    return [save_random_pack(folder / f"{code}.pack", load_model(model), code) for code in NEW]
+
+
+def results_of(translator: Translator) -> object:
+    translator = translator.with_text_options(warn=False)
+    n_best = translator.translate_n_best(SENTENCES, to=TARGETS, n=3, source=[*["de"] * 4, *["en"] * 4, *["de"] * 5])
+    scores = translator.score(TEXT["de"], TEXT["en"], to="en", source="de")
+    return n_best, translator.translate(SENTENCES, to=TARGETS, source="en"), scores
+
+
+@pytest.mark.parametrize("methods", COMBINATIONS.values(), ids=COMBINATIONS)
+@pytest.mark.parametrize("settings", [{}, {"norm": "pre", "source_tag": True, "output_bias": True}], ids=["", "tags"])
+def test_old_directions_keep_every_bit(methods: list, settings: dict, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    original = save_random_model(tmp_path / "model", methods, **settings)
+    packs = [save_random_pack(tmp_path / f"{code}.pack", original, code, seed) for seed, code in enumerate(NEW)]
+    expected = results_of(manyglot.load(tmp_path / "model", device="cpu"))
+    into_swahili = set()
+    for chosen in ([packs[0]], packs, packs[::-1]):
+        translator = manyglot.load(tmp_path / "model", device="cpu", packs=chosen)
+        assert results_of(translator) == expected
+        mixed = translator.translate_n_best(
+            [*SENTENCES, TEXT["ka"][0]], to=[*TARGETS, "de"], n=3, source=[*["de"] * 4, *["en"] * 4, *["de"] * 5, "ka"]
+        )
+        assert mixed[:-1] == expected[0]  # type: ignore[index]
+        if len(chosen) > 1:
+            outputs = translator.translate_n_best(TEXT["ka"], to="sw", source="ka", n=3)
+            into_swahili.add(repr([outputs, translator.score(TEXT["ka"], TEXT["sw"], to="sw", source="ka")]))
+    assert len(into_swahili) == 1, "the order of the packs matters"
+
+
+def test_a_target_language_gets_only_its_own_subwords(model: Path, packs: list[Path]) -> None:
+    translator = manyglot.load(model, device="cpu", packs=packs)
+    assert translator.languages.codes == ("de", "en", "ka", "sw")
+    letters = {code: set("".join(lines)) for code, lines in TEXT.items()}
+    for source in TEXT:
+        for target in NEW:
+            outputs = "".join(translator.translate(TEXT[source], to=target, source=source))
+            assert set(outputs) <= letters[target] | {" ", "⁇"}
+        assert not set("".join(translator.translate(TEXT[source], to="de", source=source))) & (
+            letters["ka"] - letters["de"]
+        )
+
+
+def test_the_subwords_of_a_pack_split_a_source_only_if_its_language_is_named(model: Path, packs: list[Path]) -> None:
+    alone, translator = manyglot.load(model, device="cpu"), manyglot.load(model, device="cpu", packs=packs)
+    (unnamed,) = translator.translate_n_best(TEXT["sw"][:1], to="en", n=3)
+    assert [unnamed] == alone.translate_n_best(TEXT["sw"][:1], to="en", n=3)
+    assert [unnamed] == translator.translate_n_best(TEXT["sw"][:1], to="en", n=3, source="de")
+    assert [unnamed] != translator.translate_n_best(TEXT["sw"][:1], to="en", n=3, source="sw")
+
+
+def test_unknown_characters_are_those_of_the_language(model: Path, packs: list[Path]) -> None:
+    translator = manyglot.load(model, device="cpu", packs=packs)
+    with pytest.warns(match="unknown"):
+        translator.translate(TEXT["ka"], to="en")
+    assert not any(each[0].warnings for each in translator.translate_n_best(TEXT["ka"], to="en", n=1, source="ka"))
+    (score,) = translator.score(TEXT["ka"][:1], TEXT["sw"][:1], to="sw", source="ka")
+    assert not score.warnings
+
+
+def test_scores_equal_those_of_a_search(model: Path, packs: list[Path]) -> None:
+    translator = manyglot.load(model, device="cpu", packs=packs)
+    for direction in permutations(("de", *NEW), 2):
+        source, target = direction
+        ((best,),) = translator.translate_n_best(TEXT[source][:1], to=target, n=1, source=source)
+        (given,) = translator.score(TEXT[source][:1], [best.text], to=target, source=source)
+        encoded = translator.vocabulary.encode_targets([best.text], [target])
+        if translator.vocabulary.decode(encoded) == [best.text] and best.text and len(encoded[0]) < 12:
+            assert given.score >= best.score - 1e-4
+
+
+def test_the_same_weights_translate_alike_with_and_without_a_pack(model: Path, packs: list[Path]) -> None:
+    """The extended model copies every old weight."""
+    original = load_model(model)
+    extended = add_packs(original, [LanguagePack.load(packs[0])])
+    size = len(original.vocabulary.subword_model)
+    assert torch.equal(extended.model.embedding.weight[:size], original.model.embedding.weight[:size])
+    assert extended.model.encoder is original.model.encoder
+    assert extended.original is original
+
+
+@pytest.fixture
+def pack(model: Path, tmp_path: Path) -> Path:
+    return save_random_pack(tmp_path / "sw.pack", load_model(model), "sw")
+
+
+def expect_error(model: Path, packs: list[Path], message: str) -> None:
+    with pytest.raises(ManyglotError, match=message) as info:
+        manyglot.load(model, device="cpu", packs=packs)
+    assert "\n" not in str(info.value)
+
+
+def test_another_model_refuses_a_pack(pack: Path, tmp_path: Path) -> None:
+    other = save_random_model(tmp_path / "other", ADAPTER, seed=3).folder
+    assert other is not None
+    expect_error(other, [pack], "belongs to another model than .*other")
+
+
+def test_a_language_is_added_once(model: Path, pack: Path, packs: list[Path]) -> None:
+    expect_error(model, [pack, *packs], r"sw.pack adds the language 'sw', but so does .*sw.pack")
+
+
+@pytest.mark.parametrize("name", ["pack.json", "weights.safetensors", "subwords.sw.model"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "altered", "link"])
+def test_a_damaged_pack_is_one_error(name: str, damage: str, model: Path, pack: Path, tmp_path: Path) -> None:
+    path = pack / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+        if name != "pack.json":
+            return  # the checksum protects the others
+    else:
+        middle = len(content) // 2
+        altered = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        path.write_bytes(content[:-5] if damage == "truncated" else altered)
+    expect_error(model, [pack], "pack")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [("nowhere", "does not exist"), (".", "is not a language pack"), ("model", "is not a language pack")],
+)
+def test_another_folder_is_not_a_pack(wrong: str, message: str, model: Path) -> None:
+    expect_error(model, [model.parent / wrong], message)

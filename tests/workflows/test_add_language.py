@@ -1,0 +1,131 @@
+"""A language pack is trained on text in a new language and leaves the model as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import manyglot
+from manyglot.config.experiment import Experiment
+from manyglot.errors import ManyglotError
+from manyglot.model.language_pack import LanguagePack
+from manyglot.model.model_folder import load_model
+from manyglot.model.run_models import list_checkpoints
+from tests.conftest import tiny_experiment
+
+QUICK = {
+    "batches": {"max_tokens": 300},
+    "training": {"max_steps": 4, "warmup_steps": 1, "checkpoint_every": 2, "device": "cpu"},
+    "validation": {"num_loss_pairs": 0, "num_supervised_sentences": 0, "num_zero_shot_sentences": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = tiny_experiment(tmp_path_factory.mktemp("old"), guidance=[{"method": "adapter"}])
+    manyglot.prepare(experiment)
+    return manyglot.train(experiment).model_folder
+
+
+def four_languages(**corpus: Any) -> dict[str, Any]:
+    """Return settings with text in qad, which the model does not have, and in its languages."""
+    text = {"kind": "synthetic", "num_languages": 4, "train_rows": 80, "dev_rows": 8, "test_rows": 8}
+    return {"corpus": text | corpus, **QUICK}
+
+
+def test_a_pack_is_trained_and_used(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.yaml"
+    text.write_text(yaml.safe_dump(four_languages()), "utf-8")
+    added = manyglot.add_language(model, text, str(tmp_path / "qad.pack"))
+    assert added.languages == ("qad",)
+    assert str(added).startswith(f"{tmp_path / 'qad.pack'}: qad, {added.num_parameters:,} parameters, 0.")
+    printed = capsys.readouterr().err
+    assert "3 copied (qaa, qab, qac), 1 new (qad), 0 dropped" in printed
+    assert "Frozen: encoder, decoder, embeddings and guidance, except what is new in them." in printed
+    pack = LanguagePack.load(tmp_path / "qad.pack")
+    assert pack.trained_directions
+    assert all("qad" in direction for direction in pack.trained_directions)
+    trained = load_model(tmp_path / "qad.pack.training" / "run" / "model")
+    assert f"{added.num_parameters:,} of" in printed
+    old, new = (each.state_dict()["encoder.0.ffn.inner.weight"] for each in (load_model(model).model, trained.model))
+    assert old.equal(new)
+    translator = manyglot.load(model, device="cpu", packs=[added])
+    assert len(translator.languages) == 4
+    assert len(translator.translate(["a"], to="qad", source="qaa")) == 1
+    evaluation = manyglot.evaluate(
+        model, tmp_path / "qad.pack.training" / "data", True, tmp_path / "scores", packs=[added],
+        overrides=["evaluation.max_sentences_per_direction=2"],
+    )  # fmt: skip
+    assert len(evaluation.to_dict()["directions"]) == 12
+    assert (tmp_path / "scores" / "report.html").exists()
+
+
+def test_an_interrupted_call_resumes(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguagePack, "save", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            manyglot.add_language(model, four_languages(), tmp_path / "qad.pack")
+    checkpoints = list_checkpoints(tmp_path / "qad.pack.training" / "run" / "checkpoints")
+    before = [path.stat().st_mtime_ns for path in checkpoints]
+    manyglot.add_language(model, four_languages(), tmp_path / "qad.pack")
+    assert [path.stat().st_mtime_ns for path in checkpoints] == before
+
+
+def test_the_directions_are_those_of_the_new_languages(model: Path, tmp_path: Path) -> None:
+    values = four_languages(central_language="qab") | {"training": QUICK["training"] | {"max_steps": 1}}  # type: ignore[operator]
+    added = manyglot.add_language(model, values, tmp_path / "qad.pack")
+    assert set(LanguagePack.load(added.folder).trained_directions) == {("qab", "qad"), ("qad", "qab")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpus": {"num_languages": 3}}, r"has all languages of the text \(qaa, qab, qac\)"),
+        ({"init": {"model": "other"}}, "The section init is that of the model. Remove it."),
+        ({"guidance": []}, "The section guidance is that of the model"),
+        ({"vocabulary": {"size": 10}}, "vocabulary.size"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    changes: dict[str, Any], message: str, model: Path, tmp_path: Path
+) -> None:
+    values = four_languages()
+    for name, section in changes.items():
+        values[name] = values.get(name, {}) | section if isinstance(section, dict) else section
+    with pytest.raises(ManyglotError, match=message) as info:
+        manyglot.add_language(model, values, tmp_path / "qad.pack")
+    assert "\n" not in str(info.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_text_without_a_language_of_the_model_is_refused(model: Path, tmp_path: Path) -> None:
+    for code in ("ka", "sw"):
+        (tmp_path / f"train.{code}").write_text("a b c\n", "utf-8")
+    values = four_languages() | {
+        "corpus": {"kind": "multiway", "path": str(tmp_path), "languages": ["ka", "sw"], "central_language": "ka"}
+    }
+    with pytest.raises(ManyglotError, match="The text has no language of the model, only ka, sw"):
+        manyglot.add_language(model, values, tmp_path / "new.pack")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_existing_folder_is_kept(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ManyglotError, match="already exists"):
+        manyglot.add_language(model, four_languages(), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:Recommended")
+def test_a_tokenizer_that_splits_targets_differently_cannot_be_extended(trained: Experiment, tmp_path: Path) -> None:
+    from tests.importers.random_checkpoints import write_checkpoint
+
+    pytest.importorskip("transformers")
+    write_checkpoint("marian", tmp_path / "marian", ["one two three", "eins zwei drei"] * 9, size=80)
+    imported = manyglot.import_model(tmp_path / "marian", tmp_path / "model", source="qaa", target="qab")
+    with pytest.raises(ManyglotError, match="splits targets by other rules than sources"):
+        manyglot.add_language(imported, four_languages(), tmp_path / "qad.pack")
