@@ -111,6 +111,20 @@ def test_the_same_weights_translate_alike_with_and_without_a_pack(model: Path, p
     assert extended.original is original
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_continuous_batching_keeps_every_bit(model: Path, packs: list[Path]) -> None:
+    expected = results_of(manyglot.load(model, device="cuda"))
+    translator = manyglot.load(model, device="cuda", packs=packs).with_text_options(warn=False)
+    assert results_of(translator) == expected
+    letters = set("".join(TEXT["sw"])) | {" ", "⁇"}
+    n_best = translator.translate_n_best(TEXT["ka"], to="sw", source="ka", n=3)
+    on_cpu = manyglot.load(model, device="cpu", packs=packs).translate_n_best(TEXT["ka"], to="sw", source="ka", n=3)
+    for mine, theirs in zip(n_best, on_cpu, strict=True):
+        assert set(mine[0].text) <= letters
+        assert mine[0].score == pytest.approx(theirs[0].score, abs=0.02)
+
+
 @pytest.fixture
 def pack(model: Path, tmp_path: Path) -> Path:
     return save_random_pack(tmp_path / "sw.pack", load_model(model), "sw")

@@ -19,6 +19,7 @@ from manyglot.training.callbacks import StepEvent
 from manyglot.workflows.train import dry_run
 
 NO_VALIDATION = {"num_loss_pairs": 0, "num_supervised_sentences": 0, "num_zero_shot_sentences": 0}
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
 PARTS = ("encoder", "decoder", "embeddings", "guidance")
 
 
@@ -69,9 +70,11 @@ def with_adapter(trained: Experiment, folder: Path) -> Path:
     return manyglot.train(values | {"validation": NO_VALIDATION}).model_folder
 
 
-def test_what_is_new_is_trained_although_all_parts_are_frozen(trained: Experiment, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_what_is_new_is_trained_although_all_parts_are_frozen(device: str, trained: Experiment, tmp_path: Path) -> None:
     """A new language has subwords of its own, a tag and guidance; everything else keeps its bits."""
     values = with_new_language(trained, tmp_path, list(PARTS))
+    values["training"] |= {"device": device}
     manyglot.prepare(values)
     old, new = load_model(Path(values["init"]["model"])), train(values)
     assert changed_parts(weights_except(old, "embedding", "guidance"), new.model.state_dict()) == set()
