@@ -75,7 +75,9 @@ def onnx_search(folder: Path, settings: Any, threads: int, batch_size: int) -> S
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    program = module.Translator(folder, threads)
+    options = module.SessionOptions()
+    options.intra_op_num_threads = threads
+    program = module.Translator(folder, options)
     program.manifest["decoding"] = settings.model_dump()
 
     def search(sources: list[list[int]], code: str) -> list[Hypothesis]:

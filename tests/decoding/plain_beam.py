@@ -39,7 +39,7 @@ def plain_beam(
                 else:
                     allowed = token == EOS if length == max_length else token not in forbidden
                 if allowed:
-                    candidates.append((score + logprob, ids, token))
+                    candidates.append((score + (0.0 if length == max_length else logprob), ids, token))
         candidates.sort(key=lambda candidate: -candidate[0])
         candidates = candidates[: 2 * settings.beam_size]
         for score, ids, token in candidates[: settings.beam_size]:

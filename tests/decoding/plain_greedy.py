@@ -30,7 +30,7 @@ def plain_greedy(
         logprob_V = logprob_TV[-1]
         logprob_V[forbidden] = -torch.inf
         token = EOS if len(ids) == max_length else int(logprob_V.argmax())
-        score += float(logprob_V[token])
+        score += 0.0 if len(ids) == max_length else float(logprob_V[token])
         if token == EOS:
             words = tuple(ids[len(prefix) :])
             length = len(words) + 1 + tag.num_predicted

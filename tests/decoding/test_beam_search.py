@@ -70,15 +70,20 @@ def search(
 
 
 @torch.inference_mode()
-def log_probability(model: Transformer, source_S: torch.Tensor, language: int, words: tuple[int, ...]) -> float:
-    """Return the log-probability of a whole output after its tags, computed in one forward pass."""
+def log_probability(
+    model: Transformer, source_S: torch.Tensor, language: int, words: tuple[int, ...], max_length: int
+) -> float:
+    """Return the log-probability of an output after its tags, computed in one forward pass.
+
+    The end symbol counts unless the output has the maximum length.
+    """
     tag = model.tags_by_language()[language]
     ids = [tag.start, *tag.target, *words]
     batch = source_S[None], torch.tensor([ids]), torch.tensor([language])
     hidden = model(*batch, random_lang_B=random_languages(source_S[None]))
     logprob_TV = model.log_probabilities(hidden.decoded)[0]
     labels = [*tag.target, *words, EOS]
-    scored = range(len(tag.target), len(labels))
+    scored = range(len(tag.target), len(labels) - (len(words) == max_length))
     return float(sum(logprob_TV[i, labels[i]] for i in scored))
 
 
@@ -126,7 +131,7 @@ def test_scores_are_length_normalized_log_probabilities(guidance: str, seed: int
     for source_S, language, hypotheses in zip(batch.source_BS, languages, results, strict=True):
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         for h in hypotheses:
-            total = log_probability(model, source_S[source_S != PAD], language, h.ids)
+            total = log_probability(model, source_S[source_S != PAD], language, h.ids, 6)
             assert h.score == pytest.approx(total / (len(h.ids) + 1 + tags) ** penalty)
 
 
@@ -205,7 +210,7 @@ def test_an_exhaustive_beam_finds_the_best_output(seed: int) -> None:
     (results,) = search(model, torch.tensor([source]), [1], beam_size=beam_size, max_length=1, length_penalty=1.0)
     words = range(3, NUM_SUBWORDS)
     outputs = [(), *itertools.product(words)]
-    scores = {o: log_probability(model, torch.tensor(source), 1, o) / (len(o) + 1) for o in outputs}
+    scores = {o: log_probability(model, torch.tensor(source), 1, o, 1) / (len(o) + 1) for o in outputs}
     best = max(scores, key=lambda o: scores[o])
     assert results[0].ids == best
     assert results[0].score == pytest.approx(scores[best])

@@ -84,7 +84,9 @@ def load_program(folder: Path) -> Any:
     assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
-    return program.Translator(folder, threads=1)
+    options = program.SessionOptions()
+    options.intra_op_num_threads = 1
+    return program.Translator(folder, options)
 
 
 def check(trained: TrainedModel, program: Any, settings: DecodingSettings = SETTINGS) -> None:
@@ -113,7 +115,7 @@ def first_step(program: Any, source_BS: Any, language: Any) -> Any:
     state = {"source": source_BS, "language": language}
     names = [output.name for output in program.encoder.get_outputs()]
     state |= zip(names, program.encoder.run(None, state), strict=True)
-    state |= {"token": np.full((len(source_BS), 1), EOS), "must_end": np.zeros(len(source_BS), bool)}
+    state |= {"token": np.full((len(source_BS), 1), EOS), "forced": np.full(len(source_BS), -1)}
     return program.decoder.run(["next_score"], state | {"beam_size": np.array([5])})[0]
 
 
@@ -192,7 +194,7 @@ def test_the_program_runs_without_torch_and_manyglot(tmp_path: Path) -> None:
 def test_the_program_refuses_a_sentence_that_is_too_long(tmp_path: Path) -> None:
     export_to_onnx(random_model(COMBINATIONS["lee"], positions="learned", max_positions=128), tmp_path / "model")
     program = load_program(tmp_path / "model")
-    with pytest.raises(ValueError, match="a sentence has 129 tokens, more than 128"):
+    with pytest.raises(ValueError, match="a sentence of 129 tokens; the limit is 128"):
         program.search([[5] * 128], "de")
     program.search([[5] * 127], "de")
 

@@ -27,9 +27,7 @@ class BeamComparison:
     num_ties: int = 0
     """Different outputs whose scores differ by less than `TIE`."""
     num_at_limit: int = 0
-    """Outputs of maximum length, which transformers ends without counting the probability of the end symbol."""
-    num_equal_at_limit: int = 0
-    """Those of them with the same subwords."""
+    """Equal outputs of maximum length, where both searches force the end symbol."""
     different: tuple[tuple[str, float, float], ...] = ()
     """Sentences with different outputs, and their scores in transformers and here."""
     lengths: tuple[int, ...] = ()
@@ -132,11 +130,9 @@ class ModelPair:
             ids = [self.our_ids[row] for row in sequence[num_forced:]]
             ids = ids[: ids.index(EOS)] if EOS in ids else ids
             comparison.lengths += (len(ids),)
-            if len(ids) >= limit:
-                comparison.num_at_limit += 1
-                comparison.num_equal_at_limit += ids == list(best.ids)
-            elif ids == list(best.ids):
-                comparison.num_equal += abs(best.score - score) < 1e-4
+            if ids == list(best.ids) and abs(best.score - score) < 1e-4:
+                comparison.num_equal += 1
+                comparison.num_at_limit += len(ids) >= limit
             elif abs(best.score - score) < TIE:
                 comparison.num_ties += 1
             else:

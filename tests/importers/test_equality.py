@@ -69,7 +69,8 @@ def test_logits_are_equal(pair: ModelPair) -> None:
 def test_outputs_of_beam_search_are_equal(pair: ModelPair) -> None:
     beams = pair.compare_beams(TEXT, pair.source, pair.target, max_length=60)
     assert not beams.different
-    assert beams.num_equal + beams.num_ties >= len(TEXT) // 2
+    assert beams.num_equal + beams.num_ties == len(TEXT)
+    assert beams.num_at_limit < len(TEXT) // 2
     assert len(set(beams.lengths)) > 3
 
 
@@ -106,6 +107,6 @@ def test_models_are_equal_on_real_text(family: str, tmp_path: Path) -> None:
             beams = pair.compare_beams(share[start : start + 50], source, target, max_length=50)
             assert not beams.different
             equal, ties, at_limit = equal + beams.num_equal, ties + beams.num_ties, at_limit + beams.num_at_limit
-    print(f"{family}: {equal} equal, {ties} ties, {at_limit} of maximum length")
-    assert equal + ties + at_limit == len(sentences)
-    assert equal > len(sentences) // 4
+    print(f"{family}: {equal} equal, {ties} ties, {at_limit} of the equal ones have the maximum length")
+    assert equal + ties == len(sentences)
+    assert at_limit < len(sentences) // 2

@@ -3,9 +3,9 @@
 In each step, the continuations of all beams of a sentence compete, and the search keeps the best 2K. Of these, every
 candidate that ends the sentence and ranks among the first K becomes a finished hypothesis. The first K candidates that
 do not end it become the new beams. A sentence is done when it has K finished hypotheses, or at its maximum length,
-where only the end symbol is allowed. The score of a hypothesis is its log-probability, divided by its length
-(including the end symbol) to the power of the length penalty. Target tags are forced, so they score nothing; those
-that the model predicts count in the length.
+where the end symbol is forced. The score of a hypothesis is its log-probability, divided by its length (including the
+end symbol) to the power of the length penalty. Target tags and an end symbol at the maximum length are forced, so they
+score nothing. Tags that the model predicts and every end symbol count in the length.
 
 Shape letters: B sentences, K beams, N = B·K rows, V vocabulary, C candidates, T positions, D model width, R source
 rows, S source tokens, F sentences with a forced token.
@@ -146,12 +146,19 @@ class BeamSearch:
             forced_token_B = torch.tensor(
                 [token if token >= 0 else EOS for token in forced_tokens], device=token_NC.device
             )
-            forced_logprob_N = self.token_scorer.token_log_probs(forced_token_B.repeat_interleave(beam_size))
             logprob_BKC[row_F] = -torch.inf
-            logprob_BKC[row_F, :, 0] = forced_logprob_N.view(num_sentences, beam_size)[row_F]
+            forced_token_BK = forced_token_B[:, None].expand(-1, beam_size)
+            logprob_BKC[row_F, :, 0] = self._log_probs(state, forced_token_BK)[row_F]
             token_BKC[row_F, :, 0] = forced_token_B[row_F][:, None]
         score_BC, index_BC = (state.score_BK[..., None] + logprob_BKC).flatten(1).topk(2 * beam_size)
         return Candidates(score_BC, index_BC // token_BKC.shape[2], token_BKC.flatten(1).gather(1, index_BC))
+
+    def _log_probs(self, state: BeamSearchState, token_BK: Tensor) -> Tensor:
+        """Return what a token adds to the score of each beam; a forced end at the maximum length adds nothing."""
+        logprob_N = self.token_scorer.token_log_probs(token_BK.flatten())
+        length = state.ids_BKT.shape[2]
+        must_end_B = torch.tensor([s.max_length == length for s in state.sentences], device=token_BK.device)
+        return logprob_N.view(token_BK.shape).masked_fill(must_end_B[:, None], 0.0)
 
     def _collect_finished(self, state: BeamSearchState, candidates: Candidates) -> None:
         """Store the hypotheses that end among the first K candidates."""

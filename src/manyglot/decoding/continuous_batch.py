@@ -89,7 +89,7 @@ class BeamHistory:
 class ContinuousBatch:
     """The slots with their static buffers, and the decoding step over all of them.
 
-    The first `num_tags` tokens of each output are forced and score nothing.
+    The first `num_tags` tokens of each output and an end symbol at its last position are forced and score nothing.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class ContinuousBatch:
             at_last_position_B, EOS
         )
         candidates = self.candidate_selector.select_candidates(
-            hidden_BKD, self.score_BK, forced_token_B, num_decoded_B >= self.num_tags
+            hidden_BKD, self.score_BK, forced_token_B, (num_decoded_B >= self.num_tags) & ~at_last_position_B
         )
         self._record_finished(candidates)
         done_B = (self.num_ended_B >= self.beam_size) | at_last_position_B

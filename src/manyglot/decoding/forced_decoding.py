@@ -1,8 +1,8 @@
 """Forced decoding: the log-probability that a model gives to translations made elsewhere.
 
 The decoder reads each translation at once, as in training. The scores equal those of `BeamSearch` for the same
-subwords: target tags score nothing but count in the length if the model predicts them, and half precision is corrected
-in the same way.
+subwords: target tags score nothing but count in the length if the model predicts them, the end symbol scores nothing
+after a translation of maximum length, and half precision is corrected in the same way.
 
 Shape letters: B sentences, S source tokens, T target tokens, N target positions of all sentences, D model width,
 V vocabulary.
@@ -75,7 +75,12 @@ class ForcedDecoder:
         ).decoded
         is_counted_BT = label_BT != PAD
         is_scored_BT = is_counted_BT.clone()
-        is_scored_BT[:, : len(self.tags[0].target)] = False
+        num_tags = len(self.tags[0].target)
+        is_scored_BT[:, :num_tags] = False
+        for row, num_source_tokens in enumerate((batch.source_BS != PAD).sum(dim=1).tolist()):
+            max_length = request.settings.max_output_length(num_source_tokens)
+            if len(request.translations[rows[row]]) == min(max_length, self.model.max_output_length(self.tags[0])):
+                is_scored_BT[row, num_tags + len(request.translations[rows[row]])] = False
         logprob_BT = torch.zeros(label_BT.shape, dtype=torch.float64, device=device)
         logprob_BT[is_scored_BT] = self._token_log_probs(hidden_BTD[is_scored_BT], label_BT[is_scored_BT])
         totals, lengths = logprob_BT.sum(dim=1).tolist(), is_counted_BT.sum(dim=1).tolist()

@@ -32,7 +32,7 @@ class SamplingSearch(BeamSearch):
         for i, sentence in enumerate(state.sentences):
             if (token := sentence.forced_token(step)) >= 0:
                 token_BK[i] = token
-        score_BK = state.score_BK + self.token_scorer.token_log_probs(token_BK.flatten()).view(num_sentences, beam_size)
+        score_BK = state.score_BK + self._log_probs(state, token_BK)
         parent_BK = torch.arange(beam_size, device=token_BK.device).expand(num_sentences, beam_size)
         return Candidates(
             score_BC=torch.cat([score_BK, torch.full_like(score_BK, -torch.inf)], dim=1),

@@ -119,7 +119,7 @@ class CTranslate2Engine:
             codes = [self.languages.codes[request.target_language_ids[row]] for row in rows]
             sources = model.tag_sources(request, rows, codes)
             translations = [request.translations[row] for row in rows]
-            model_scores = model.score(sources, translations, codes, request.settings.length_penalty)
+            model_scores = model.score(sources, translations, codes, request.settings)
             for row, score in zip(rows, model_scores, strict=True):
                 scores[row] = score
             if progress is not None:

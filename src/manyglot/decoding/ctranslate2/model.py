@@ -9,7 +9,7 @@ K are finished, and a sentence is done when it has K finished hypotheses. This m
 | Without a length penalty, the search may stop early. | The search never stops early. |
 | Suppressed tokens leave the softmax. | Tags, <pad> and <unk> keep their probability but are never generated. |
 | A call has one maximum length. | Each sentence has its own. |
-| At the maximum length, a hypothesis stops without an end symbol. | It ends there, and the end symbol is scored. |
+| At the maximum length, a hypothesis stops without an end symbol. | The end symbol counts in the length. |
 
 The first search suppresses nothing, because forbidden tokens are rarely among the candidates, and drops hypotheses that
 contain one. If the best hypothesis contains one, the sentence is searched again with all forbidden tokens suppressed. A
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,6 @@ class _RawHypothesis:
 
     tokens: list[str]
     log_probability: float
-    ended: bool
-    """Whether the hypothesis has an end symbol, whose log-probability is then included."""
 
 
 def _best_hypothesis(
@@ -136,19 +134,22 @@ class CTranslate2Model:
         sources: Sequence[list[str]],
         translations: Sequence[Sequence[int]],
         codes: Sequence[str],
-        length_penalty: float,
+        settings: DecodingSettings,
     ) -> list[TranslationScore]:
         """Return the scores of given translations, with the same tokens as in `BeamSearch`."""
         scores = []
+        limits = [self._max_length(source, code, settings) for source, code in zip(sources, codes, strict=True)]
         sentences = [
             self._make_sentence(source, code, len(t))
             for source, code, t in zip(sources, codes, translations, strict=True)
         ]
         targets = [[*s.prefix, *(self.names[i] for i in t)] for s, t in zip(sentences, translations, strict=True)]
-        for sentence, log_probs in zip(sentences, self._log_probabilities(sentences, targets), strict=True):
+        log_probabilities = self._log_probabilities(sentences, targets)
+        for sentence, log_probs, limit in zip(sentences, log_probabilities, limits, strict=True):
             scored = log_probs[len(sentence.prefix) :]
             length = len(scored) + sentence.tags.num_predicted
-            scores.append(TranslationScore.from_length(sum(scored), length, length_penalty))
+            total = sum(scored[:-1] if sentence.max_length == limit else scored)  # a forced end symbol scores nothing
+            scores.append(TranslationScore.from_length(total, length, settings.length_penalty))
         return scores
 
     def _is_allowed(self, hypothesis: _RawHypothesis) -> bool:
@@ -168,12 +169,14 @@ class CTranslate2Model:
     def _make_sentences(
         self, sources: Sequence[list[str]], codes: Sequence[str], settings: DecodingSettings
     ) -> list[_ExportedSentence]:
-        sentences = []
-        for source, code in zip(sources, codes, strict=True):
-            longest = self.manifest.num_positions - 1 - len(self.manifest.targets[code].target)
-            max_length = min(settings.max_output_length(len(source) + 1), longest)
-            sentences.append(self._make_sentence(source, code, max_length))
-        return sentences
+        return [
+            self._make_sentence(source, code, self._max_length(source, code, settings))
+            for source, code in zip(sources, codes, strict=True)
+        ]
+
+    def _max_length(self, source: list[str], code: str, settings: DecodingSettings) -> int:
+        longest = self.manifest.num_positions - 1 - len(self.manifest.targets[code].target)
+        return min(settings.max_output_length(len(source) + 1), longest)
 
     def _make_sentence(self, source: list[str], code: str, max_length: int) -> _ExportedSentence:
         """Return a sentence. Raise if it or its output is too long for the model."""
@@ -205,18 +208,11 @@ class CTranslate2Model:
     def _search_to_max_length(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool
     ) -> list[list[_RawHypothesis]]:
-        """Search up to the maximum length of each sentence, and score the end symbol of hypotheses that reach it.
+        """Search up to the maximum length of each sentence.
 
         Fewer than K hypotheses end earlier, so a patience of 2 only makes CTranslate2 return all of them.
         """
-        results = self._search_in_groups(sentences, [s.max_length for s in sentences], settings, suppress, patience=2)
-        cut_off = [(row, k) for row, each in enumerate(results) for k, raw in enumerate(each) if not raw.ended]
-        targets = [sentences[row].prefix + results[row][k].tokens for row, k in cut_off]
-        log_probabilities = self._log_probabilities([sentences[row] for row, _ in cut_off], targets)
-        for (row, k), target_log_probs in zip(cut_off, log_probabilities, strict=True):
-            raw = results[row][k]
-            results[row][k] = replace(raw, log_probability=raw.log_probability + target_log_probs[-1], ended=True)
-        return results
+        return self._search_in_groups(sentences, [s.max_length for s in sentences], settings, suppress, patience=2)
 
     def _search_in_groups(
         self,
@@ -249,7 +245,7 @@ class CTranslate2Model:
     ) -> _RawHypothesis:
         """Remove the tags and the end symbol."""
         without_tags, ended = tokens[len(sentence.prefix) :], tokens[-1] == self.names[EOS]
-        return _RawHypothesis(without_tags[:-1] if ended else without_tags, log_probability, ended)
+        return _RawHypothesis(without_tags[:-1] if ended else without_tags, log_probability)
 
     def _start_search(
         self, sentences: Sequence[_ExportedSentence], settings: DecodingSettings, suppress: bool, patience: int

@@ -282,16 +282,19 @@ class DecoderGraph(_StackGraph):
     def _candidates(self, hidden: str, score: str, number: str) -> list[str]:
         """Return the best continuations of each sentence, best first: their scores, parent rows and tokens."""
         graph, weight, bias = self.graph, self.model.embedding.weight, self.model.output_bias
-        must_end = graph.input("must_end", ["sentences"], np.bool_)
+        forced = graph.input("forced", ["sentences"], np.int64)
         logits = graph.linear(hidden, to_numpy(weight), None if bias is None else to_numpy(bias))
         normalizer = graph.node("ReduceLogSumExp", logits, axes=[-1], keepdims=1)
         offset = graph.node("Sub", graph.node("Unsqueeze", score, graph.constant([-1])), normalizer)  # [B, K, 1]
-        only_end, allowed = (np.full(len(weight), -np.inf, np.float32) for _ in range(2))
-        only_end[EOS] = allowed[PAD + 1 : self.model.dimensions.first_tag_id] = 0
+        allowed = np.full(len(weight), -np.inf, np.float32)
+        allowed[PAD + 1 : self.model.dimensions.first_tag_id] = 0
         allowed[UNK] = -np.inf
-        is_last = graph.node("Unsqueeze", must_end, graph.constant([1, 2]))
-        mask = graph.node("Where", is_last, graph.weight(only_end), graph.weight(allowed))
-        logit, token = graph.nodes("TopK", 2, graph.node("Add", logits, mask), number)
+        free = graph.node("Add", logits, graph.weight(allowed))
+        forced = graph.node("Unsqueeze", forced, graph.constant([1, 2]))
+        is_forced_token = graph.node("Equal", forced, graph.weight(np.arange(len(weight))))
+        only = graph.node("Where", is_forced_token, normalizer, graph.constant(-np.inf, np.float32))  # scores nothing
+        is_free = graph.node("Less", forced, graph.constant(0))
+        logit, token = graph.nodes("TopK", 2, graph.node("Where", is_free, free, only), number)
         per_sentence = graph.constant([0, -1])
         total, token = (graph.node("Reshape", each, per_sentence) for each in (graph.node("Add", logit, offset), token))
         best, index = graph.nodes("TopK", 2, total, number)
