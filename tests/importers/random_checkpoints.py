@@ -64,7 +64,13 @@ def write_tokenizer(family: str, folder: Path, text: Sequence[str], size: int = 
 
 
 def write_model(
-    family: str, folder: Path, width: int = 32, end_logit: float | None = None, seed: int = 0, **values: Any
+    family: str,
+    folder: Path,
+    width: int = 32,
+    end_logit: float | None = None,
+    seed: int = 0,
+    logit_scale: float = LOGIT_SCALE,
+    **values: Any,
 ) -> None:
     """Write a random model for the tokenizer in a folder."""
     import transformers
@@ -92,12 +98,12 @@ def write_model(
             transformers.M2M100Config(vocab_size=vocabulary_size, **shape)
         )
     spread, default_end_logit = SPREADS_AND_END_LOGITS[family]
-    _randomize(model, spread, default_end_logit if end_logit is None else end_logit)
+    _randomize(model, spread, default_end_logit if end_logit is None else end_logit, logit_scale)
     model.generation_config.update(num_beams=4, max_length=60, early_stopping=True)
     model.save_pretrained(folder)
 
 
-def _randomize(model: Any, spread: float, end_logit: float) -> None:
+def _randomize(model: Any, spread: float, end_logit: float, logit_scale: float) -> None:
     """Make all parameters random, some tokens probable, and the end symbol probable enough for finite outputs."""
     decoder, is_marian = (
         model.model.decoder,
@@ -111,7 +117,7 @@ def _randomize(model: Any, spread: float, end_logit: float) -> None:
                 continue
             deviation = 0.1 if parameter.ndim < 2 else spread * parameter.shape[-1] ** -0.5
             parameter += deviation * torch.randn_like(parameter)
-        last_norm.weight *= LOGIT_SCALE
+        last_norm.weight *= logit_scale
         if is_marian:
             model.final_logits_bias.normal_()
             model.final_logits_bias[0, end] += end_logit

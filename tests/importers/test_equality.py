@@ -7,10 +7,12 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 
 import manyglot
+from manyglot.decoding.engine import SearchRequest
 from tests.importers.equality import ModelPair
-from tests.importers.random_checkpoints import FAMILIES, LOGIT_SCALE, write_checkpoint
+from tests.importers.random_checkpoints import FAMILIES, LOGIT_SCALE, NLLB_LANGUAGES, write_checkpoint
 
 pytest.importorskip("transformers")
 pytestmark = [
@@ -64,6 +66,46 @@ def test_decoded_text_is_equal(pair: ModelPair) -> None:
 
 def test_logits_are_equal(pair: ModelPair) -> None:
     assert pair.largest_logit_difference(TEXT, TEXT[::-1], pair.source, pair.target) < MAX_DIFFERENCE
+
+
+@pytest.mark.parametrize("family", ["nllb", "mbart50", "marian"])
+def test_logits_of_usual_size_are_equal_to_1e_5(family: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(family, tmp_path / "checkpoint", TEXT[:-1], logit_scale=1.0)
+    pair = ModelPair(folder, manyglot.import_model(folder, tmp_path / "model"))
+    assert pair.largest_logit_difference(TEXT, TEXT[::-1], *SOURCE_AND_TARGET[family]) < 1e-5
+
+
+def test_an_export_to_ctranslate2_finds_the_same_outputs(tmp_path: Path) -> None:
+    """Tags have a low probability, as in trained checkpoints. CTranslate2 removes them from the softmax."""
+    pytest.importorskip("ctranslate2")
+    folder = write_checkpoint("nllb", tmp_path / "checkpoint", TEXT[:-1])
+    make_tags_improbable(folder)
+    manyglot.export(manyglot.import_model(folder, tmp_path / "model"), tmp_path / "export")
+    native, exported = (manyglot.load(tmp_path / name, device="cpu") for name in ("model", "export"))
+    for target in NLLB_LANGUAGES:
+        languages = [native.languages.id(code) for code in (target, "eng_Latn")]
+        settings = native.settings.model_copy(update={"max_length": 60, "precision": "float32"})
+        target_ids, source_ids = ([language] * len(TEXT) for language in languages)
+        request = SearchRequest(native.vocabulary.encode(TEXT), target_ids, settings, source_language_ids=source_ids)
+        both = zip(native.engine.search(request), exported.engine.search(request), strict=True)
+        for ours, theirs in both:
+            assert ours[0].ids == theirs[0].ids
+            assert ours[0].score == pytest.approx(theirs[0].score, abs=1e-5)
+
+
+def make_tags_improbable(folder: Path) -> None:
+    """Give symbols that are never generated a logit of about -3 in a checkpoint of NLLB."""
+    import transformers
+
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    first_tag = min(tokenizer.convert_tokens_to_ids(code) for code in NLLB_LANGUAGES)
+    special = [tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.bos_token_id]
+    with torch.no_grad():
+        bias, weight = model.model.decoder.layer_norm.bias, model.model.shared.weight
+        rows = [*special, *range(first_tag, len(weight))]
+        weight[rows] = 0.02 * weight[rows] - 3 * bias / bias.square().sum()
+    model.save_pretrained(folder)
 
 
 def test_outputs_of_beam_search_are_equal(pair: ModelPair) -> None:
