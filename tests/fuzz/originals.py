@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import shutil
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyarrow.parquet
 import manyglot
 from manyglot.config.experiment import Experiment
 from tests.fuzz.resumed_targets import resumed_targets
+from tests.importers.random_checkpoints import write_checkpoint
 
 CORPUS_ROWS = [
     {"de": f"Haus {i}, grün", "en": f"House {i}, green", "fr": f"Maison {i}, « verte »", "ja": f"家{i}は緑です。"}
@@ -51,6 +53,11 @@ def write_originals(folder: Path, experiment: Experiment) -> None:
     _write_corpora(folder)
     _write_requests(folder / "requests")
     _write_hypotheses(folder / "hypotheses")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # transformers recommends a package
+        for family in ("nllb", "marian_multilingual"):
+            text = [sentence for row in CORPUS_ROWS for sentence in row.values()]
+            write_checkpoint(family, folder / f"import-{family}", text, size=150)
 
 
 def _write_settings(folder: Path, experiment: Experiment) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from manyglot.config.experiment import Experiment
 from tests.fuzz.cases import Target
 from tests.fuzz.hypotheses_target import HypothesesTarget
+from tests.fuzz.import_target import ImportTarget
 from tests.fuzz.originals import SPLIT_ROWS
 from tests.fuzz.resumed_targets import resumed_targets
 from tests.fuzz.run_targets import ResultsTarget, RunTarget
@@ -15,7 +16,7 @@ from tests.fuzz.settings_target import SettingsTarget
 from tests.fuzz.text_targets import CorpusTarget, RequestsTarget
 
 SHARES = {
-    "dataset": 12,
+    "dataset": 10,
     "forged-dataset": 8,
     "model": 10,
     "forged-model": 8,
@@ -26,7 +27,7 @@ SHARES = {
     "results": 5,
     "resumed-prepare": 3,
     "resumed-evaluate": 1,
-    "settings": 8,
+    "settings": 6,
     "corpus-text": 2,
     "corpus-compressed": 3,
     "corpus-tsv": 2,
@@ -37,6 +38,8 @@ SHARES = {
     "corpus-zip": 2,
     "requests": 3,
     "hypotheses": 3,
+    "import-nllb": 2,
+    "import-marian_multilingual": 2,
 }
 """Percentage of the cases that each target gets."""
 
@@ -57,6 +60,8 @@ def make_targets(experiment: Experiment) -> dict[str, Target]:
         *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet", "tmx", "zip")),
         RequestsTarget(),
         HypothesesTarget(SPLIT_ROWS["test"]),
+        ImportTarget("nllb"),
+        ImportTarget("marian_multilingual"),
         *resumed_targets(experiment),
     ]
     return {target.name: target for target in targets}
