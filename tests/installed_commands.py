@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from typer.main import get_command
@@ -23,7 +23,14 @@ guidance: [{method: laa, init_gain: 0}, {method: lee}]
 training: {max_steps: 4, warmup_steps: 2, validate_every: 2, checkpoint_every: 2, keep_last_checkpoints: 3, device: cpu}
 validation: {num_supervised_sentences: 4, num_zero_shot_sentences: 4}
 """
+PACK_CONFIG = """
+corpus: {kind: multiway, path: swahili, central_language: en}
+vocabulary: {size: 70}
+training: {max_steps: 2, warmup_steps: 1, validate_every: 2}
+validation: {num_supervised_sentences: 4, num_zero_shot_sentences: 0}
+"""
 WORDS = {"en": "one two three four", "de": "eins zwei drei vier", "fr": "un deux trois quatre"}
+NEW_WORDS = {"en": WORDS["en"], "sw": "moja mbili tatu nne"}
 STEPS: list[list[list[str]]] = [
     [["corpus", "inspect", "mine.yaml"], ["corpus", "preview", "mine.yaml", "-o", "shares.svg"]],
     [["corpus", "zero-shot", "mine.yaml", "-o", "zero-shot"], ["corpus", "translations", "mine.yaml"]],
@@ -41,8 +48,10 @@ STEPS: list[list[list[str]]] = [
     [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"],
      ["score", "scores", "--test", "data", "-o", "rescored"]],
     [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"]],
-    [["import", "checkpoint", "-o", "imported"]],
-    [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"]],
+    [["import", "checkpoint", "-o", "imported"],
+     ["add-language", "runs/mytext/model", "swahili.yaml", "-o", "swahili.pack"]],
+    [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"],
+     ["translate", "runs/mytext/model", "in.txt", "--to", "sw", "--pack", "swahili.pack"]],
     [["demo", "--set", "training.max_steps=2", "--set", "corpus.languages=[de,en,sw]", "--set", "vocabulary.size=500",
       "--set", "corpus.train_rows=200", "--set", "corpus.dev_rows=3", "--set", "corpus.test_rows=3"]],
 ]  # fmt: skip
@@ -92,13 +101,19 @@ def _run_together(script: Path, folder: Path, commands: Sequence[Sequence[str]])
 
 
 def _write_text(folder: Path) -> None:
-    (folder / "mytext").mkdir()
-    for code, line in WORDS.items():
+    _write_corpus(folder / "mytext", WORDS)
+    _write_corpus(folder / "swahili", NEW_WORDS)
+    (folder / "mine.yaml").write_text(CONFIG, encoding="utf-8")
+    (folder / "swahili.yaml").write_text(PACK_CONFIG, encoding="utf-8")
+    write_checkpoint("marian", folder / "checkpoint", WORDS.values(), size=60, width=16)
+    (folder / "in.txt").write_text("one two\nthree four\n", encoding="utf-8")
+
+
+def _write_corpus(folder: Path, line_by_language: Mapping[str, str]) -> None:
+    folder.mkdir()
+    for code, line in line_by_language.items():
         words = line.split()
         for split, number in (("train", 60), ("dev", 6), ("test", 6)):
             start = len(split)
             lines = (" ".join(words[(start + i * j) % 4] + str(i % 7) for j in range(1, 5)) for i in range(number))
-            (folder / "mytext" / f"{split}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "mine.yaml").write_text(CONFIG, encoding="utf-8")
-    write_checkpoint("marian", folder / "checkpoint", WORDS.values(), size=60, width=16)
-    (folder / "in.txt").write_text("one two\nthree four\n", encoding="utf-8")
+            (folder / f"{split}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ The main commands have a function of the same name:
     average(run, last=5)        average the weights of checkpoints
     export(model, output)       write a model in another format
     import_model(model, output) convert a model of transformers to a model folder
+    add_language(model, text, output) train a language pack, which adds languages to a model
     translate(model, job)       translate files: a manyglot.decoding.translation_job.TranslationJob
     demo()                      train and evaluate a small model
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from manyglot.decoding.loading import load
     from manyglot.errors import ManyglotError
     from manyglot.evaluation.command_engine import CommandEngine
+    from manyglot.workflows.add_language import add_language
     from manyglot.workflows.average import average
     from manyglot.workflows.compare import compare
     from manyglot.workflows.demo import demo

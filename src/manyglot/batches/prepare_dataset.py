@@ -163,7 +163,7 @@ def _train_own_subwords(folder: Path, code: str, settings: VocabularySettings) -
     try:
         return _train_subword_model(folder, [code], settings)
     except SettingsError:
-        if settings.size < 2 * MIN_SUBWORDS:
+        if settings.size < MIN_SUBWORDS // 2:
             raise
         return _train_own_subwords(folder, code, settings.model_copy(update={"size": settings.size // 2}))
 

@@ -12,37 +12,10 @@ from itertools import groupby
 from typing import ClassVar
 
 from manyglot.vocabulary.subword_file import SPACE, pack
-from manyglot.vocabulary.subword_model import EOS, UNK, SubwordModel
+from manyglot.vocabulary.subword_model import EOS, UNK, LanguageSubwords, SubwordModel
 
 ORIGINAL_PART, LANGUAGE_PREFIX = "original", "language "
 """Names of the parts of the file."""
-
-
-class LanguageSubwords(SubwordModel):
-    """The subword model of one further language, with the ids of the extended model."""
-
-    kind: ClassVar = "language"
-
-    def __init__(self, model: SubwordModel, first_id: int) -> None:
-        self.model, self.serialized = model, model.serialized
-        self.ids = range(first_id, first_id + len(model) - UNK - 1)
-        """The ids of its subwords. Special symbols have the ids of the original model."""
-        self._shift = first_id - UNK - 1
-
-    def __len__(self) -> int:
-        return len(self.model)
-
-    def pieces(self) -> list[str]:
-        """All subwords of the language, after the special symbols."""
-        return self.model.pieces()
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Split sentences of the language into ids of the extended model."""
-        return [[i if i <= UNK else i + self._shift for i in sentence] for sentence in self.model.encode(texts)]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Join ids of the extended model into sentences."""
-        return self.model.decode([[i if i <= UNK else i - self._shift for i in sentence] for sentence in ids])
 
 
 class ExtendedModel(SubwordModel):

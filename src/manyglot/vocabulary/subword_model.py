@@ -5,14 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from manyglot.config.base_settings import MAX_COUNT, Settings
-
-if TYPE_CHECKING:
-    from manyglot.vocabulary.extended_model import LanguageSubwords
 
 PAD, EOS, UNK = 0, 1, 2
 SPECIAL_PIECES = ("<pad>", "</s>", "<unk>")
@@ -111,3 +108,30 @@ class SubwordModel(ABC):
     def save(self, path: Path) -> None:
         """Write the model to a file, which `load_subword_model` reads."""
         path.write_bytes(self.serialized)
+
+
+class LanguageSubwords(SubwordModel):
+    """The subword model of one further language, with the ids of the extended model."""
+
+    kind: ClassVar = "language"
+
+    def __init__(self, model: SubwordModel, first_id: int) -> None:
+        self.model, self.serialized = model, model.serialized
+        self.ids = range(first_id, first_id + len(model) - UNK - 1)
+        """The ids of its subwords. Special symbols have the ids of the original model."""
+        self._shift = first_id - UNK - 1
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    def pieces(self) -> list[str]:
+        """All subwords of the language, after the special symbols."""
+        return self.model.pieces()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Split sentences of the language into ids of the extended model."""
+        return [[i if i <= UNK else i + self._shift for i in sentence] for sentence in self.model.encode(texts)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Join ids of the extended model into sentences."""
+        return self.model.decode([[i if i <= UNK else i - self._shift for i in sentence] for sentence in ids])

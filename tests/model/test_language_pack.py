@@ -15,7 +15,7 @@ from manyglot.model.guidance import parse_method_settings
 from manyglot.model.language_pack import LanguagePack, add_packs
 from manyglot.model.model_folder import load_model
 from tests.model.guidance.combinations import COMBINATIONS
-from tests.packs.random_packs import NEW, TEXT, save_random_model, save_random_pack
+from tests.model.random_packs import NEW, TEXT, save_random_model, save_random_pack
 
 ADAPTER = [parse_method_settings({"method": "adapter", "residual": False})]
 SENTENCES = [*TEXT["de"], *TEXT["en"], *TEXT["sw"], ""]
