@@ -1,7 +1,7 @@
 """Language packs: what a model needs for further languages, in a small folder beside the model.
 
 pack.json              languages, trained directions, the fingerprint of the model, the seals of the other files
-weights.safetensors    the rows of the subwords and tags, and the guidance of each language, as float16
+weights.safetensors    the rows of the subwords and tags, and the guidance of each language, in 8-bit integers
 subwords.CODE.model    the subword model of each language
 
 A pack changes no weight of the model. It belongs to one model, which its fingerprint identifies.
@@ -27,10 +27,11 @@ from manyglot.files import StrPath, check_links
 from manyglot.folders import atomic_folder
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.model_seals import REQUIRED_SECTIONS, ModelSeals
+from manyglot.model.quantized_weights import dequantize, quantize
 from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.model.warm_start import copy_weights, language_dims, match_languages
-from manyglot.model.weights_file import WeightsHeader, read_tensors, read_weights_header, save_tensors
+from manyglot.model.weights_file import read_tensors, read_weights_header, save_tensors
 from manyglot.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.loading import load_subword_model
@@ -88,12 +89,12 @@ class LanguagePack:
     def save(self, folder: Path) -> None:
         """Write the pack atomically."""
         weights = {
-            f"{code}/{name}": tensor.to(torch.float16)
+            f"{code}/{name}": tensor
             for code, language in self.languages.items()
             for name, tensor in language.weights.items()
         }
         with atomic_folder(folder) as unfinished:
-            save_tensors(unfinished / WEIGHTS_NAME, weights)
+            save_tensors(unfinished / WEIGHTS_NAME, quantize(weights))
             for code, language in self.languages.items():
                 language.subword_model.save(unfinished / _subwords_name(code))
             values = {
@@ -125,20 +126,8 @@ class LanguagePack:
             raise FolderError(f"{folder / PACK_NAME} is damaged ({str(error)[:200]}).") from None
         _check_files(folder, seals, _file_names(codes))
         models = {code: load_subword_model(folder / _subwords_name(code), MAX_SUBWORDS_BYTES) for code in codes}
-        header = read_weights_header(folder / WEIGHTS_NAME)
-        _check_tables(folder, header, models)
-        tensors = read_tensors(folder / WEIGHTS_NAME)
-        languages = {
-            code: PackedLanguage(
-                model,
-                {
-                    name.removeprefix(f"{code}/"): tensor.float()
-                    for name, tensor in tensors.items()
-                    if name.startswith(f"{code}/")
-                },
-            )
-            for code, model in models.items()
-        }
+        weights = _read_weights(folder / WEIGHTS_NAME, codes)
+        languages = {code: PackedLanguage(model, weights[code]) for code, model in models.items()}
         return cls(languages, directions, model_fingerprint, training_info, folder)
 
 
@@ -250,11 +239,17 @@ def _check_files(folder: Path, seals: Mapping[str, FileSeal], names: Iterable[st
         raise FolderError(f"{folder / wrong} {problem}. Copy the pack again.")
 
 
-def _check_tables(folder: Path, header: WeightsHeader, models: Mapping[str, SubwordModel]) -> None:
-    """Raise a FolderError unless every tensor belongs to a language and all are float16."""
-    for name, (dtype, _) in header.items():
-        if name.partition("/")[0] not in models or dtype != "F16":
-            raise FolderError(f"{folder / WEIGHTS_NAME} is damaged: it has an unexpected tensor {name[:100]!r}.")
+def _read_weights(path: Path, codes: Sequence[str]) -> dict[str, dict[str, Tensor]]:
+    """Read the weights of each language. Raise a FolderError if there are others."""
+    read_weights_header(path)
+    weights: dict[str, dict[str, Tensor]] = {code: {} for code in codes}
+    try:
+        for name, tensor in dequantize(read_tensors(path)).items():
+            code, _, parameter = name.partition("/")
+            weights[code][parameter] = tensor
+    except (KeyError, ValueError) as error:
+        raise FolderError(f"{path} is damaged: it has unexpected weights ({error}).") from None
+    return weights
 
 
 def _file_names(codes: Iterable[str]) -> list[str]:
