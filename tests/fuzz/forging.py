@@ -12,10 +12,11 @@ from pathlib import Path
 from manyglot.batches.prepared_dataset import DATASET_KIND
 from manyglot.checksums import seal_files
 from manyglot.errors import FolderError
+from manyglot.model.language_pack import PACK_KIND, PACK_NAME
 from manyglot.sealed_json import SEAL_KEY, write_sealed_json
 from tests.sealing import forge_model_seals
 
-SEALS = ("dataset.json", "manyglot.json", "format.json")
+SEALS = ("dataset.json", "manyglot.json", "format.json", PACK_NAME)
 """The files that hold seals."""
 
 
@@ -24,23 +25,25 @@ def forge_seals(folder: Path, originals: Mapping[Path, bytes]) -> None:
     if any(path.is_symlink() or path.is_fifo() for path in (folder / name for name in SEALS)):
         return
     if (folder / "dataset.json").is_file():
-        _forge_dataset_seals(folder)
+        _forge_seals_in(folder / "dataset.json", DATASET_KIND)
     elif (folder / "manyglot.json").is_file():
         _forge_export_seals(folder, originals)
+    elif (folder / PACK_NAME).is_file():
+        _forge_seals_in(folder / PACK_NAME, PACK_KIND)
     else:
         with suppress(OSError):
             forge_model_seals(folder)
 
 
-def _forge_dataset_seals(folder: Path) -> None:
-    """Renew the seals of all files that can be read, and the checksum of dataset.json."""
+def _forge_seals_in(path: Path, kind: str) -> None:
+    """Renew the seals of all files that can be read, and the checksum of the file that holds them."""
     with suppress(ValueError, RecursionError, AttributeError, TypeError, OSError):
-        values = json.loads((folder / "dataset.json").read_bytes())
+        values = json.loads(path.read_bytes())
         for name in values["files"] if isinstance(values.get("files"), dict) else ():
             with suppress(FolderError, ValueError):
-                values["files"] |= seal_files(folder, [name])
+                values["files"] |= seal_files(path.parent, [name])
         values.pop(SEAL_KEY, None)
-        write_sealed_json(folder / "dataset.json", DATASET_KIND, values)
+        write_sealed_json(path, kind, values)
 
 
 def _forge_export_seals(folder: Path, originals: Mapping[Path, bytes]) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 import manyglot
 from manyglot.config.experiment import Experiment
+from tests.fuzz.pack_target import write_model_and_pack
 from tests.fuzz.resumed_targets import resumed_targets
 from tests.importers.random_checkpoints import write_checkpoint
 
@@ -53,6 +54,7 @@ def write_originals(folder: Path, experiment: Experiment) -> None:
     _write_corpora(folder)
     _write_requests(folder / "requests")
     _write_hypotheses(folder / "hypotheses")
+    write_model_and_pack(folder / "pack")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # transformers recommends a package
         for family in ("nllb", "marian_multilingual"):

@@ -9,6 +9,7 @@ from tests.fuzz.cases import Target
 from tests.fuzz.hypotheses_target import HypothesesTarget
 from tests.fuzz.import_target import ImportTarget
 from tests.fuzz.originals import SPLIT_ROWS
+from tests.fuzz.pack_target import PackTarget
 from tests.fuzz.resumed_targets import resumed_targets
 from tests.fuzz.run_targets import ResultsTarget, RunTarget
 from tests.fuzz.sealed_targets import DatasetTarget, ExportTarget, ModelTarget
@@ -16,13 +17,13 @@ from tests.fuzz.settings_target import SettingsTarget
 from tests.fuzz.text_targets import CorpusTarget, RequestsTarget
 
 SHARES = {
-    "dataset": 10,
-    "forged-dataset": 8,
-    "model": 10,
+    "dataset": 8,
+    "forged-dataset": 7,
+    "model": 8,
     "forged-model": 8,
     "bfloat16": 3,
     "export": 6,
-    "forged-export": 7,
+    "forged-export": 6,
     "run": 4,
     "results": 5,
     "resumed-prepare": 3,
@@ -33,11 +34,13 @@ SHARES = {
     "corpus-tsv": 2,
     "corpus-ted": 1,
     "corpus-jsonl": 3,
-    "corpus-parquet": 4,
+    "corpus-parquet": 3,
     "corpus-tmx": 2,
     "corpus-zip": 2,
     "requests": 3,
     "hypotheses": 3,
+    "pack": 3,
+    "forged-pack": 4,
     "import-nllb": 2,
     "import-marian_multilingual": 2,
 }
@@ -60,6 +63,8 @@ def make_targets(experiment: Experiment) -> dict[str, Target]:
         *(CorpusTarget(kind) for kind in ("text", "compressed", "tsv", "ted", "jsonl", "parquet", "tmx", "zip")),
         RequestsTarget(),
         HypothesesTarget(SPLIT_ROWS["test"]),
+        PackTarget(),
+        PackTarget("forged-pack", forged=True),
         ImportTarget("nllb"),
         ImportTarget("marian_multilingual"),
         *resumed_targets(experiment),

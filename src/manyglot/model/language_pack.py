@@ -39,7 +39,7 @@ from manyglot.vocabulary.subword_model import UNK, SubwordModel
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 PACK_FORMAT = 1
-PACK_NAME, WEIGHTS_NAME = "pack.json", "weights.safetensors"
+PACK_NAME, PACK_KIND, WEIGHTS_NAME = "pack.json", "language pack", "weights.safetensors"
 MAX_PACK_BYTES, MAX_SUBWORDS_BYTES = 2**20, 2**25
 FINGERPRINTED_FILES = ("model.safetensors", "subwords.model", "languages.json")
 
@@ -105,7 +105,7 @@ class LanguagePack:
                 "training": dict(self.training_info),
                 "files": seal_files(unfinished, _file_names(self.languages)),
             }
-            write_sealed_json(unfinished / PACK_NAME, "language pack", values)
+            write_sealed_json(unfinished / PACK_NAME, PACK_KIND, values)
 
     @classmethod
     def load(cls, folder: Path) -> LanguagePack:
@@ -114,7 +114,7 @@ class LanguagePack:
         if not (folder / PACK_NAME).exists():
             missing = "is not a language pack (it has no pack.json)" if folder.exists() else "does not exist"
             raise FolderError(f"{folder} {missing}.")
-        values = read_sealed_json(folder / PACK_NAME, "language pack", MAX_PACK_BYTES)
+        values = read_sealed_json(folder / PACK_NAME, PACK_KIND, MAX_PACK_BYTES)
         if values.get("format") != PACK_FORMAT:
             raise FolderError(f"{folder} has another pack format than {PACK_FORMAT}. Upgrade manyglot to use it.")
         try:
