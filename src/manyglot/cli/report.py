@@ -19,6 +19,14 @@ def report(
     common_test_only: Annotated[
         bool, typer.Option("--common-test-only", help="Show only the test sentences that all runs share.")
     ] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="Output folder of an earlier evaluation, such as before further training: name the directions of the "
+            "main run that are now significantly worse or better.",
+            metavar="RUN",
+        ),
+    ] = None,
 ) -> None:
     """Write an HTML report of a run, optionally compared with other runs.
 
@@ -27,5 +35,5 @@ def report(
     """
     from manyglot.workflows import report as workflow
 
-    workflow.report(runs, output, common_test_only)
+    workflow.report(runs, output, common_test_only, baseline)
     print(output)

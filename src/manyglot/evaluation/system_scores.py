@@ -75,7 +75,7 @@ def statistics_in_shared_order(system: System, direction: Direction) -> Sentence
     run = system.runs[0]
     if direction not in run.statistics:
         raise ManyglotError(
-            f"{system.name} has no statistics.npz for {direction}. Evaluate it again, or leave out --significance."
+            f"{system.name} has no statistics.npz for {direction}, which significance tests need. Evaluate it again."
         )
     statistics = run.statistics[direction]
     return statistics.select_sentences(np.argsort(statistics.fingerprints_N, kind="stable"))

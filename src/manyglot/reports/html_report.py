@@ -20,12 +20,14 @@ import yaml
 import manyglot
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, share_supervision
+from manyglot.evaluation.direction_changes import find_direction_changes
 from manyglot.evaluation.evaluator import Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average, shared_segment_metrics
 from manyglot.evaluation.system_comparison import group_directions, win_rate
 from manyglot.files import report_unwritable, write_file
 from manyglot.langid.identifier import describe_identifier
 from manyglot.progress import format_duration
+from manyglot.reports.html_changes import changes_html
 from manyglot.reports.html_examples import worst_directions_html
 from manyglot.reports.html_report_data import build_html_report_data
 from manyglot.reports.html_verdict import verdict_html
@@ -38,6 +40,7 @@ from manyglot.reports.result_parts import format_segment_score, group_label, seg
 
 SECTIONS = {
     "verdict": "Verdict",
+    "changes": "Changes",
     "averages": "Averages",
     "heatmap": "Heat map of all directions",
     "off_target": "Off-target languages",
@@ -73,8 +76,12 @@ MAX_NAMED_LEAKING_PAIRS = 5
 """Number of language pairs to name, those with the largest share of leaked sentences first."""
 
 
-def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
-    """Write a report of the first run, compared with the others; all must have the same metrics and test sets."""
+def write_html_report(path: Path, runs: Sequence[ReportRun], baseline: tuple[str, Evaluation] | None = None) -> None:
+    """Write a report of the first run, compared with the others; all must have the same metrics and test sets.
+
+    With a `baseline`, given by name, a section names the directions of the first run that have changed since.
+    """
+    changes = None if baseline is None else find_direction_changes(baseline, (runs[0].name, runs[0].evaluation))
     evaluations = share_supervision([run.evaluation for run in runs])
     runs = [replace(run, evaluation=evaluation) for run, evaluation in zip(runs, evaluations, strict=True)]
     if len(runs) > 1:
@@ -84,6 +91,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     similarities = f"<p class=quiet>{SIMILARITY_NOTE}</p><div id=language-map></div>"
     bodies = {
         "verdict": verdict_html(runs),
+        "changes": "" if changes is None or baseline is None else changes_html(changes, baseline[0]),
         "averages": _averages_html(runs),
         "heatmap": "<div id=direction-heatmap></div>",
         "off_target": "<div id=off-target-chart></div>"
@@ -103,6 +111,8 @@ def write_html_report(path: Path, runs: Sequence[ReportRun]) -> None:
     headings = {key: SECTIONS[key] for key in bodies}
     if len(runs) > 1:
         headings["verdict"] += f" on {escape(runs[0].name)}"
+    if baseline is not None:
+        headings["changes"] += f" since {escape(baseline[0])}"
     sections = "".join(f"<section id={key}><h2>{headings[key]}</h2>{body}</section>" for key, body in bodies.items())
     title = escape(" · ".join(run.name for run in runs))
     page = (

@@ -8,7 +8,9 @@ from pathlib import Path
 from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError
 from manyglot.evaluation.comparability import restrict_to_common_sentences, share_supervision
+from manyglot.evaluation.results import Evaluation
 from manyglot.evaluation.run_specs import Folders, name_systems, parse_run_folders, to_run_specs
+from manyglot.evaluation.system_comparison import load_systems
 from manyglot.files import StrPath, report_unwritable
 from manyglot.reports.displayable import OutputFile
 from manyglot.reports.html_report import load_report_run, restrict_report_run, write_html_report
@@ -16,11 +18,19 @@ from manyglot.reports.report_run import share_codes_of_first
 
 
 @checks_argument_types
-def report(runs: Folders, output: StrPath = "report.html", common_test_only: bool = False) -> OutputFile:
+def report(
+    runs: Folders,
+    output: StrPath = "report.html",
+    common_test_only: bool = False,
+    baseline: StrPath | None = None,
+) -> OutputFile:
     """Write the report of the first run, compared with the other runs, and return the HTML file.
 
     Runs are output folders of `evaluate`, or a dictionary of them by name. Text such as `ours=scores` works too. With
     `common_test_only`, the report shows only the test sentences that all runs share.
+
+    The `baseline` is a further output folder, such as that of the model before further training. The report then names
+    the directions of the first run that are significantly worse or better. The runs may have other directions.
     """
     run_specs = list(dict.fromkeys(to_run_specs(runs)))
     for spec in run_specs:
@@ -35,5 +45,13 @@ def report(runs: Folders, output: StrPath = "report.html", common_test_only: boo
         evaluations = restrict_to_common_sentences(share_supervision([run.evaluation for run in report_runs]))
         report_runs = [restrict_report_run(run, each) for run, each in zip(report_runs, evaluations, strict=True)]
     with report_unwritable(Path(output)):
-        write_html_report(Path(output), report_runs)
+        write_html_report(Path(output), report_runs, None if baseline is None else _load_baseline(str(baseline)))
     return OutputFile(Path(output))
+
+
+def _load_baseline(spec: str) -> tuple[str, Evaluation]:
+    """Load the baseline and return it with its name."""
+    ((name, evaluation),) = [(system.name, system.runs) for system in load_systems([spec], None)[0]]
+    if len(evaluation) > 1:
+        raise SettingsError(f"baseline: {spec} names several folders. Give one.")
+    return name, evaluation[0]

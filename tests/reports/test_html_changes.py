@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import manyglot
+from manyglot.corpus.languages import Direction
+from manyglot.errors import ManyglotError
+from manyglot.evaluation.direction_changes import DirectionChange, DirectionChanges
+from manyglot.reports.html_changes import MAX_OPEN_ROWS, changes_html
+
+
+def change(source: str, target: str, before: float, after: float, p_value: float) -> DirectionChange:
+    return DirectionChange(Direction(source, target), before, after, p_value, 100)
+
+
+def test_forgotten_directions_are_named() -> None:
+    changes = [change("de", "en", 20, 15, 0.001), change("en", "de", 9, 8.8, 0.6), change("fr", "en", 5, 9, 0.01)]
+    html = changes_html(DirectionChanges(changes, num_new=2, num_missing=0), "the <old> model")
+    assert "Of the 3 directions that the &lt;old&gt; model has too, 1 is significantly worse and 1 is" in html
+    assert "2 directions are new." in html
+    assert "not evaluated again" not in html
+    assert "The mean BLEU changes by -0.4." in html
+    worse, better = html[html.index("Significantly worse") :].split("Significantly better")
+    assert "German → English" in worse
+    assert "-5.0" in worse
+    assert "French → English" in better
+    assert "English → German" not in html
+
+
+def test_a_long_table_is_folded() -> None:
+    changes = [change("de", "en", 20, 15, 0.001)] * (MAX_OPEN_ROWS + 1)
+    assert "<details><summary>" in changes_html(DirectionChanges(changes, 0, 0), "old")
+    assert "<details open><summary>" in changes_html(DirectionChanges(changes[1:], 0, 0), "old")
+
+
+def test_a_report_names_changes_since_a_baseline(evaluated: Path, tmp_path: Path) -> None:
+    page = Path(manyglot.report(evaluated, tmp_path / "report.html", baseline=f"first={evaluated}")).read_text("utf-8")
+    assert "<h2>Changes since first</h2>" in page
+    assert "0 are significantly worse and 0 are significantly better" in page
+    shutil.copytree(evaluated, tmp_path / "second")
+    with pytest.raises(ManyglotError, match="names several folders"):
+        manyglot.report(evaluated, tmp_path / "report.html", baseline=f"first={evaluated},{tmp_path / 'second'}")
+    with pytest.raises(ManyglotError, match="nowhere"):
+        manyglot.report(evaluated, tmp_path / "report.html", baseline="nowhere")
+
+
+@pytest.fixture(scope="module")
+def evaluated(trained: manyglot.Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scores") / "scores"
+    manyglot.evaluate(trained.run / "model", trained.data, zero_shot=True, output=folder)
+    return folder
