@@ -40,10 +40,22 @@ def results_of(translator: Translator) -> object:
     return n_best, translator.translate(SENTENCES, to=TARGETS, source="en"), scores
 
 
-@pytest.mark.parametrize("methods", COMBINATIONS.values(), ids=COMBINATIONS)
-@pytest.mark.parametrize("settings", [{}, {"norm": "pre", "source_tag": True, "output_bias": True}], ids=["", "tags"])
-def test_old_directions_keep_every_bit(methods: list, settings: dict, tmp_path: Path) -> None:  # type: ignore[type-arg]
-    original = save_random_model(tmp_path / "model", methods, **settings)
+TAGS_AND_BIAS = {"norm": "pre", "source_tag": True, "output_bias": True}
+FAST = {("adapter", "plain"), ("LAA + Token_tgt", "tags"), ("LALT + LEE + LAA", "plain"), ("LAA^R + Token_src", "tags")}
+"""Combinations of the default run, and the settings of their models. The others take half a minute."""
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        pytest.param(name, settings, marks=() if (name, settings) in FAST else pytest.mark.slow)
+        for name in COMBINATIONS
+        for settings in ("plain", "tags")
+    ],
+)
+def test_old_directions_keep_every_bit(name: str, settings: str, tmp_path: Path) -> None:
+    changes = TAGS_AND_BIAS if settings == "tags" else {}
+    original = save_random_model(tmp_path / "model", COMBINATIONS[name], **changes)
     packs = [save_random_pack(tmp_path / f"{code}.pack", original, code, seed) for seed, code in enumerate(NEW)]
     expected = results_of(manyglot.load(tmp_path / "model", device="cpu"))
     into_swahili = set()
