@@ -101,6 +101,18 @@ def test_own_text_and_fine_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (described.languages, described.model["width"]) == (["de", "en", "rw", "sw"], 16)
 
 
+def test_a_new_language(phrasebook_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "newtext").mkdir()
+    for code, words in {"en": "one two three four", "rw": "rimwe kabiri gatatu kane"}.items():
+        for split, number in (("train", 60), ("dev", 4)):
+            lines = (" ".join(words.split()[(i * j) % 4] + str(i % 7) for j in range(1, 5)) for i in range(number))
+            (tmp_path / "newtext" / f"{split}.{code}").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    text, quick = EXAMPLES / "new_language.yaml", ["training.max_steps=2", "training.device=cpu"]
+    pack = manyglot.add_language(phrasebook_model, text, "new.pack", quick)
+    assert manyglot.load(phrasebook_model, packs=[pack]).translate("one", to="rw", source="en")
+
+
 def test_the_readme_shows_the_examples_as_they_are() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = [

@@ -12,6 +12,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Protocol, TypeVar
 
+from pydantic import Field
+
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings
 from manyglot.corpus.language_codes import CodeStyle
 
@@ -54,6 +56,9 @@ class BaseCorpusSettings(Settings):
     """Train on exactly these directions, such as [de>en, en>fr]; `central_language` then only groups the results."""
     exclude_directions: tuple[str, ...] = ()
     """Never train on these directions, such as [de>fr], so that they stay zero-shot."""
+    train_share: float = Field(1.0, gt=0, le=1000)
+    """Share of the training rows to use, evenly spaced. 2.5 uses every row two or three times, which weights a part of
+    a mixture; `cleaning.deduplicate_pairs` would undo this."""
     license: Annotated[str | None, CHANGEABLE_ON_RESUME] = None
     """The license of the text, such as CC BY 4.0, for the model card."""
 

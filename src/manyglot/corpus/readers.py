@@ -29,6 +29,7 @@ from manyglot.corpus.languages import (
     is_known_language_code,
     parse_direction,
 )
+from manyglot.corpus.mixture import MixtureCorpus, MixtureSettings, ResampledCorpus
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
@@ -45,7 +46,13 @@ from manyglot.errors import MAX_LISTED_NAMES, CorpusError, LanguageError
 from manyglot.progress import print_status
 
 CorpusSettings = Annotated[
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings,
+    PhrasebookSettings
+    | SyntheticSettings
+    | MultiwaySettings
+    | BilingualSettings
+    | TableSettings
+    | FilesSettings
+    | MixtureSettings,
     Field(discriminator="kind"),
 ]
 
@@ -79,6 +86,19 @@ def resolve_train_directions(languages: Languages, settings: CorpusSettings) -> 
 
 def open_corpus(settings: CorpusSettings) -> Corpus:
     """Open the corpus that the settings describe. It must have at least two languages."""
+    corpus = _open(settings)
+    languages = _check_languages(Languages(corpus.languages), settings)
+    unknown = [code for code in languages if not is_known_language_code(code)]
+    if unknown and not getattr(settings, "languages", ()):
+        raise LanguageError(
+            f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
+            f"List the languages to use in corpus.languages."
+        )
+    return corpus
+
+
+def _open(settings: CorpusSettings) -> Corpus:
+    """Open a corpus or a part of one."""
     corpus: Corpus
     match settings:
         case PhrasebookSettings():
@@ -93,16 +113,10 @@ def open_corpus(settings: CorpusSettings) -> Corpus:
             corpus = TableCorpus(settings)
         case FilesSettings():
             corpus = FilesCorpus(settings)
-    languages = _check_languages(Languages(corpus.languages), settings)
-    unknown = [code for code in languages if not is_known_language_code(code)]
-    if unknown and not getattr(settings, "languages", ()):
-        raise LanguageError(
-            f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
-            f"List the languages to use in corpus.languages."
-        )
-    if isinstance(corpus, FilesCorpus):
-        print_status(corpus.describe())
-    return corpus
+            print_status(corpus.describe())
+        case MixtureSettings():
+            corpus = MixtureCorpus(settings, [_open(part) for part in settings.parts])
+    return corpus if settings.train_share == 1 else ResampledCorpus(corpus, settings.train_share)
 
 
 def make_zero_shot_sets(

@@ -1,0 +1,91 @@
+"""Several corpora as one, such as old and new text for fine-tuning."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from manyglot.corpus.base import BaseCorpusSettings, Corpus, Row, Split
+from manyglot.corpus.bilingual import BilingualSettings
+from manyglot.corpus.files_corpus import FilesSettings
+from manyglot.corpus.language_selection import match_languages, select_languages
+from manyglot.corpus.multiway import MultiwaySettings
+from manyglot.corpus.phrasebook import PhrasebookSettings
+from manyglot.corpus.synthetic import SyntheticSettings
+from manyglot.corpus.table import TableSettings
+
+PartSettings = Annotated[
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings,
+    Field(discriminator="kind"),
+]
+
+
+class MixtureSettings(BaseCorpusSettings):
+    """Several corpora, whose rows follow one another. Languages that they spell differently are joined."""
+
+    kind: Literal["mixture"] = "mixture"
+    """The kind of corpus: several corpora."""
+    parts: tuple[PartSettings, ...] = Field(min_length=1)
+    """The corpora, each with settings as above. `train_share` weights a part; the mixture has the other settings that
+    all kinds share, such as `central_language`."""
+
+    @field_validator("parts")
+    @classmethod
+    def _check_parts(cls, parts: tuple[PartSettings, ...]) -> tuple[PartSettings, ...]:
+        for number, part in enumerate(parts):
+            for name, field in BaseCorpusSettings.model_fields.items():
+                if name != "train_share" and getattr(part, name) != field.default:
+                    raise ValueError(f"part {number} states {name}. State corpus.{name} for the whole mixture")
+        return parts
+
+
+class MixtureCorpus:
+    """The rows of all parts, one part after the other."""
+
+    def __init__(self, settings: MixtureSettings, parts: Sequence[Corpus]) -> None:
+        self._parts = parts
+        first_spellings: list[str] = []
+        spellings_by_part = []
+        for part in parts:
+            matches = match_languages(first_spellings, part.languages, "the languages of the mixture")
+            spellings = {own: own for own in part.languages} | {own: first for first, own in matches.items()}
+            first_spellings += [own for own in part.languages if spellings[own] == own and own not in first_spellings]
+            spellings_by_part.append(spellings)
+        names = {name: name for name in first_spellings}
+        codes = select_languages(names, (), settings.code_style, "the languages of the mixture")
+        self._codes_by_part = [{own: codes[name] for own, name in each.items()} for each in spellings_by_part]
+        self.languages = tuple(codes.values())
+
+    def rows(self, split: Split) -> Iterator[Row]:
+        """Read the parts of a split one after the other."""
+        for part, codes in zip(self._parts, self._codes_by_part, strict=True):
+            for row in part.rows(split):
+                yield {codes[code]: text for code, text in row.items()}
+
+    def fingerprint(self) -> str:
+        """A digest of the fingerprints of the parts."""
+        return hashlib.sha256("\n".join(part.fingerprint() for part in self._parts).encode()).hexdigest()[:16]
+
+
+class ResampledCorpus:
+    """A corpus with fewer training rows, or with some of them more than once."""
+
+    def __init__(self, corpus: Corpus, train_share: float) -> None:
+        self._corpus, self._train_share = corpus, train_share
+        self.languages = corpus.languages
+
+    def rows(self, split: Split) -> Iterator[Row]:
+        """Read a split. Every training row appears as often as the share says, rounded up or down in turn."""
+        if split is not Split.TRAIN:
+            yield from self._corpus.rows(split)
+            return
+        for i, row in enumerate(self._corpus.rows(split)):
+            yield from repeat(row, int((i + 1) * self._train_share) - int(i * self._train_share))
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the corpus; the share is a setting."""
+        return self._corpus.fingerprint()
