@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 import manyglot
 from manyglot.config.experiment import Experiment
+from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.model.language_pack import LanguagePack
+from manyglot.model.language_pack import LanguagePack, PackedLanguage
 from manyglot.model.model_folder import load_model
 from manyglot.model.run_models import list_checkpoints
+from manyglot.model.settings import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.subword_model import VocabularySettings
+from manyglot.workflows.add_language import DEFAULTS
 from tests.conftest import tiny_experiment
 
 QUICK = {
@@ -129,3 +137,19 @@ def test_a_tokenizer_that_splits_targets_differently_cannot_be_extended(trained:
     imported = manyglot.import_model(tmp_path / "marian", tmp_path / "model", source="qaa", target="qab")
     with pytest.raises(ManyglotError, match="splits targets by other rules than sources"):
         manyglot.add_language(imported, four_languages(), tmp_path / "qad.pack")
+
+
+def test_a_pack_of_a_base_model_has_at_most_5_megabytes(tmp_path: Path) -> None:
+    """The model has the default guidance, and the pack as many subwords as add-language trains."""
+    size, rng = DEFAULTS["vocabulary"]["size"], random.Random(1)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 8))) for _ in range(20_000)]
+    subword_model = train_subword_model(
+        [" ".join(words[i : i + 50]) for i in range(0, 20_000, 50)], VocabularySettings(size=size)
+    )
+    with torch.device("meta"):
+        model = Transformer(ModelSettings(), Experiment.model_fields["guidance"].default, 100, 1)
+    shapes = {f"guidance.{name}": parameter.shape for name, parameter in model.guidance.named_parameters()}
+    shapes["embedding.weight"] = torch.Size([size, model.settings.width])
+    language = PackedLanguage(subword_model, {name: torch.randn(shape) for name, shape in shapes.items()})
+    LanguagePack({"sw": language}, (Direction("en", "sw"),), "fingerprint", {}).save(tmp_path / "sw.pack")
+    assert 2e6 < sum(path.stat().st_size for path in (tmp_path / "sw.pack").iterdir()) < 5e6
