@@ -40,7 +40,7 @@ from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.loss import summed_batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import LanguageTags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
-from tests.model.guidance.combinations import COMBINATIONS  # noqa: E402
+from tests.model.guidance.combinations import COMBINATIONS, LOW_RANK  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
@@ -367,6 +367,7 @@ def test_kernels_are_as_exact_as_plain_half_precision(name: str, norm: str, monk
         *((method_name(method), "post") for method in METHODS),
         *(("LALT + LEE + LAA", norm) for norm in ("post", "pre")),
         ("LALN + LALT", "pre"),
+        *(pytest.param(name, "post", marks=pytest.mark.slow) for name in LOW_RANK),
     ],
 )
 def test_every_method_trains_with_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:

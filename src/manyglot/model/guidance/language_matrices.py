@@ -27,7 +27,7 @@ from manyglot.model.guidance.language_matmul import LanguageGroups, LanguageMatm
 class RankedSettings(SitedSettings):
     """Base class of the settings of methods whose matrices may have a low rank."""
 
-    rank: int | None = Field(None, ge=1)
+    rank: int | None = Field(None, ge=1, le=65536)
     """Rank r of the matrices: each is U V^T, where U and V have r columns, so that a language has 2 · width · r
     parameters instead of width². For models with hundreds of languages. null: full matrices."""
 
