@@ -1,7 +1,8 @@
 """A custom guidance method: one file, and one line that registers it.
 
 This is language-aware attention (LAA) with low-rank matrices. The matrix of a language is the product of a D x r matrix
-U and an r x D matrix V, so a language needs 2 D r parameters instead of D². The two classes are the whole method. The
+U and an r x D matrix V, so a language needs 2 D r parameters instead of D². (manyglot's own `laa` has a setting `rank`
+that does more: it acts in the output projection too, and starts at zero.) The two classes are the whole method. The
 line with `METHODS` makes it available to training, model folders, translation, folding and `language_representations`.
 To use it on the command line too, put the classes into a file of src/manyglot/model/guidance/ and add `LowRank` to
 METHODS there.

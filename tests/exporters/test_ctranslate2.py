@@ -43,7 +43,10 @@ from tests.sealing import forge_export_seals
 pytest.importorskip("ctranslate2")
 
 UNFOLDABLE = {"random_laa", "adapter"}
-EXPORTABLE = [name for name, methods in COMBINATIONS.items() if not UNFOLDABLE & {each.method for each in methods}]
+EXPORTABLE = [
+    *(name for name, methods in COMBINATIONS.items() if not UNFOLDABLE & {each.method for each in methods}),
+    "Low-rank LAA + low-rank Adapter before the residual",
+]
 
 
 def exported(trained: TrainedModel, folder: Path, quantization: str | None = None) -> CTranslate2Engine:

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from manyglot.config.base_settings import parse_settings
@@ -27,10 +29,12 @@ from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.translator import Translator
 from manyglot.errors import FolderError, ManyglotError, SettingsError
 from manyglot.exporters.onnx.export import MANIFEST_NAME, PROGRAM, export_to_onnx
+from manyglot.exporters.onnx.language_maps import LanguageMaps, factorize
 from manyglot.model import guidance
 from manyglot.model.folding import FoldingError
 from manyglot.model.guidance import METHODS, GuidanceMethod, parse_method_settings
 from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.hook_probe import AffineMap
 from manyglot.model.layers import DecoderLayer
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
@@ -224,6 +228,48 @@ def test_equal_tables_are_stored_once(tmp_path: Path) -> None:
         export_to_onnx(random_model(COMBINATIONS[name]), tmp_path / name)
         sizes.append((tmp_path / name / "weights.bin").stat().st_size)
     assert sizes[1] - sizes[0] == 2 * 4096  # each of them is smaller than the alignment
+
+
+@pytest.mark.parametrize("placement", ["before_residual", "after_residual"])
+def test_matrices_of_low_rank_are_stored_as_factors(placement: str, tmp_path: Path) -> None:
+    """An adapter has a table of each factor for all layers, with 4 languages, width 64 and rank 2."""
+    sizes = []
+    for rank in ({}, {"rank": 2}):
+        trained = random_model([parse_method_settings({"method": "adapter", "placement": placement} | rank)], width=64)
+        export_to_onnx(trained, tmp_path / str(rank))
+        sizes.append((tmp_path / str(rank) / "weights.bin").stat().st_size)
+    num_languages = len(CODES)
+    assert sizes[0] - sizes[1] == num_languages * 64 * 64 * 4 - 2 * 4096  # each of the small ones fills an alignment
+
+
+@given(rank=st.integers(0, 16), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_factorize_finds_the_rank(rank: int, scale: float) -> None:
+    rng = torch.Generator().manual_seed(rank)
+    left_DR, right_RD = (torch.randn(*shape, generator=rng).double() for shape in ((32, rank), (rank, 32)))
+    a_DD = scale * left_DR @ right_RD
+    factors = factorize(a_DD)
+    if rank == 16:
+        assert factors is None, "two such factors are as large as the matrix"
+        return
+    assert factors is not None
+    assert [each.shape for each in factors] == [(32, rank), (rank, 32)]
+    torch.testing.assert_close(factors[0] @ factors[1], a_DD, rtol=0, atol=1e-8 * scale)
+
+
+def test_matrices_of_different_ranks_are_joined() -> None:
+    rng = torch.Generator().manual_seed(0)
+    eye_DD, full_DD = torch.eye(16).double(), torch.randn(16, 16, generator=rng).double()
+    matrices = [eye_DD, eye_DD + full_DD[:, :1] @ full_DD[:1], eye_DD + full_DD[:, :3] @ full_DD[:3], full_DD]
+    for num_languages, shapes in enumerate([[], [(2, 16, 1), (2, 1, 16)], [(3, 16, 3), (3, 3, 16)], [(4, 16, 16)]], 1):
+        maps = LanguageMaps.from_changes(AffineMap(a_DD, torch.zeros(16).double()) for a_DD in matrices[:num_languages])
+        if not shapes:
+            assert maps is None
+            continue
+        assert maps is not None
+        assert [each.shape for each in maps.matrices] == shapes
+        product_LDD = maps.matrices[0] if len(shapes) == 1 else maps.matrices[0] @ maps.matrices[1]
+        for a_DD, product_DD in zip(matrices, product_LDD + np.eye(16) * maps.adds_input, strict=False):
+            np.testing.assert_allclose(product_DD, a_DD, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["LAA everywhere", "Adapter_enc,dec"])

@@ -40,7 +40,7 @@ from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.loss import summed_batch_loss  # noqa: E402
 from manyglot.vocabulary.vocabulary import LanguageTags  # noqa: E402
 from tests.conftest import random_batch, tiny_model  # noqa: E402
-from tests.model.guidance.combinations import COMBINATIONS  # noqa: E402
+from tests.model.guidance.combinations import COMBINATIONS, LOW_RANK  # noqa: E402
 
 DEVICE = torch.device("cuda" if GPU else "cpu")
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
@@ -233,10 +233,12 @@ def test_embedding_with_dropout() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sizes", [[5, 0, 200, 30, 0], [0, 0, 0, 7, 0], [64, 64, 0, 64, 1]])
-def test_grouped_matmul(dtype: torch.dtype, transposed: bool, sizes: list[int]) -> None:
+@pytest.mark.parametrize(("width_in", "width"), [(24, 40), (24, 8), (8, 40)], ids=str)
+def test_grouped_matmul(dtype: torch.dtype, transposed: bool, sizes: list[int], width_in: int, width: int) -> None:
+    """Includes factors of low rank, whose widths are a fraction of a tile."""
     torch.manual_seed(0)
-    x = random(sum(sizes), 24, dtype=dtype).detach()
-    matrix = random(5, *((40, 24) if transposed else (24, 40)), dtype=dtype).detach()
+    x = random(sum(sizes), width_in, dtype=dtype).detach()
+    matrix = random(5, *((width, width_in) if transposed else (width_in, width)), dtype=dtype).detach()
     used, ends = matrix.mT if transposed else matrix, torch.tensor(sizes, device=DEVICE).cumsum(0).to(torch.int32)
     theirs = torch.cat([part.float() @ each.float() for part, each in zip(x.split(sizes), used, strict=True)])
     tolerance = 1e-4 if dtype == torch.float32 else 0.03
@@ -365,6 +367,7 @@ def test_kernels_are_as_exact_as_plain_half_precision(name: str, norm: str, monk
         *((method_name(method), "post") for method in METHODS),
         *(("LALT + LEE + LAA", norm) for norm in ("post", "pre")),
         ("LALN + LALT", "pre"),
+        *(pytest.param(name, "post", marks=pytest.mark.slow) for name in LOW_RANK),
     ],
 )
 def test_every_method_trains_with_kernels(name: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from manyglot.errors import ManyglotError
 from manyglot.model.guidance import parse_method_settings
 from manyglot.model.language_pack import LanguagePack, add_packs
 from manyglot.model.model_folder import load_model
-from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.guidance.combinations import COMBINATIONS, LOW_RANK
 from tests.model.random_packs import NEW, TEXT, save_random_model, save_random_pack
 
 ADAPTER = [parse_method_settings({"method": "adapter", "residual": False})]
@@ -70,6 +70,18 @@ def test_old_directions_keep_every_bit(name: str, settings: str, tmp_path: Path)
             outputs = translator.translate_n_best(TEXT["ka"], to="sw", source="ka", n=3)
             into_swahili.add(repr([outputs, translator.score(TEXT["ka"], TEXT["sw"], to="sw", source="ka")]))
     assert len(into_swahili) == 1, "the order of the packs matters"
+
+
+@pytest.mark.parametrize("name", LOW_RANK)
+def test_a_pack_has_the_factors_of_its_language(name: str, tmp_path: Path) -> None:
+    original = save_random_model(tmp_path / "model", COMBINATIONS[name])
+    pack = LanguagePack.load(save_random_pack(tmp_path / "sw.pack", original, "sw"))
+    weights, extended = pack.languages["sw"].weights, add_packs(original, [pack])
+    swahili, german = (extended.vocabulary.languages.id(code) for code in ("sw", "de"))
+    for parameter, value_LDR in extended.model.guidance.named_parameters():
+        assert torch.equal(value_LDR[[swahili]], weights[f"guidance.{parameter}"])
+        old_LDR = original.model.guidance.get_parameter(parameter)
+        assert torch.equal(value_LDR[german], old_LDR[original.vocabulary.languages.id("de")])
 
 
 def test_a_target_language_gets_only_its_own_subwords(model: Path, packs: list[Path]) -> None:

@@ -150,7 +150,7 @@ def check_guidance(new: TrainedModel, old: TrainedModel, old_languages: dict[str
         assert isinstance(method, GuidanceMethod)
         method.reset_to_identity()
     for name, identity in new.model.guidance.named_parameters():
-        dim = 0 if name.endswith("LDD") else 1
+        dim = name.rpartition("_")[2].index("L")
         for i, code in enumerate(new.vocabulary.languages):
             same = old_languages.get(canonical(code))
             expected = identity.select(dim, i) if same is None else old_parameters[name].select(dim, same)
@@ -218,3 +218,28 @@ def test_settings_of_a_method_must_agree() -> None:
         start(new, old)
     assert all(map(torch.equal, before, new.model.parameters()))
     start(make_trained(["a"], ["de"], [LAASettings(init_gain=1), LanguageTokenSettings(side="target")], 2), old)
+
+
+@pytest.mark.parametrize(("old_rank", "rank"), [(None, 2), (2, None), (2, 3)])
+def test_a_method_of_another_rank_is_new(old_rank: int | None, rank: int | None) -> None:
+    old = make_trained(["a"], ["de", "en"], [AdapterSettings(rank=old_rank), LAASettings(rank=2)], 1)
+    methods = [AdapterSettings(rank=rank, sites=("dec.self",)), LAASettings(rank=2)]  # type: ignore[arg-type]
+    new = make_trained(["a"], ["de", "en", "sw"], methods, 2)
+    summary = start(new, old)
+    shown, old_shown = ("null" if each is None else each for each in (rank, old_rank))
+    assert list(summary.format_lines())[2] == (
+        f"  guidance   1 copied (laa), 1 new (adapter with rank {shown}), 1 dropped (adapter with rank {old_shown})"
+    )
+    plain = make_trained(["a"], ["de", "en", "sw"], [LAASettings(rank=2)], 3)
+    start(plain, old)
+    source, target, lang_B = torch.tensor([[3, 1]]), torch.tensor([[1, 5, 3]]), torch.tensor([1])
+    logits = [each.model.eval().logits(each.model(source, target, lang_B).decoded).detach() for each in (new, plain)]
+    torch.testing.assert_close(*logits)
+    entries = {name: each for name, each in summary.new_entries.items() if name.startswith("guidance.")}
+    assert all(each.is_whole == ("adapter" in name) for name, each in entries.items())
+    for side in ("left", "right"):  # a new language starts at zero and can learn
+        name = f"methods.laa.{side}_LDR"
+        value_LDR, old_LDR = (each.model.guidance.get_parameter(name) for each in (new, old))
+        assert torch.equal(value_LDR[:2], old_LDR)
+        assert bool(value_LDR[2].any()) == (side == "right")
+        assert entries[f"guidance.{name}"].indices == (2,)

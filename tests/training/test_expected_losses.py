@@ -88,6 +88,7 @@ GUIDANCE: dict[str, list[dict[str, Any]]] = {
     "lalt": [{"method": "lalt"}],
     "laa + lee": [{"method": "laa", "init_gain": 1.0}, {"method": "lee"}],
     "laln + lalt": [{"method": "laln"}, {"method": "lalt"}],
+    "low-rank laa + adapter": [{"method": "laa", "rank": 3}, {"method": "adapter", "rank": 2}],
     "token_src + random_laa": [{"method": "token"}, {"method": "random_laa", "init_gain": 1.0}],
 }
 OTHER_SETTINGS: dict[str, Any] = {

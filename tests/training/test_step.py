@@ -16,10 +16,10 @@ from manyglot.model.transformer import Transformer
 from manyglot.training.contrastive_alignment import ContrastiveAlignmentSettings
 from manyglot.training.step import CudaGraphStep, EagerStep
 from tests.conftest import packed_loss, random_batch, tiny_model
-from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.guidance.combinations import COMBINATIONS, with_slow_low_rank
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize("name", with_slow_low_rank())
 @pytest.mark.parametrize("multiple", [16, 64])
 def test_padding_does_not_change_the_results(name: str, multiple: int) -> None:
     """Padding tokens affect neither the hidden states nor the gradients."""

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from manyglot.argument_types import checks_argument_types
 from manyglot.batches.plan import BatchSettings
@@ -66,6 +66,13 @@ class Experiment(Settings):
     """Beam search, sampling and pivoting."""
     evaluation: Annotated[EvaluationSettings, CHANGEABLE_ON_RESUME] = EvaluationSettings()
     """Metrics and language identification on test text."""
+
+    @model_validator(mode="after")
+    def _guidance_fits_the_model(self) -> Experiment:
+        if self.init is None:  # otherwise `model` and `guidance` may still have to be inherited
+            for method in self.guidance:
+                method.check_width(self.model.width)
+        return self
 
     @property
     def preparation_settings(self) -> PreparationSettings:

@@ -8,7 +8,7 @@
 | tag of a language that the old model has, in any code style | its row |
 | tag of another language | the mean of the rows of all old tags |
 | guidance method that the old model has | the parameters of its languages; other languages start at the identity |
-| other guidance method | the identity |
+| other guidance method, or the same method with another rank | the identity |
 | all other weights | the old weights |
 """
 
@@ -27,7 +27,7 @@ from manyglot.corpus.language_lookup import best_matching_codes, codes_spelled_l
 from manyglot.corpus.languages import Languages
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import build_guidance
-from manyglot.model.guidance.base import GuidanceMethod
+from manyglot.model.guidance.base import GuidanceMethod, MethodSettings
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -39,6 +39,8 @@ FREE_MODEL_SETTINGS = frozenset({"dropout"})
 """Settings of the model on which no weight depends."""
 FREE_GUIDANCE_SETTINGS = frozenset({"init_gain"})
 """Settings of guidance methods that matter only for random weights."""
+SHAPE_SETTINGS = frozenset({"rank"})
+"""Settings of guidance methods that determine the shapes of parameters. With another value, a method is new."""
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 """A subword of models with byte fallback. It has no text."""
 MAX_LISTED_NAMES = 10
@@ -69,8 +71,9 @@ class WarmStartSummary:
     new_languages: list[str]
     dropped_languages: list[str]
     copied_methods: list[str]
-    """The guidance methods of both models."""
+    """The guidance methods of both models, with parameters of the same shapes."""
     new_methods: list[str]
+    """The other methods of the new model. The rank is included if only the rank differs."""
     dropped_methods: list[str]
     new_entries: Mapping[str, NewEntries]
     """What is new in the parameters that have something new, by name."""
@@ -101,7 +104,8 @@ def check_same_architecture(stated: Mapping[str, Any], old: ModelSettings, model
 def copy_weights(old: TrainedModel, model: Transformer, vocabulary: Vocabulary, model_name: str) -> WarmStartSummary:
     """Copy the weights of a trained model of the same architecture into a freshly initialized model."""
     check_same_architecture(model.settings.model_dump(mode="json"), old.model.settings, model_name)
-    _check_same_guidance(model, old.model, model_name)
+    copied_methods = _find_copied_methods(model, old.model)
+    _check_same_guidance(model, old.model, copied_methods, model_name)
     subword_rows = match_subwords(vocabulary.subword_model, old.vocabulary.subword_model)
     old_languages = match_languages(vocabulary.languages, old.vocabulary.languages)
     with torch.no_grad():
@@ -109,23 +113,47 @@ def copy_weights(old: TrainedModel, model: Transformer, vocabulary: Vocabulary, 
         _fill_rows(model.embedding.weight, old.model.embedding.weight, rows)
         if model.output_bias is not None and old.model.output_bias is not None:
             _fill_rows(model.output_bias, old.model.output_bias, rows)
-        _copy_guidance(model, old, vocabulary.languages, old_languages)
+        _copy_guidance(model, old, vocabulary.languages, old_languages, copied_methods)
         _copy_other_weights(model, old.model)
-    names, old_names = ([name for name, _ in each.guidance.named_methods()] for each in (model, old.model))
     return WarmStartSummary(
         _count_subwords(subword_rows, vocabulary.subword_model, old.vocabulary.subword_model),
         old_languages,
         [code for code in vocabulary.languages if code not in old_languages],
         [code for code in old.vocabulary.languages if code not in old_languages.values()],
-        [name for name in names if name in old_names],
-        [name for name in names if name not in old_names],
-        [name for name in old_names if name not in names],
-        dict(_find_new_entries(model, old, vocabulary, rows, old_languages)),
+        copied_methods,
+        _describe_methods(model, old.model, copied_methods),
+        _describe_methods(old.model, model, copied_methods),
+        dict(_find_new_entries(model, old, vocabulary, rows, old_languages, copied_methods)),
     )
 
 
+def _find_copied_methods(model: Transformer, old: Transformer) -> list[str]:
+    """Return the methods of both models whose parameters have the same shapes."""
+    old_shapes = {method.method: _shape_settings(method) for method in old.methods}
+    return [each.method for each in model.methods if old_shapes.get(each.method) == _shape_settings(each)]
+
+
+def _shape_settings(method: MethodSettings) -> dict[str, Any]:
+    return {name: value for name, value in method.model_dump(mode="json").items() if name in SHAPE_SETTINGS}
+
+
+def _describe_methods(model: Transformer, other: Transformer, copied_methods: Sequence[str]) -> list[str]:
+    """Name the methods that are not copied; if the other model has one with other shapes, add what differs."""
+    other_names, described = {method.method for method in other.methods}, []
+    for method in model.methods:
+        if method.method not in copied_methods:
+            shape = [f"{name} {_show(value)}" for name, value in _shape_settings(method).items()]
+            described.append(" with ".join([method.method, *(shape if method.method in other_names else ())]))
+    return described
+
+
 def _find_new_entries(
-    model: Transformer, old: TrainedModel, vocabulary: Vocabulary, rows: OldRows, old_languages: Mapping[str, str]
+    model: Transformer,
+    old: TrainedModel,
+    vocabulary: Vocabulary,
+    rows: OldRows,
+    old_languages: Mapping[str, str],
+    copied_methods: Sequence[str],
 ) -> Iterator[tuple[str, NewEntries]]:
     """Yield the parameters with new entries, given the old rows of the subwords and tags."""
     subwords, old_subwords = vocabulary.subword_model, old.vocabulary.subword_model
@@ -138,9 +166,8 @@ def _find_new_entries(
     for name in ("embedding.weight", "output_bias"):
         if new_rows:
             yield name, NewEntries(0, tuple(sorted(new_rows)))
-    old_methods = {name for name, _ in old.model.guidance.named_methods()}
     for name, dim in language_dims(model).items():
-        if name.split(".")[1] not in old_methods:
+        if name.split(".")[1] not in copied_methods:
             yield f"guidance.{name}", NewEntries(is_whole=True)
         elif dim is not None and new_languages:
             yield f"guidance.{name}", NewEntries(dim, tuple(new_languages))
@@ -210,9 +237,13 @@ def _fill_rows(table: Tensor, old_table: Tensor, rows: OldRows) -> None:
 
 
 def _copy_guidance(
-    model: Transformer, old: TrainedModel, languages: Languages, old_languages: Mapping[str, str]
+    model: Transformer,
+    old: TrainedModel,
+    languages: Languages,
+    old_languages: Mapping[str, str],
+    copied_methods: Sequence[str],
 ) -> None:
-    """Copy the parameters of the methods that both models have; set everything else to the identity."""
+    """Copy the parameters of some methods; set everything else to the identity."""
     old_methods = dict(old.model.guidance.named_methods())
     new_ids = torch.tensor([languages.id(code) for code in old_languages], dtype=torch.long)
     old_ids = torch.tensor([old.vocabulary.languages.id(code) for code in old_languages.values()], dtype=torch.long)
@@ -220,7 +251,7 @@ def _copy_guidance(
     for method_name, method in model.guidance.named_methods():
         assert isinstance(method, GuidanceMethod)
         method.reset_to_identity()
-        if method_name not in old_methods:
+        if method_name not in copied_methods:
             continue
         old_parameters = dict(old_methods[method_name].named_parameters())
         for name, parameter in method.named_parameters():
@@ -250,12 +281,12 @@ def _copy_other_weights(model: nn.Module, old: nn.Module) -> None:
             tensor.copy_(old_weights[name])
 
 
-def _check_same_guidance(model: Transformer, old: Transformer, model_name: str) -> None:
-    """Raise a SettingsError if a method with parameters has other settings in the old model."""
+def _check_same_guidance(model: Transformer, old: Transformer, copied_methods: Sequence[str], model_name: str) -> None:
+    """Raise a SettingsError if a method whose parameters are copied has other settings in the old model."""
     has_parameters = {name for name, method in model.guidance.named_methods() if list(method.parameters())}
     old_settings = {method.method: method.model_dump(mode="json") for method in old.methods}
     for method in model.methods:
-        if method.method not in has_parameters & old_settings.keys():
+        if method.method not in has_parameters.intersection(copied_methods):
             continue
         for name, value in method.model_dump(mode="json").items():
             old_value = old_settings[method.method].get(name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import pytest
 
 from manyglot.model.guidance import METHODS, method_name, parse_method_settings
 from manyglot.model.guidance.base import GuidanceMethod, MethodSettings
@@ -44,6 +47,13 @@ PAPER: dict[str, list[dict[str, Any]]] = {
         {"method": "token", "side": "target"},
     ],
 }
+LOW_RANK: dict[str, list[dict[str, Any]]] = {
+    "Low-rank LAA + low-rank Adapter before the residual": [
+        {"method": "laa", "rank": 3, "sites": ["enc.self", "dec.self", "dec.cross"]},
+        {"method": "adapter", "rank": 2, "sites": ["dec.cross", "dec.ffn"]},
+    ],
+    "Low-rank Adapter after the residual": [{"method": "adapter", "rank": 2, "placement": "after_residual"}],
+}
 
 
 def _settings_without_zero_matrices(method: type[GuidanceMethod]) -> MethodSettings:
@@ -60,5 +70,10 @@ COMBINATIONS: dict[str, list[MethodSettings]] = {
         ]  # type: ignore[call-arg]
         for method in METHODS
     },
-    **{name: [parse_method_settings(each) for each in methods] for name, methods in PAPER.items()},
+    **{name: [parse_method_settings(each) for each in methods] for name, methods in (PAPER | LOW_RANK).items()},
 }
+
+
+def with_slow_low_rank(names: Iterable[str] = COMBINATIONS) -> list[Any]:
+    """Return combinations for a test in which the rank matters little: the default run omits those of low rank."""
+    return [pytest.param(name, marks=pytest.mark.slow if name in LOW_RANK else ()) for name in names]

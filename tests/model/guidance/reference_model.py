@@ -22,6 +22,16 @@ from manyglot.model.layers import FeedForward, SubLayer
 from manyglot.model.transformer import Transformer
 
 
+def language_matrix(method: Any, language: int) -> Tensor:
+    """Return W of one language, or U V^T if it has a low rank."""
+    if method.rank is None:
+        matrix_DD: Tensor = method.matrix_LDD[language]
+        return matrix_DD
+    left_DR, right_DR = method.left_LDR[language], method.right_LDR[language]
+    columns = zip(left_DR.unbind(1), right_DR.unbind(1), strict=True)
+    return torch.stack([torch.outer(u_D, v_D) for u_D, v_D in columns]).sum(dim=0)
+
+
 class ReferenceModel:
     """A model that translates into one language; LAA^R uses the random language."""
 
@@ -33,7 +43,7 @@ class ReferenceModel:
         self.laa_sites: tuple[Site, ...] = ()
         for name, which in (("laa", language), ("random_laa", random_language)):
             if name in methods:
-                self.laa_sites, self.laa_DD = methods[name].sites, methods[name].matrix_LDD[which]
+                self.laa_sites, self.laa_DD = methods[name].sites, language_matrix(methods[name], which)
         self.tag_D = model.embedding.weight[model.dimensions.first_tag_id + language]
 
     def logits(self, source_S: Tensor, input_T: Tensor) -> Tensor:
@@ -45,7 +55,7 @@ class ReferenceModel:
             x_SD = self.sublayer(layer.ffn_sublayer, i, x_SD, self.feed_forward(layer.ffn))
         memory_SD = model.encoder_final_norm(x_SD)
         if self.lalt is not None:  # H W
-            matrix_DD = self.lalt.matrix_LDD[self.language]
+            matrix_DD = language_matrix(self.lalt, self.language)
             memory_SD = memory_SD @ matrix_DD + (memory_SD if self.lalt.residual else 0)
         if self.lee is not None and Site.MEMORY in self.lee.sites:
             memory_SD = memory_SD + self.tag_D
@@ -84,7 +94,7 @@ class ReferenceModel:
             adapter = self.adapter
             if adapter is None or site not in adapter.sites or adapter.is_before_residual != before_residual:
                 return y_TD
-            return y_TD @ adapter.matrix_LDD[self.language] + (y_TD if adapter.residual else 0)
+            return y_TD @ language_matrix(adapter, self.language) + (y_TD if adapter.residual else 0)
 
         if self.model.settings.norm == "post":
             x_TD = norm(x_TD + part.dropout(adapt(function(x_TD), True)))

@@ -25,7 +25,7 @@ from manyglot.vocabulary.sentencepiece_model import train_subword_model
 from manyglot.vocabulary.subword_model import PAD, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 from tests.conftest import NUM_LANGUAGES, NUM_SUBWORDS, random_batch, tiny_model
-from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.guidance.combinations import COMBINATIONS, with_slow_low_rank
 from tests.model.guidance.everywhere import Everywhere, EverywhereSettings
 
 TESTED = COMBINATIONS | {"all hooks": [EverywhereSettings()]}
@@ -216,9 +216,10 @@ def test_only_languages_of_the_batch_get_gradients(model: Transformer) -> None:
         assert reached.tolist() == [True, False, True], name
 
 
-def test_compiled_and_eager_models_agree(settings: list[MethodSettings]) -> None:
+@pytest.mark.parametrize("name", with_slow_low_rank(TESTED))
+def test_compiled_and_eager_models_agree(name: str) -> None:
     torch.compiler.reset()
-    model = tiny_model(settings, num_layers=1)
+    model = tiny_model(TESTED[name], num_layers=1)
     batch = random_batch(model)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(logits(compiled, batch), logits(model, batch))

@@ -52,6 +52,19 @@ def read(*methods: dict[str, Any]) -> None:
             [{"method": "random_laa", "init_gain": 1.0}],
             "random_laa alone does not tell the model its target language. Add one of token, lee, adapter",
         ),
+        (
+            [{"method": "laa", "rank": 4, "init_gain": 1.0}],
+            "guidance.laa: rank: 4 needs init_gain: 0, because matrices of low rank start at zero. Remove one of them.",
+        ),
+        (
+            [{"method": "adapter", "rank": 4, "residual": False}],
+            "guidance.adapter: rank: 4 needs residual: true, because x W with a matrix of low rank loses most of x.",
+        ),
+        ([{"method": "adapter", "rank": 0}], "guidance.adapter.rank: input should be greater than or equal to 1, got"),
+        *(
+            ([{"method": name, "rank": 4}], f"guidance.{name}.rank is not a setting.")
+            for name in ("token", "lee", "laln", "lalt")
+        ),
         ([], "guidance: an empty list does not tell the model its target language."),
         (
             [{"method": "random_laa", "init_gain": 1.0}, {"method": "laa"}],
@@ -98,6 +111,7 @@ def test_saved_settings_contain_site_names() -> None:
         [{"method": "laa"}, {"method": "lee"}],
         [{"method": "random_laa", "init_gain": 1.0}, {"method": "token"}],
         [{"method": "adapter"}, {"method": "lee"}],
+        [{"method": "adapter", "rank": 4}, {"method": "laa", "rank": 1, "init_gain": 0}],
         [{"method": "laln"}, {"method": "lalt"}, {"method": "laa"}, {"method": "adapter"}, {"method": "token"}],
     ],
 )

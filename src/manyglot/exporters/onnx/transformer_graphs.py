@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from manyglot.exporters.onnx.graph_builder import GraphBuilder
-from manyglot.exporters.onnx.language_maps import GuidanceMaps, to_numpy
+from manyglot.exporters.onnx.language_maps import GuidanceMaps, LanguageMaps, to_numpy
 from manyglot.model.attention import MultiHeadAttention
 from manyglot.model.executor import InputEmbedding
 from manyglot.model.guidance.base import HookPoint, Site
@@ -65,22 +65,26 @@ class _StackGraph:
     def change(self, hook: str, point: HookPoint, x: str) -> str:
         """Apply the hook `pre_sublayer` or `post_sublayer`."""
         maps = self.guidance.change(hook, point)
-        if maps is not None and maps.matrix_LDD is not None:
-            x = self.graph.node("MatMul", x, self.graph.gather_language(maps.matrix_LDD, self.language))
-        if maps is not None and maps.bias_LD is not None:
-            x = self.graph.node("Add", x, self.graph.gather_language(maps.bias_LD[:, None], self.language))
-        return x
+        return x if maps is None else self.apply(maps, x)
 
     def add_term(self, hook: str, *point: HookPoint, x: str, to: list[str]) -> list[str]:
         """Compute the term of a hook from x and add it to other tensors."""
-        maps, graph = self.guidance.term(hook, *point), self.graph
+        maps = self.guidance.term(hook, *point)
         if maps is None:
             return to
-        assert maps.matrix_LDD is not None
-        term = graph.node("MatMul", x, graph.gather_language(maps.matrix_LDD, self.language))
+        term = self.apply(maps, x)
+        return [self.graph.node("Add", each, term) for each in to]
+
+    def apply(self, maps: LanguageMaps, x: str) -> str:
+        """Return x A + b with A and b of the languages."""
+        graph, y = self.graph, x
+        for matrix in maps.matrices:
+            y = graph.node("MatMul", y, graph.gather_language(matrix, self.language))
+        if maps.matrices and maps.adds_input:
+            y = graph.node("Add", x, y)
         if maps.bias_LD is not None:
-            term = graph.node("Add", term, graph.gather_language(maps.bias_LD[:, None], self.language))
-        return [graph.node("Add", each, term) for each in to]
+            y = graph.node("Add", y, graph.gather_language(maps.bias_LD[:, None], self.language))
+        return y
 
     def sublayer(self, sublayer: SubLayer, x: str, function: Callable[[str], str]) -> str:
         """Return LN(x + f(x)) in a post-norm model and x + f(LN(x)) in a pre-norm one, with the hooks around it."""

@@ -90,7 +90,11 @@ GuidanceList = Annotated[
 
 def build_guidance(settings: Iterable[MethodSettings], dimensions: ModelDimensions) -> CombinedGuidance:
     """Build the modules of a list of methods."""
-    return CombinedGuidance({method.method: _method_class(method.method)(method, dimensions) for method in settings})
+    methods = {}
+    for each in settings:
+        each.check_width(dimensions.width)
+        methods[each.method] = _method_class(each.method)(each, dimensions)
+    return CombinedGuidance(methods)
 
 
 def _method_class(name: str) -> type[GuidanceMethod]:

@@ -7,6 +7,8 @@ be exported.
 The paper omits the bottleneck and the activation of the original (Philip et al. 2020) and does not specify the position
 or the residual. In its recipes both follow the original: with `placement: after_residual`, the adapter comes after the
 feed-forward sub-layer (and its norm in a post-norm model).
+
+With `rank`, W is a product of two thin matrices. This brings the bottleneck back, but not the activation.
 """
 
 from __future__ import annotations
@@ -14,22 +16,14 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from pydantic import model_validator
+from torch import Tensor
 
-from manyglot.model.guidance.base import (
-    GuidanceMethod,
-    HookPoint,
-    MethodSettings,
-    ModelDimensions,
-    Site,
-    SitedSettings,
-    TargetLanguages,
-)
-from manyglot.model.guidance.laa import init_language_matrices
-from manyglot.model.guidance.language_matmul import LanguageGroups, language_matmul
+from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensions, Site, TargetLanguages
+from manyglot.model.guidance.language_matrices import LanguageMatrixMethod, RankedSettings
 
 
-class AdapterSettings(SitedSettings):
+class AdapterSettings(RankedSettings):
     """Monolingual adapters: one matrix per language on the output of a sub-layer, shared by all layers."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.ENC_FFN, Site.DEC_SELF, Site.DEC_CROSS, Site.DEC_FFN)
@@ -43,40 +37,43 @@ class AdapterSettings(SitedSettings):
     """What x is. before_residual: the output of the sub-layer alone, so that the adapter can be exported.
     after_residual: the states after the residual connection of the sub-layer and, in a post-norm model, its norm."""
 
+    @model_validator(mode="after")
+    def _rank_needs_residual(self) -> AdapterSettings:
+        if self.rank is not None and not self.residual:
+            raise ValueError(
+                f"rank: {self.rank} needs residual: true, because x W with a matrix of low rank loses most of x. "
+                f"Remove one of them."
+            )
+        return self
 
-class LanguageLinear(GuidanceMethod):
+
+class LanguageLinear(LanguageMatrixMethod):
     """Base class of the methods that multiply states by a matrix per language, with or without a residual."""
 
-    def __init__(self, settings: MethodSettings, dimensions: ModelDimensions, residual: bool) -> None:
-        super().__init__(settings, dimensions)
+    def __init__(
+        self, settings: MethodSettings, dimensions: ModelDimensions, residual: bool, rank: int | None = None
+    ) -> None:
+        super().__init__(settings, dimensions, rank=rank)
         self.residual = residual
-        self.matrix_LDD = init_language_matrices(dimensions)
         if residual:
-            nn.init.zeros_(self.matrix_LDD)
-
-    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """Sort by target language, as `grouped_matmul` requires."""
-        return target_languages.groups
+            self.reset_to_identity()
 
     @torch.no_grad()
     def reset_to_identity(self) -> None:
         """Set W to zero if there is a residual connection, otherwise to the identity."""
-        self.matrix_LDD.zero_()
+        super().reset_to_identity()
         if not self.residual:
             self.matrix_LDD.diagonal(dim1=1, dim2=2).fill_(1)
 
     def transform_states(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Return x + x W, or x W without a residual."""
-        y_BTD = self._matmul_language(x_BTD, target_languages)
+        y_BTD = self.matmul_language(x_BTD, target_languages)
         return x_BTD + y_BTD if self.residual else y_BTD
 
     def change_of_states(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
         """Return what `transform_states` adds to x."""
-        y_BTD = self._matmul_language(x_BTD, target_languages)
+        y_BTD = self.matmul_language(x_BTD, target_languages)
         return y_BTD if self.residual else y_BTD - x_BTD
-
-    def _matmul_language(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        return language_matmul(x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), target_languages.groups)
 
 
 class Adapter(LanguageLinear):
@@ -85,7 +82,7 @@ class Adapter(LanguageLinear):
     settings_type: ClassVar = AdapterSettings
 
     def __init__(self, settings: AdapterSettings, dimensions: ModelDimensions) -> None:
-        super().__init__(settings, dimensions, settings.residual)
+        super().__init__(settings, dimensions, settings.residual, settings.rank)
         self.sites, self.is_before_residual = settings.sites, settings.placement == "before_residual"
         self.sublayer_output_sites = frozenset(self.sites) if self.is_before_residual else frozenset()
 
@@ -101,4 +98,4 @@ class Adapter(LanguageLinear):
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """Return the matrices."""
-        return {"adapter": self.matrix_LDD}
+        return {"adapter": self.language_matrices()}

@@ -8,7 +8,7 @@ Shape letters: B sentences, T tokens, D model width, L languages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -19,7 +19,7 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from manyglot.config.base_settings import Settings
-from manyglot.model.guidance.language_matmul import LanguageGroups, LanguageMatrices, matmul_dtype
+from manyglot.model.guidance.language_matmul import LanguageGroups, LanguageMatrices, matmul_dtype, pad_rank
 from manyglot.vocabulary.vocabulary import LanguageTags
 
 
@@ -57,7 +57,7 @@ class TargetLanguages:
     """The rows grouped by a random language, if a method uses one."""
     sentence_level: tuple[TargetLanguages, Tensor] | None = None
     """If rows are tokens: the target languages of the sentences, and the sentence of each token."""
-    _cast: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
+    _cast: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def lang_B(self) -> Tensor:
@@ -75,11 +75,20 @@ class TargetLanguages:
     def cast_table(self, table: Tensor, x: Tensor) -> Tensor:
         """Cast a table to the data type of its products with x. The result is cached, because many layers use it."""
         dtype = matmul_dtype(x)
-        if table.dtype == dtype or torch.compiler.is_compiling():  # the compiler removes repeated casts itself
-            return table.to(dtype)
-        if id(table) not in self._cast:
-            self._cast[id(table)] = table.to(dtype)
-        return self._cast[id(table)]
+        return table if table.dtype == dtype else self._cached(table, dtype, lambda: table.to(dtype))
+
+    def cast_factor(self, factor_LDR: Tensor, x: Tensor) -> Tensor:
+        """Cast a factor of low-rank matrices like `cast_table`, and pad its rank if a grouped kernel requires it."""
+        dtype = matmul_dtype(x)
+        return self._cached(factor_LDR, dtype, lambda: pad_rank(factor_LDR.to(dtype)))
+
+    def _cached(self, table: Tensor, dtype: torch.dtype, convert: Callable[[], Tensor]) -> Tensor:
+        if torch.compiler.is_compiling():  # the compiler removes repeated work itself
+            return convert()
+        key = id(table), dtype
+        if key not in self._cast:
+            self._cast[key] = convert()
+        return self._cast[key]
 
     def per_token(self, sentence_N: Tensor) -> TargetLanguages:
         """Expand sentences to tokens; `sentence_N` is the sentence of each token, in ascending order."""
@@ -138,6 +147,9 @@ class MethodSettings(Settings):
 
     method: str
     """The name of the method."""
+
+    def check_width(self, width: int) -> None:
+        """Raise a SettingsError if the method does not fit a model of this width."""
 
 
 class SitedSettings(MethodSettings):

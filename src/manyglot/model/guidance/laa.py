@@ -14,28 +14,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
+from pydantic import Field, model_validator
+from torch import Tensor
 
-from manyglot.model.guidance.base import (
-    GuidanceMethod,
-    HookPoint,
-    ModelDimensions,
-    Site,
-    SitedSettings,
-    TargetLanguages,
-)
-from manyglot.model.guidance.language_matmul import (
-    LanguageGroups,
-    LanguageMatmul,
-    LanguageMatrices,
-    gathered_matmul,
-    language_matmul,
-)
+from manyglot.model.guidance.base import HookPoint, ModelDimensions, Site, TargetLanguages
+from manyglot.model.guidance.language_matmul import LanguageMatrices, gathered_matmul
+from manyglot.model.guidance.language_matrices import LanguageMatrixMethod, RankedSettings
 
 
-class LAASettings(SitedSettings):
+class LAASettings(RankedSettings):
     """Language-aware multi-head attention (LAA): one matrix per language in the attention."""
 
     possible_sites: ClassVar = (Site.ENC_SELF, Site.DEC_SELF, Site.DEC_CROSS)
@@ -47,43 +34,41 @@ class LAASettings(SitedSettings):
     """Gain of the Xavier initialization of the matrices; 1 in the paper. With 0, all matrices start at zero and become
     different during training, which is better in zero-shot directions."""
 
+    @model_validator(mode="after")
+    def _rank_needs_zero_gain(self) -> LAASettings:
+        if self.rank is not None and self.init_gain:
+            raise ValueError(
+                f"rank: {self.rank} needs init_gain: 0, because matrices of low rank start at zero. Remove one of them."
+            )
+        return self
 
-class LAA(GuidanceMethod):
+
+class LAA(LanguageMatrixMethod):
     """{Q,K,V} (W^{Q,K,V} + W) and z (W^O + W^T), computed by adding {Q,K,V} W and z W^T."""
 
     settings_type: ClassVar = LAASettings
 
     def __init__(self, settings: LAASettings, dimensions: ModelDimensions) -> None:
-        super().__init__(settings, dimensions)
+        super().__init__(settings, dimensions, settings.init_gain, settings.rank)
         self.sites = settings.sites
-        self.matmul: LanguageMatmul = language_matmul
-        self.matrix_LDD = init_language_matrices(dimensions, settings.init_gain)
-
-    def groups_to_sort_by(self, target_languages: TargetLanguages) -> LanguageGroups | None:
-        """Sort by the language of the matrices, as `grouped_matmul` requires."""
-        return self._matrix_groups(target_languages) if self.matmul is not gathered_matmul else None
 
     def qkv_term(self, point: HookPoint, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return {Q,K,V} W of Eqs. 3 and 6."""
-        return self._matmul_language(x_BTD, target_languages) if point.site in self.sites else None
+        return self.matmul_language(x_BTD, target_languages) if point.site in self.sites else None
 
     def memory_kv_term(self, memory_BSD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return {K,V} W of cross-attention, the same in all layers."""
-        return self._matmul_language(memory_BSD, target_languages) if Site.DEC_CROSS in self.sites else None
+        return self.matmul_language(memory_BSD, target_languages) if Site.DEC_CROSS in self.sites else None
 
     def output_term(self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages) -> Tensor | None:
         """Return z W^T of Eqs. 5 and 7."""
-        if point.site not in self.sites:
-            return None
-        return self.matmul(
-            z_BTD, target_languages.cast_table(self.matrix_LDD, z_BTD).mT, self._matrix_groups(target_languages)
-        )
+        return self.matmul_language(z_BTD, target_languages, transposed=True) if point.site in self.sites else None
 
     def output_term_matrices(
         self, point: HookPoint, z_BTD: Tensor, target_languages: TargetLanguages
     ) -> LanguageMatrices | None:
-        """Return W itself, because a linear layer multiplies by the transpose of its weight."""
-        if point.site not in self.sites or self.matmul is gathered_matmul:
+        """Return W itself, because a linear layer multiplies by the transpose of its weight; None for low rank."""
+        if point.site not in self.sites or self.matmul is gathered_matmul or self.rank is not None:
             return None
         return LanguageMatrices(
             target_languages.cast_table(self.matrix_LDD, z_BTD), self._matrix_groups(target_languages)
@@ -91,20 +76,4 @@ class LAA(GuidanceMethod):
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """Return the matrices."""
-        return {"laa": self.matrix_LDD}
-
-    def _matmul_language(self, x_BTD: Tensor, target_languages: TargetLanguages) -> Tensor:
-        return self.matmul(
-            x_BTD, target_languages.cast_table(self.matrix_LDD, x_BTD), self._matrix_groups(target_languages)
-        )
-
-    def _matrix_groups(self, target_languages: TargetLanguages) -> LanguageGroups:
-        return target_languages.groups
-
-
-def init_language_matrices(dimensions: ModelDimensions, gain: float = 1.0) -> nn.Parameter:
-    """Create a D x D matrix per language, each initialized like a linear layer (Xavier uniform)."""
-    matrix_LDD = nn.Parameter(torch.empty(dimensions.num_languages, dimensions.width, dimensions.width))
-    for matrix_DD in matrix_LDD.detach():
-        nn.init.xavier_uniform_(matrix_DD, gain)
-    return matrix_LDD
+        return {"laa": self.language_matrices()}

@@ -42,4 +42,4 @@ class LALT(LanguageLinear):
 
     def language_representations(self, tag_embedding_LD: Tensor) -> dict[str, Tensor]:
         """Return the matrices."""
-        return {"lalt": self.matrix_LDD}
+        return {"lalt": self.language_matrices()}

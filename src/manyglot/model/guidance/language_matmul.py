@@ -4,7 +4,7 @@
 the sentences by language and computes one product per language. `language_matmul` picks the faster one for the device.
 
 Shape letters: B sentences, T tokens, N = B·T, n tokens of one language, D and E widths of the input and the output, L
-languages, P chunks of tokens.
+languages, R rank, P chunks of tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import manyglot.model.kernels as kernels
 
 GRADIENT_CHUNK_TOKENS = 2048
 """Maximum number of tokens over which one partial gradient of a matrix is summed."""
+KERNEL_WIDTH_MULTIPLE = 8
+"""Rows of this many values in half precision are multiples of 16 bytes, as grouped kernels require."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,22 @@ def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) ->
 
 def _supports_grouped_kernel(x_BTD: Tensor, matrix_LDE: Tensor) -> bool:
     """Whether one kernel can compute all languages: on a GPU, in half precision, with widths divisible by 8."""
-    half = matmul_dtype(x_BTD) in (torch.bfloat16, torch.float16)
-    return x_BTD.is_cuda and half and all(width % 8 == 0 for width in matrix_LDE.shape[1:])
+    is_aligned = all(width % KERNEL_WIDTH_MULTIPLE == 0 for width in matrix_LDE.shape[1:])
+    return _has_grouped_kernel(x_BTD.device, matmul_dtype(x_BTD)) and is_aligned
+
+
+def _has_grouped_kernel(device: torch.device, dtype: torch.dtype) -> bool:
+    return device.type == "cuda" and dtype in kernels.HALF_PRECISION_DTYPES
+
+
+def pad_rank(factor_LDR: Tensor) -> Tensor:
+    """Pad the rank of a factor with zeros to the multiple that a grouped kernel requires, if there is such a kernel.
+
+    Otherwise a product with a rank that is no multiple of 8 would copy the factor of each row (`gathered_matmul`).
+    """
+    num_zeros = -factor_LDR.shape[2] % KERNEL_WIDTH_MULTIPLE
+    needs_padding = num_zeros and _has_grouped_kernel(factor_LDR.device, factor_LDR.dtype)
+    return F.pad(factor_LDR, (0, num_zeros)) if needs_padding else factor_LDR
 
 
 def try_fused_language_linear(
