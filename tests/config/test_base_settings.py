@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 import manyglot
-from manyglot.config.base_settings import Settings, iter_documented_fields, parse_settings
+from manyglot.config.base_settings import Settings, are_equal_settings, iter_documented_fields, parse_settings
 from manyglot.config.experiment import Experiment, load_experiment, read_experiment
 from manyglot.corpus.readers import CorpusSettings
 from manyglot.errors import SettingsError
@@ -155,3 +155,14 @@ def test_hostile_dictionaries_are_a_short_error(values: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as caught:
         load_experiment({"data": "d", "run": "r", "corpus": {"kind": "synthetic"}} | values)
     assert len(str(caught.value)) <= 500
+
+
+def test_a_missing_setting_equals_null_at_any_depth() -> None:
+    old = {"kind": "mixture", "parts": [{"path": "a"}, {"path": "b"}]}
+    new = {"kind": "mixture", "parts": [{"path": "a", "train_share": None}, {"path": "b"}], "license": None}
+    assert are_equal_settings(old, new)
+    assert are_equal_settings(new, old)
+    assert not are_equal_settings(old, {**new, "license": "MIT"})
+    assert not are_equal_settings(old, {**new, "parts": new["parts"][:1]})
+    assert not are_equal_settings(old, {**new, "parts": [{"path": "a"}, {"path": "c"}]})
+    assert not are_equal_settings([1], 1)

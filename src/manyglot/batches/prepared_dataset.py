@@ -20,6 +20,7 @@ from manyglot.batches.array_files import REPAIR_HINT, damaged_data
 from manyglot.batches.pair_index import PAIR_INDEX_FILES
 from manyglot.batches.token_store import TOKEN_STORE_FILES, TokenStore
 from manyglot.checksums import FileSeal, find_wrong_size, parse_seals, seal_files
+from manyglot.config.base_settings import are_equal_settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.corpus.textfiles import read_aligned_rows, read_lines
@@ -65,7 +66,8 @@ class PreparedDataset:
 
     def check_provenance(self, provenance: Mapping[str, Any]) -> None:
         """Raise an error if the dataset was prepared from other text or with other settings."""
-        changed = [key for key in provenance if self.metadata["provenance"].get(key) != provenance[key]]
+        saved = self.metadata["provenance"]
+        changed = [key for key in provenance if not are_equal_settings(saved.get(key), provenance[key])]
         if changed:
             raise FolderError(
                 f"{self.folder} was prepared from other text or settings ({', '.join(changed)} changed). "

@@ -74,6 +74,19 @@ def is_changeable_on_resume(settings: Settings, name: str) -> bool:
     return False
 
 
+def are_equal_settings(saved: Any, current: Any) -> bool:
+    """Whether plain values of settings are equal, at any depth. A setting that one side lacks counts as null.
+
+    So a file that was written before a setting existed equals one in which the setting has its default, null.
+    """
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        keys = saved.keys() | current.keys()
+        return all(are_equal_settings(saved.get(key), current.get(key)) for key in keys)
+    if isinstance(saved, list | tuple) and isinstance(current, list | tuple):
+        return len(saved) == len(current) and all(map(are_equal_settings, saved, current))
+    return bool(saved == current)
+
+
 def parse_settings(settings_class: type[S], values: Mapping[str, Any], parent_name: str = "") -> S:
     """Parse plain values into settings. Raise a one-line error with the first invalid setting, or all missing ones.
 

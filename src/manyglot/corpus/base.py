@@ -56,9 +56,9 @@ class BaseCorpusSettings(Settings):
     """Train on exactly these directions, such as [de>en, en>fr]; `central_language` then only groups the results."""
     exclude_directions: tuple[str, ...] = ()
     """Never train on these directions, such as [de>fr], so that they stay zero-shot."""
-    train_share: float = Field(1.0, gt=0, le=1000)
+    train_share: float | None = Field(None, gt=0, le=1000)
     """Share of the training rows to use, evenly spaced. 2.5 uses every row two or three times, which weights a part of
-    a mixture; `cleaning.deduplicate_pairs` would undo this."""
+    a mixture; `cleaning.deduplicate_pairs` would undo this. null uses every row once."""
     license: Annotated[str | None, CHANGEABLE_ON_RESUME] = None
     """The license of the text, such as CC BY 4.0, for the model card."""
 

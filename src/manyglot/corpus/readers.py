@@ -116,7 +116,7 @@ def _open(settings: CorpusSettings) -> Corpus:
             print_status(corpus.describe())
         case MixtureSettings():
             corpus = MixtureCorpus(settings, [_open(part) for part in settings.parts])
-    return corpus if settings.train_share == 1 else ResampledCorpus(corpus, settings.train_share)
+    return corpus if settings.train_share is None else ResampledCorpus(corpus, settings.train_share)
 
 
 def make_zero_shot_sets(
