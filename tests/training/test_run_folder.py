@@ -13,6 +13,7 @@ import pytest
 from manyglot.config.base_settings import is_changeable_on_resume, parse_settings
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError
+from manyglot.model.guidance.adapter import AdapterSettings
 from manyglot.model.model_folder import load_model
 from manyglot.training.run_folder import check_resumable, lock_run
 from tests.conftest import tiny_experiment
@@ -90,6 +91,21 @@ def started(make_run: RunMaker, trained: Experiment) -> tuple[Path, Experiment, 
     run = make_run(2)
     experiment = parse_settings(Experiment, load_model(trained.run / "model").config)
     return run, experiment, (run / "data.sha256").read_text().strip()
+
+
+def test_a_run_that_was_started_before_a_setting_existed_resumes(make_run: RunMaker, trained: Experiment) -> None:
+    saved = {"guidance": [AdapterSettings().model_dump(mode="json", exclude={"rank"})]}
+    run = make_run(2, changes=saved)
+    digest = (run / "data.sha256").read_text().strip()
+    values = load_model(trained.run / "model").config
+    for change in ({}, {"rank": None}, {"rank": 4}, {"sites": ["enc.ffn"]}):
+        methods = [{"method": "adapter", "sites": ["dec.ffn"], **change}]
+        experiment = parse_settings(Experiment, {**values, "guidance": methods})
+        if change in ({}, {"rank": None}):
+            check_resumable(run, experiment, digest)
+            continue
+        with pytest.raises(FolderError, match=r"different settings \(guidance\)"):
+            check_resumable(run, experiment, digest)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "nonsense", "pipe"])
