@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from manyglot.config.base_settings import Settings, is_changeable_on_resume
+from manyglot.config.base_settings import Settings, are_equal_settings, is_changeable_on_resume
 from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import (
@@ -146,19 +146,6 @@ def _changed_settings(saved: Mapping[str, Any], current: Mapping[str, Any], pref
         old, new, name = saved.get(key, current.get(key)), current.get(key), f"{prefix}{key}"
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             changed += _changed_settings(old, new, f"{name}.")
-        elif old != new and not _are_equal_entries(old, new):
+        elif not are_equal_settings(old, new):
             changed.append(name)
     return changed
-
-
-def _are_equal_entries(saved: Any, current: Any) -> bool:
-    """Whether two values are equal lists of sections, such as guidance methods; a missing setting counts as null."""
-    if not (isinstance(saved, list) and isinstance(current, list) and len(saved) == len(current)):
-        return False
-    pairs = list(zip(saved, current, strict=True))
-    return all(
-        isinstance(old, Mapping)
-        and isinstance(new, Mapping)
-        and all(old.get(key) == new.get(key) for key in old.keys() | new.keys())
-        for old, new in pairs
-    )
