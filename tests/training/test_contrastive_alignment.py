@@ -31,7 +31,7 @@ from manyglot.training.step import CudaGraphStep, EagerStep
 from manyglot.training.training_log import read_log
 from manyglot.vocabulary.subword_model import EOS, PAD
 from tests.conftest import packed_loss, random_batch, tiny_experiment, tiny_model
-from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.guidance.combinations import COMBINATIONS, with_slow_low_rank
 
 QUIET = {name: methods for name, methods in COMBINATIONS.items() if not tiny_model(methods).guidance.affects_encoder}
 """Combinations that do not inform the encoder."""
@@ -63,7 +63,7 @@ def naive_loss(model: Transformer, batch: Batch, every: int, temperature: float)
     return (there + back) / 2
 
 
-@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.parametrize("name", with_slow_low_rank(QUIET))
 @pytest.mark.parametrize(
     ("every", "multiple", "norm", "source_tag"),
     [(1, 1, "post", False), (3, 1, "pre", True), (2, 16, "pre", True), (1, 64, "post", False)],
