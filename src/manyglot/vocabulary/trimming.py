@@ -93,7 +93,8 @@ def _take_apart(model: SubwordModel) -> _Parts:
     text_pieces = frozenset(table.pieces[i] for i in table.text_ids)
 
     def table_without(removed: Set[str]) -> PieceList:
-        return PieceList([*table.pieces[: UNK + 1], *(p for p in table.pieces if p in text_pieces - removed)])
+        kept = text_pieces - removed
+        return PieceList([*table.pieces[: UNK + 1], *(piece for piece in table.pieces if piece in kept)])
 
     if kind == PieceTableModel.kind:
         models = [SentencePieceSplitter(part) for part in files.values()]
