@@ -18,7 +18,7 @@ The main commands have a function of the same name:
     probe(models)               test what a model has learned about its languages
     describe(model)             show the architecture and size of a model
     average(run, last=5)        average the weights of checkpoints
-    trim(model, output, "de,en") drop languages and subwords of a model
+    trim(model, output, codes)  drop other languages and their subwords
     export(model, output)       write a model in another format
     import_model(model, output) convert a model of transformers to a model folder
     translate(model, job)       translate files: a manyglot.decoding.translation_job.TranslationJob

@@ -281,7 +281,7 @@ MISTAKES = {
     "an empty file": (["--text", "empty"], "empty has no text in qaa, qab, qac"),
     "a missing file": (["--text", "nowhere"], "no file or folder nowhere"),
     "text in other languages": (["--languages", "qaa,qab", "--text", "corpus"], "no text in qaa, qab"),
-    "text without one language": (["--languages", "qaa,qab", "--text", "one"], r"no sentences in qab \(qab\), so its"),
+    "text without one language": (["--languages", "qaa,qab", "--text", "one"], r"no text in qab \(qab\), so its"),
     "no prepared data": (["--data", "corpus"], "corpus is not a prepared dataset"),
     "an existing folder": (["--languages", "qaa,qab", "-o", "corpus"], "corpus already exists"),
     "no model": (["--languages", "qaa,qab", "model"], "model does not exist|unexpected extra argument"),
@@ -311,9 +311,18 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 
 def test_text_needs_letters_of_each_language(nllb: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("\n".join(LATIN), "utf-8")
-    with pytest.raises(ManyglotError, match=r"no sentences in zho_Hans \(Chinese \(Hans\)\), so its subwords would"):
+    with pytest.raises(ManyglotError, match=r"no text in zho_Hans \(Chinese \(Hans\)\), so its subwords would"):
         manyglot.trim(nllb, tmp_path / "small", "de,zh", text=tmp_path / "text")
     assert not (tmp_path / "small").exists()
+
+
+def test_text_and_data_complete_each_other(trained: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "train.qac").write_text("ba ku\n", "utf-8")
+    with pytest.raises(ManyglotError, match=r"no text in qab"):
+        manyglot.trim(trained.run, tmp_path / "a", "qab,qac", text=tmp_path)
+    both = manyglot.trim(trained.run, tmp_path / "a", "qab,qac", text=tmp_path, data=trained.data)
+    alone = manyglot.trim(trained.run, tmp_path / "b", "qab,qac", data=trained.data)
+    assert both.after.subwords >= alone.after.subwords
 
 
 def test_a_model_needs_a_language_of_each_side(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from manyglot.corpus.languages import english_language_name
 from manyglot.corpus.readers import read_sentences
 from manyglot.corpus.scripts import language_script_code, may_occur_in
 from manyglot.errors import CorpusError, FolderError, LanguageError, SettingsError
-from manyglot.files import StrPath, is_empty_folder
+from manyglot.files import StrPath, is_empty_folder, optional_path
 from manyglot.model.model_folder import MODEL_FILES, TrainedModel, save_model
 from manyglot.model.run_models import load_any_model
 from manyglot.model.trimming import trim_model
@@ -40,7 +40,7 @@ class ModelSize:
     subwords: int
     parameters: int
     embedding_parameters: int
-    """The rows of subwords and tags, and the bias of the output layer."""
+    """Parameters of subwords and tags: their embeddings, and the bias of the output layer."""
     guidance_parameters: int
     other_parameters: int
     bytes: int
@@ -112,14 +112,7 @@ def trim(
     trained = load_any_model(Path(model))
     assert trained.folder is not None
     codes = _select_languages(trained, languages)
-    used_ids: set[int] | None = None
-    if paths or data is not None:
-        used_ids = _subwords_in_text(trained.vocabulary, [Path(path) for path in paths], codes)
-        used_ids |= set() if data is None else _subwords_in_data(trained.vocabulary, Path(data), codes)
-    elif len(codes) == len(trained.vocabulary.languages):
-        raise SettingsError("There is nothing to trim. Give --languages, --text or --data.")
-    else:
-        print_status("All subwords stay. To drop those that these languages do not use, give --text or --data.")
+    used_ids = _find_used_subwords(trained.vocabulary, codes, [Path(path) for path in paths], optional_path(data))
     subwords = trim_subword_model(trained.vocabulary.subword_model, used_ids, codes)
     trimmed = trim_model(trained, codes, subwords, os.fspath(model))
     save_model(folder, trimmed, stored_dtype(trained.folder / "model.safetensors"))
@@ -145,62 +138,80 @@ def _select_languages(trained: TrainedModel, names: str | Sequence[str]) -> list
     return codes
 
 
-def _subwords_in_text(vocabulary: Vocabulary, paths: Sequence[Path], codes: Sequence[str]) -> set[int]:
-    """Return the subwords of some text; raise an error if it lacks a language."""
-    used: set[int] = set()
-    found: set[str | None] = set()
-    with progress_counter("reading the text", "sentences", hidden=not paths) as progress:
-        for path in paths:
-            num_sentences, sentences = 0, read_sentences(path, codes)
-            while block := list(islice(sentences, BLOCK_SIZE)):
-                languages, lines = zip(*block, strict=True)
-                used.update(chain(*vocabulary.encode(lines, languages)))
-                if vocabulary.subword_model.splits_targets_differently:
-                    used.update(chain(*vocabulary.encode_targets(lines, languages)))
-                found.update(languages)
-                num_sentences += len(block)
-                progress.advance(len(block))
-            if not num_sentences:
-                raise CorpusError(f"{path} has no text in {_join(codes)}. Give text in these languages.")
-    if paths:
-        pieces = vocabulary.subword_model.pieces()
-        _check_languages_have_text(codes, found, set(chain(*(pieces[i] for i in used))))
-    return used
+def _find_used_subwords(
+    vocabulary: Vocabulary, codes: Sequence[str], text: Sequence[Path], data: Path | None
+) -> set[int] | None:
+    """Return the subwords of the text and the data; None if neither is given."""
+    if text or data is not None:
+        usage = _TextUsage(vocabulary, codes)
+        usage.add_text(text)
+        if data is not None:
+            usage.add_data(data)
+        usage.check()
+        return usage.subwords
+    if len(codes) == len(vocabulary.languages):
+        raise SettingsError("There is nothing to trim. Give --languages, --text or --data.")
+    print_status("All subwords stay. To drop those that these languages do not use, give --text or --data.")
+    return None
 
 
-def _check_languages_have_text(codes: Sequence[str], found: Collection[str | None], characters: set[str]) -> None:
-    """Raise an error if a language has no text. Text of unknown languages is enough if it has letters of its script."""
-    for code in codes:
-        script = language_script_code(code)
-        has_letters = script is None or any(
-            character.isalpha() and may_occur_in(character, {script}) for character in characters
-        )
-        if code not in found and not (None in found and has_letters):
-            raise CorpusError(
-                f"The text has no sentences in {code} ({english_language_name(code)}), so its subwords would be lost. "
-                f"Add text in this language, or do not keep it."
+class _TextUsage:
+    """What some text in the remaining languages uses."""
+
+    def __init__(self, vocabulary: Vocabulary, codes: Sequence[str]) -> None:
+        self._vocabulary, self._codes = vocabulary, codes
+        self.subwords: set[int] = set()
+        self._languages: set[str | None] = set()
+        """The languages with text; None if the language of some text is unknown."""
+        self._characters: set[str] = set()
+        """The characters of text of unknown language."""
+
+    def add_text(self, paths: Sequence[Path]) -> None:
+        """Add the text of files or corpora."""
+        with progress_counter("reading the text", "sentences", hidden=not paths) as progress:
+            for path in paths:
+                sentences, is_empty = read_sentences(path, self._codes), True
+                while block := list(islice(sentences, BLOCK_SIZE)):
+                    self._add_sentences(block)
+                    progress.advance(len(block))
+                    is_empty = False
+                if is_empty:
+                    raise CorpusError(f"{path} has no text in {_join(self._codes)}. Give text in these languages.")
+
+    def _add_sentences(self, sentences: Sequence[tuple[str | None, str]]) -> None:
+        languages, texts = zip(*sentences, strict=True)
+        self.subwords.update(chain(*self._vocabulary.encode(texts, languages)))
+        if self._vocabulary.subword_model.splits_targets_differently:
+            self.subwords.update(chain(*self._vocabulary.encode_targets(texts, languages)))
+        self._languages.update(languages)
+        self._characters.update(*(text for language, text in sentences if language is None))
+
+    def add_data(self, folder: Path) -> None:
+        """Add the text of prepared data that has the subwords of the model."""
+        dataset = PreparedDataset(folder)
+        if dataset.vocabulary.subword_model.serialized != self._vocabulary.subword_model.serialized:
+            raise FolderError(
+                f"{folder} has other subwords than the model. Give data that was prepared with its subwords, or --text."
             )
+        names = match_languages(self._codes, dataset.languages, f"the languages of {folder}")
+        self._languages.update(names)
+        for split in Split:
+            dataset.verify(f"store/{split}/{name}" for name in ("tokens.npy", "offsets.npy"))
+            for name in names.values():
+                self.subwords |= dataset.token_store(split).used_subwords(name)
 
-
-def _subwords_in_data(vocabulary: Vocabulary, folder: Path, codes: Sequence[str]) -> set[int]:
-    """Return the subwords of prepared data in some languages."""
-    dataset = PreparedDataset(folder)
-    if dataset.vocabulary.subword_model.serialized != vocabulary.subword_model.serialized:
-        raise FolderError(
-            f"{folder} has other subwords than the model. Give data that was prepared with its subwords, or --text."
-        )
-    names, used = match_languages(codes, dataset.languages, f"the languages of {folder}"), set[int]()
-    for code in codes:
-        if code not in names:
-            raise LanguageError(
-                f"{folder} has no text in {code} ({english_language_name(code)}). Add --text in this language as well, "
-                f"or do not keep it."
+    def check(self) -> None:
+        """Raise an error if a language has no text. Text of unknown language must have letters of its script."""
+        for code in self._codes:
+            script = language_script_code(code)
+            has_letters = script is None or any(
+                character.isalpha() and may_occur_in(character, {script}) for character in self._characters
             )
-    for split in Split:
-        dataset.verify(f"store/{split}/{name}" for name in ("tokens.npy", "offsets.npy"))
-        for name in names.values():
-            used |= dataset.token_store(split).used_subwords(name)
-    return used
+            if code not in self._languages and not (None in self._languages and has_letters):
+                raise CorpusError(
+                    f"There is no text in {code} ({english_language_name(code)}), so its subwords would be lost. Add "
+                    f"--text in this language, or do not keep it."
+                )
 
 
 def _table_row(name: str, before: int, after: int) -> list[str]:
