@@ -47,7 +47,8 @@ STEPS: list[list[list[str]]] = [
     ],
     [["report", "scores", "-o", "report.html"], ["compare", "scores", "other=scores", "--baseline", "other"],
      ["score", "scores", "--test", "data", "-o", "rescored"]],
-    [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"]],
+    [["average", "runs/mytext", "--last", "2", "-o", "averaged"], ["describe", "runs/mytext"],
+     ["trim", "runs/mytext", "--languages", "de,en", "--data", "data", "-o", "trimmed"]],
     [["import", "checkpoint", "-o", "imported"],
      ["add-language", "runs/mytext/model", "swahili.yaml", "-o", "swahili.pack"]],
     [["probe", "runs/mytext/model"], ["translate", "exported", "in.txt", "--to", "de"],
@@ -58,7 +59,7 @@ STEPS: list[list[list[str]]] = [
 """The commands in order; those of one step run at the same time."""
 WRITTEN = ["shares.svg", "zero-shot", "split/train.de", "curves.png", "scores/report.html", "exported/model.bin",
            "report.html", "rescored/report.html", "imported/model.safetensors",
-           "averaged/config.yaml", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
+           "averaged/config.yaml", "trimmed/README.md", "out.de.txt", "out.fr.txt", "demo-run/report.html"]  # fmt: skip
 
 
 def run_every_command(script: Path, folder: Path) -> None:

@@ -18,6 +18,7 @@ The main commands have a function of the same name:
     probe(models)               test what a model has learned about its languages
     describe(model)             show the architecture and size of a model
     average(run, last=5)        average the weights of checkpoints
+    trim(model, output, codes)  drop other languages and their subwords
     export(model, output)       write a model in another format
     import_model(model, output) convert a model of transformers to a model folder
     add_language(model, text, output) train a language pack, which adds languages to a model
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from manyglot.workflows.score import score
     from manyglot.workflows.train import train
     from manyglot.workflows.translate import translate
+    from manyglot.workflows.trim import trim
 
 __version__ = "0.1.0"
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "score",
     "train",
     "translate",
+    "trim",
 ]
 _MODULES = {
     "CommandEngine": "manyglot.evaluation.command_engine",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyglot.batches import array_files
+from manyglot.batches import array_files, token_store
 from manyglot.batches.pair_index import PairIndex, length_cell_ids
 from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.languages import Direction
@@ -114,6 +114,14 @@ def test_a_damaged_list_of_directions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pairs.json").write_text('[["de", "en"], ["de", "de"]]')
     with pytest.raises(FolderError, match="other languages"):
         PairIndex(store)
+
+
+def test_the_subwords_of_a_language_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    languages: dict[str, Sentences] = {"de": {0: [5, 7, 5], 2: [9]}, "en": {1: [3, 99]}, "fr": {}}
+    store = make_index(tmp_path, **languages).store
+    for chunk in (1, 2, 1000):
+        monkeypatch.setattr(token_store, "ITEMS_PER_CHECK", chunk)
+        assert [store.used_subwords(code) for code in languages] == [{5, 7, 9}, {3, 99}, set()]
 
 
 def test_large_arrays_are_checked_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

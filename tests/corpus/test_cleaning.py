@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manyglot.corpus.cleaning import CleaningSettings, find_clean_pairs, find_clean_sentences
-from manyglot.corpus.scripts import language_script_code, script_ratio
+from manyglot.corpus.scripts import language_script_code, may_occur_in, script_ratio
 
 
 def test_empty_and_long_sentences_are_dropped_and_only_long_ones_counted() -> None:
@@ -46,6 +46,13 @@ def test_sentences_in_another_language_are_dropped() -> None:
 )  # fmt: skip
 def test_the_script_of_a_language(code: str, script: str | None) -> None:
     assert language_script_code(code) == script
+
+
+def test_characters_belong_to_scripts() -> None:
+    latin, chinese = {"Latn"}, {"Hans", "Latn"}
+    assert [may_occur_in(character, latin) for character in "aäß9,。▁☃\u0301猫бक"] == [True] * 9 + [False] * 3
+    assert may_occur_in("猫", chinese)
+    assert not may_occur_in("a", set())
 
 
 def test_the_script_ratio() -> None:

@@ -9,7 +9,7 @@ import pytest
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.multiway import MultiwaySettings
-from manyglot.corpus.readers import open_corpus, read_test_rows
+from manyglot.corpus.readers import open_corpus, read_sentences, read_test_rows
 from manyglot.corpus.textfiles import fingerprint_files, read_lines, write_aligned_rows
 from manyglot.errors import CorpusError, ManyglotError
 
@@ -160,3 +160,24 @@ def test_external_test_text_is_read_in_the_languages_of_the_data(
         read_test_rows(tmp_path, ["de", "fr"])
     with pytest.raises(ManyglotError, match="There is no file or folder"):
         read_test_rows(tmp_path / "none", ["de"])
+
+
+def test_sentences_are_read_with_their_language_if_it_is_known(tmp_path: Path) -> None:
+    write(tmp_path, train_en="a\nb\n", train_deu="x\n\n", train_fr="\nz", test_fr="w\n")
+    assert list(read_sentences(tmp_path, ["de", "fr"])) == [("fr", "w"), ("de", "x"), ("fr", "z")]
+    assert list(read_sentences(tmp_path / "train.fr", ["de", "fr"])) == [(None, "z")]
+    (tmp_path / "table.tsv").write_text("de\ten\nx\ta\n", "utf-8")
+    assert list(read_sentences(tmp_path / "table.tsv", ["en"])) == [("en", "a")]
+    (tmp_path / "test.yaml").write_text(f"{{path: {tmp_path}, layout: aligned, test: table.tsv, languages: [deu, fr]}}")
+    with pytest.raises(CorpusError, match="table"):
+        list(read_sentences(tmp_path / "test.yaml", ["de"]))
+    (tmp_path / "test.yaml").write_text(
+        f"{{path: {tmp_path}, layout: aligned, dev: {tmp_path / 'table.tsv'}, languages: [German]}}"
+    )
+    assert list(read_sentences(tmp_path / "test.yaml", ["de", "fr"])) == [("de", "x"), ("de", "x")]
+
+
+def test_pairs_are_read_in_one_of_their_languages(tmp_path: Path) -> None:
+    for name in ("train.de-en.de", "train.de-en.en"):
+        (tmp_path / name).write_text(f"{name}\n")
+    assert list(read_sentences(tmp_path, ["de", "fr"])) == [("de", "train.de-en.de")]

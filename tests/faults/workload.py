@@ -43,7 +43,10 @@ MODULES_IMPORTED_LATE = (
     "sacrebleu.tokenizers.tokenizer_13a",
     "torch._dynamo",
     "manyglot.decoding.native_engine",
-    *(f"manyglot.workflows.{name}" for name in ("prepare", "train", "average", "evaluate", "export", "translate")),
+    *(
+        f"manyglot.workflows.{name}"
+        for name in ("prepare", "train", "average", "evaluate", "export", "translate", "trim")
+    ),
 )
 """What the commands import when they run. Processes that are forked after these imports start at once."""
 
@@ -82,6 +85,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "export": Command(("export", "run", "--output", "export", "--target", "qaa,qab"), ("export",), "train"),
     "export-bfloat16": Command(("export", "run", "--output", "small", "--to", "manyglot"), ("small",), "train"),
+    "trim": Command(("trim", "run", "--languages", "qaa,qab", "--data", "data", "-o", "part"), ("part",), "train"),
     "translate": Command(
         ("translate", "run", "data/text/test.qaa", "--from", "qaa", "--to", "qab", "--output", "translations.txt"),
         ("translations.txt",),

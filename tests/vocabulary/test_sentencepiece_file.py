@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from manyglot.errors import FolderError
-from manyglot.vocabulary.sentencepiece_file import PieceType, SentencePieceFile
+from manyglot.vocabulary.sentencepiece_file import PieceType, SentencePieceFile, remove_pieces
 
 TEXT = ["the cat sat on the mat", "a bat and a rat", "12 cats and 3 bats", "that hat is flat"] * 9
 
@@ -48,6 +48,21 @@ def test_defaults_of_sentencepiece() -> None:
     assert file.remove_extra_whitespaces
     assert len(file.charsmap) > 100_000
     assert sum(piece.type == PieceType.BYTE for piece in file.pieces) == 256
+
+
+def test_normal_pieces_are_removed() -> None:
+    serialized = train(model_type="bpe", user_defined_symbols=["<sep>"], self_test_sample_size=3)
+    texts = [piece.text for piece in SentencePieceFile.parse(serialized).pieces]
+    normal = [piece.text for piece in SentencePieceFile.parse(serialized).pieces if piece.type == PieceType.NORMAL]
+    removed = {*normal[::2], "<sep>", "<unk>"}
+    smaller = remove_pieces(serialized, removed)
+    assert [piece.text for piece in SentencePieceFile.parse(smaller).pieces] == [
+        text for text in texts if text not in normal[::2]
+    ]
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(smaller)  # it would fail its own test
+    without_test = remove_pieces(serialized, set())
+    assert remove_pieces(without_test, set()) == without_test
 
 
 @pytest.mark.parametrize("damaged", [b"\xff", b"\x0a\xff\xff", b"\x0b", b"\x0a\x02\x0a\x05"])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from manyglot.batches.array_files import (
+    ITEMS_PER_CHECK,
     AnyInts,
     IntArray,
     all_chunks,
@@ -48,7 +49,7 @@ class TokenStore:
 
     def __init__(self, folder: Path, languages: Languages, num_subwords: int) -> None:
         """Open a store whose subwords have ids below `num_subwords`; raise a FolderError if it is damaged."""
-        self.folder, self.languages = folder, languages
+        self.folder, self.languages, self.num_subwords = folder, languages, num_subwords
         self.tokens = load_memory_mapped(folder / "tokens.npy", (np.uint16, np.uint32))
         self.offsets = load_memory_mapped(folder / "offsets.npy", (np.int64,))
         self.rows = load_memory_mapped(folder / "rows.npy", (np.uint32,))
@@ -56,7 +57,7 @@ class TokenStore:
         self._check_starts()
         self._check_offsets()
         self._check_rows()
-        self._check_tokens(num_subwords)
+        self._check_tokens()
 
     def _check_starts(self) -> None:
         is_complete = len(self.starts) == len(self.languages) + 1 and self.starts[0] == 0
@@ -83,12 +84,12 @@ class TokenStore:
         if not all_chunks(ascend, max(len(self.rows) - 1, 0)):
             raise damaged_data(self.folder / "rows.npy", "its rows do not ascend")
 
-    def _check_tokens(self, num_subwords: int) -> None:
+    def _check_tokens(self) -> None:
         """Check that all tokens are subwords. Padding and </s> are never stored, so an array of zeros is refused."""
 
         def are_subwords(i: int, j: int) -> bool:
             tokens = self.tokens[i:j]
-            return bool(tokens.min() >= UNK and tokens.max() < num_subwords)
+            return bool(tokens.min() >= UNK and tokens.max() < self.num_subwords)
 
         if not all_chunks(are_subwords, len(self.tokens)):
             raise damaged_data(self.folder / "tokens.npy", "it has ids that are not subwords")
@@ -103,6 +104,14 @@ class TokenStore:
         """Return the index range of a language's sentences."""
         language = self.languages.id(code)
         return range(int(self.starts[language]), int(self.starts[language + 1]))
+
+    def used_subwords(self, code: str) -> set[int]:
+        """Return the ids that occur in the sentences of a language."""
+        sentences, is_used = self.sentence_range(code), np.zeros(self.num_subwords, dtype=bool)
+        stop = int(self.offsets[sentences.stop])
+        for start in range(int(self.offsets[sentences.start]), stop, ITEMS_PER_CHECK):
+            is_used[self.tokens[start : min(start + ITEMS_PER_CHECK, stop)]] = True
+        return set(np.flatnonzero(is_used).tolist())
 
     def language_codes(self, sentence_indices: AnyInts) -> list[str]:
         """Return the language code of each sentence, given by index."""

@@ -35,6 +35,7 @@ from manyglot.cli import (
     score,
     train,
     translate,
+    trim,
 )
 from manyglot.cli.exit_codes import exit_on_sigterm
 from manyglot.errors import ManyglotError, StoppedByUser
@@ -89,6 +90,7 @@ app.command()(compare.compare)
 app.command()(report.report)
 app.command()(probe.probe)
 app.command()(describe.describe)
+app.command()(trim.trim)
 app.command()(export.export)
 app.command("import")(import_model.import_model)
 

@@ -104,15 +104,18 @@ class SplitText:
                     f"corpus.language_codes, or list the languages to use in corpus.languages."
                 )
 
-    def rows(self, codes: Mapping[str, str]) -> Iterator[Row]:
-        """Yield the rows in some languages; `codes` maps them to codes. Pairs with one of them only are omitted."""
+    def rows(self, codes: Mapping[str, str], min_languages: int = 2) -> Iterator[Row]:
+        """Yield the rows in some languages; `codes` maps them to codes.
+
+        Parts with fewer of the languages are omitted, except those that are in fewer languages altogether.
+        """
         for part in self.parts:
             codes_by_name = {
                 name: codes[language]
                 for name in part.names
                 if (language := self.language_codes.get(name, name)) in codes
             }
-            if len(codes_by_name) >= min(2, len(part.names)):
+            if len(codes_by_name) >= min(min_languages, len(part.names)):
                 for row in part.rows(codes_by_name.keys()):
                     yield {codes_by_name[name]: text for name, text in row.items()}
 

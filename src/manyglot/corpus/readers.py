@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +12,11 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.config.yaml_files import read_yaml_mapping
 from manyglot.corpus.base import Corpus, Row, Split
 from manyglot.corpus.bilingual import BilingualCorpus, BilingualSettings
+from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.files_corpus import (
     FilesCorpus,
     FilesSettings,
+    SplitText,
     describe_layout,
     find_split_text,
 )
@@ -34,6 +36,8 @@ from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
+from manyglot.corpus.table_file import is_table_file
+from manyglot.corpus.textfiles import read_lines
 from manyglot.corpus.translation_counts import TranslationCounts, count_distinct_translations
 from manyglot.corpus.zero_shot_sets import (
     LeakDetector,
@@ -55,6 +59,9 @@ CorpusSettings = Annotated[
     | MixtureSettings,
     Field(discriminator="kind"),
 ]
+
+_CORPUS_SUFFIXES = (".tmx", ".zip", ".yaml", ".yml")
+"""Files that are a corpus, or describe one, besides tables."""
 
 
 def corpus_languages(settings: CorpusSettings) -> Languages:
@@ -146,7 +153,7 @@ def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
     A YAML file holds the settings of such a corpus, for text whose layout or languages must be stated, or to select
     some of its languages.
     """
-    settings = _read_test_settings(path)
+    settings = _read_files_settings(path)
     text = find_split_text(settings, settings.test or settings.path, Split.TEST)
     selected = text.select(settings.languages, settings.code_style) if settings.languages or codes is None else None
     code_by_language = (selected or {}) if codes is None else text.match(codes, selected)
@@ -165,7 +172,27 @@ def read_test_rows(path: Path, codes: Iterable[str] | None) -> list[Row]:
     return rows
 
 
-def _read_test_settings(path: Path) -> FilesSettings:
+def read_sentences(path: Path, codes: Collection[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield each sentence of a text in the given languages, with its language.
+
+    The text is in any layout of a corpus of kind `files`, or a YAML file holds the settings of such a corpus. All its
+    splits are read. Any other file has a sentence of unknown language (None) per line.
+    """
+    if path.is_file() and not is_table_file(path) and Path(uncompressed_name(path)).suffix not in _CORPUS_SUFFIXES:
+        yield from ((None, line) for line in read_lines(path) if line)
+        return
+    settings = _read_files_settings(path)
+    for each in dict.fromkeys((settings.path, settings.dev, settings.test)):
+        if each is None:
+            continue
+        found = settings.find_text(each, settings.layout if each == settings.path else "auto")
+        text = SplitText(each, found, found.parts, settings.language_codes)
+        selected = text.select(settings.languages, settings.code_style) if settings.languages else None
+        for row in text.rows(text.match(codes, selected), min_languages=1):
+            yield from row.items()
+
+
+def _read_files_settings(path: Path) -> FilesSettings:
     if path.suffix not in (".yaml", ".yml"):
         return FilesSettings(path=path)
     return parse_settings(FilesSettings, read_yaml_mapping(path), str(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from itertools import combinations
 
@@ -71,6 +71,13 @@ def script_ratio(text: str, script: str) -> float:
         if letters
         else 1.0
     )
+
+
+def may_occur_in(character: str, scripts: Set[str]) -> bool:
+    """Whether a character belongs to one of the scripts, or to none of those listed above and is no letter."""
+    prefix = _unicode_name_prefix(character)
+    listed = [script for script, prefixes in UNICODE_NAME_PREFIXES.items() if prefix in prefixes]
+    return not scripts.isdisjoint(listed) if listed else not character.isalpha()
 
 
 @cache

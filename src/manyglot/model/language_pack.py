@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,7 @@ from manyglot.model.model_seals import REQUIRED_SECTIONS, ModelSeals
 from manyglot.model.quantized_weights import dequantize, quantize
 from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
-from manyglot.model.warm_start import copy_weights, language_dims, match_languages
+from manyglot.model.warm_start import copy_weights, language_parameters, match_languages
 from manyglot.model.weights_file import read_tensors, read_weights_header, save_tensors
 from manyglot.sealed_json import read_sealed_json, write_sealed_json
 from manyglot.vocabulary.extended_model import ExtendedModel
@@ -75,7 +75,7 @@ class LanguagePack:
             language, rows = languages.id(code), [*further[code].ids, trained.vocabulary.tag_id(languages.id(code))]
             entries = {
                 name: weights[name].index_select(dim, torch.tensor(rows if is_table else [language]))
-                for name, dim, is_table in _language_parameters(trained.model)
+                for name, dim, is_table in language_parameters(trained.model)
             }
             packed[code] = PackedLanguage(further[code].model, entries)
         style = match_languages(languages, original.vocabulary.languages) | dict(zip(codes, codes, strict=True))
@@ -198,7 +198,7 @@ def _check_fit(original: TrainedModel, packs: Sequence[LanguagePack]) -> None:
             if code in owner:
                 raise LanguageError(f"{pack.folder} adds the language '{code}', but {owner[code]}.")
             owner[code] = f"so does {pack.folder}"
-            parameters = {name: (dim, is_table) for name, dim, is_table in _language_parameters(original.model)}
+            parameters = {name: (dim, is_table) for name, dim, is_table in language_parameters(original.model)}
             if parameters.keys() != language.weights.keys():
                 raise FolderError(f"{pack.folder} is damaged: it does not have the weights that the model needs.")
             for name, (dim, is_table) in parameters.items():
@@ -208,22 +208,12 @@ def _check_fit(original: TrainedModel, packs: Sequence[LanguagePack]) -> None:
                     raise FolderError(f"{pack.folder} is damaged: {name} does not fit the model.")
 
 
-def _language_parameters(model: Transformer) -> Iterator[tuple[str, int, bool]]:
-    """Yield the parameters that have entries per language: name, dimension, and whether they are rows of subwords."""
-    yield "embedding.weight", 0, True
-    if model.output_bias is not None:
-        yield "output_bias", 0, True
-    for name, dim in language_dims(model).items():
-        if dim is not None:
-            yield f"guidance.{name}", dim, False
-
-
 @torch.no_grad()
 def _fill_language(model: Transformer, vocabulary: Vocabulary, code: str, weights: Mapping[str, Tensor]) -> None:
     """Copy the weights of a language into a model."""
     language, parameters = vocabulary.languages.id(code), dict(model.named_parameters())
     rows = [*vocabulary.subword_model.further_languages[code].ids, vocabulary.tag_id(language)]
-    for name, dim, is_table in _language_parameters(model):
+    for name, dim, is_table in language_parameters(model):
         parameter = parameters[name]
         indices = torch.tensor(rows if is_table else [language], device=parameter.device)
         parameter.index_copy_(dim, indices, weights[name].to(parameter))

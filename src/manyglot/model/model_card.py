@@ -101,7 +101,16 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
             f"A Transformer of {num_parameters / 1e6:,.1f} million parameters, with {settings.num_encoder_layers} "
             f"encoder layers, {settings.num_decoder_layers} decoder layers and width {settings.width} "
             f"({settings.norm}-norm). It was made with manyglot {manyglot.__version__}, a toolkit for multilingual "
-            f"machine translation."
+            f"machine translation.{self._format_trimming()}"
+        )
+
+    def _format_trimming(self) -> str:
+        whole = self.training_info.get("trimmed_from")
+        if whole is None:
+            return ""
+        return (
+            f" It is a part of the model `{PurePath(whole['model']).name}`, which has {whole['num_languages']:,} "
+            f"languages and {whole['num_subwords']:,} subwords."
         )
 
     def _format_languages(self) -> str:

@@ -121,7 +121,7 @@ class TrainedModel:
 
     def make_card(self, **fields: Any) -> ModelCard:
         """Return the model card; `fields` replace its defaults."""
-        languages = self.vocabulary.languages.codes
+        languages, fields = self.vocabulary.languages.codes, {"targets": self.targets or ()} | fields
         return ModelCard(self.model, languages, self.trained_directions, self.config, self.training_info, **fields)
 
 

@@ -273,6 +273,16 @@ def language_dims(model: Transformer) -> dict[str, int | None]:
     }
 
 
+def language_parameters(model: Transformer) -> Iterator[tuple[str, int, bool]]:
+    """Yield the parameters that have entries per language: name, dimension, and whether they are rows of subwords."""
+    yield "embedding.weight", 0, True
+    if model.output_bias is not None:
+        yield "output_bias", 0, True
+    for name, dim in language_dims(model).items():
+        if dim is not None:
+            yield f"guidance.{name}", dim, False
+
+
 def _copy_other_weights(model: nn.Module, old: nn.Module) -> None:
     """Copy all weights that depend neither on the vocabulary nor on the guidance."""
     old_weights = old.state_dict()

@@ -51,6 +51,12 @@ def read_weights_header(path: Path) -> WeightsHeader:
         raise FolderError(f"The weights {path} cannot be read ({reprlib.repr(str(error))}).") from None
 
 
+def stored_dtype(path: Path) -> torch.dtype:
+    """Return the type in which all weights of a model are stored: float32, or bfloat16 for a model of half the size."""
+    stored = {dtype for dtype, _ in read_weights_header(path).values()}
+    return torch.bfloat16 if stored == {"BF16"} else torch.float32
+
+
 def check_header_matches_model(header: WeightsHeader, model: Transformer, path: Path) -> None:
     """Raise a FolderError unless names, shapes and types match the model that the settings describe."""
     expected = {name: ("F32", tuple(tensor.shape)) for name, tensor in model.state_dict().items()}

@@ -81,6 +81,11 @@ def model_description_parts(description: Mapping[str, Any]) -> Iterator[DisplayP
 
 def format_training_step(training: Mapping[str, Any]) -> str:
     """Say which step or steps the weights of a model are from, given its training.json."""
+    trimmed = training.get("trimmed_from")
+    return _format_origin(training) + ("" if trimmed is None else f", trimmed from {trimmed['model']}")
+
+
+def _format_origin(training: Mapping[str, Any]) -> str:
     if name := training.get("imported_from"):
         return f"imported from {name} ({training.get('model_type')})"
     if steps := training.get("averaged_steps"):

@@ -1,4 +1,4 @@
-"""Reads the pieces and the normalization of a SentencePiece model file, which is a protocol buffer.
+"""Reads the pieces and the normalization of a SentencePiece model file, which is a protocol buffer; removes pieces.
 
 The sentencepiece library gives no access to some of these fields without the protobuf package.
 """
@@ -6,12 +6,15 @@ The sentencepiece library gives no access to some of these fields without the pr
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from manyglot.errors import FolderError
+
+_PIECE, _TRAINER, _NORMALIZER, _SELF_TEST = 1, 2, 3, 4
+"""The numbers of the fields of a model file."""
 
 
 class PieceType(IntEnum):
@@ -59,8 +62,9 @@ class SentencePieceFile:
         """Parse the content of a model file."""
         try:
             fields = list(_iter_fields(serialized))
-            pieces = tuple(_parse_piece(value) for number, value in fields if number == 1)
-            trainer, normalizer = (dict(_iter_fields(dict(fields).get(number, b""))) for number in (2, 3))
+            pieces = tuple(_parse_piece(value) for number, value, _ in fields if number == _PIECE)
+            last_values = {number: value for number, value, _ in fields}
+            trainer, normalizer = (_read_message(last_values.get(number, b"")) for number in (_TRAINER, _NORMALIZER))
             return cls(
                 pieces,
                 algorithm=("unigram", "bpe", "word", "char")[trainer.get(3, 1) - 1],
@@ -75,13 +79,33 @@ class SentencePieceFile:
             raise FolderError("The SentencePiece model is damaged.") from None
 
 
+def remove_pieces(serialized: bytes, texts: Set[str]) -> bytes:
+    """Return a model file without some of its normal pieces, and without its test of itself."""
+    kept, end = [], 0
+    for number, value, next_end in _iter_fields(serialized):
+        start, end = end, next_end
+        if number == _PIECE:
+            piece = _parse_piece(value)
+            is_removed = piece.type == PieceType.NORMAL and piece.text in texts
+        else:
+            is_removed = number == _SELF_TEST
+        if not is_removed:
+            kept.append(serialized[start:end])
+    return b"".join(kept)
+
+
 def _parse_piece(content: bytes) -> Piece:
-    fields = dict(_iter_fields(content))
+    fields = _read_message(content)
     return Piece(fields.get(1, b"").decode(), fields.get(2, 0.0), PieceType(fields.get(3, PieceType.NORMAL)))
 
 
-def _iter_fields(content: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each field of a message. The last value of a repeated field counts."""
+def _read_message(content: bytes) -> dict[int, Any]:
+    """Return the fields of a message by number. The last value of a repeated field counts."""
+    return {number: value for number, value, _ in _iter_fields(content)}
+
+
+def _iter_fields(content: bytes) -> Iterator[tuple[int, Any, int]]:
+    """Yield the number and value of each field of a message, and the position of its end."""
     position = 0
     while position < len(content):
         key, position = _read_varint(content, position)
@@ -100,7 +124,7 @@ def _iter_fields(content: bytes) -> Iterator[tuple[int, Any]]:
                 value, position = struct.unpack_from("<f", content, position)[0], position + 4
             case kind:
                 raise ValueError(f"unknown wire type {kind}")
-        yield key >> 3, value
+        yield key >> 3, value, position
 
 
 def _read_varint(content: bytes, position: int) -> tuple[int, int]:

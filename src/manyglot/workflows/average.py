@@ -26,7 +26,7 @@ from manyglot.model.run_models import (
     require_checkpoints,
 )
 from manyglot.model.run_paths import is_run_folder
-from manyglot.model.weights_file import read_weights_header
+from manyglot.model.weights_file import stored_dtype
 from manyglot.progress import print_status
 from manyglot.training.run_folder import changed_training_settings, read_saved_settings
 
@@ -166,8 +166,7 @@ class WeightMean:
         """Return the type in which the weights of the first model are stored."""
         folder = self.models[0].folder
         assert folder is not None
-        stored = {dtype for dtype, _ in read_weights_header(folder / "model.safetensors").values()}
-        return torch.bfloat16 if stored == {"BF16"} else torch.float32
+        return stored_dtype(folder / "model.safetensors")
 
 
 def _differences(one: TrainedModel, other: TrainedModel) -> list[str]:
