@@ -210,11 +210,20 @@ def test_a_model_folder_whose_guidance_was_changed_is_refused(
     )
 
 
-def test_a_data_language_unknown_to_the_model_is_named(
+def test_a_data_language_unknown_to_the_model_is_named_and_left_out(
     trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(capsys, "prepare", config, "--set", "corpus.num_languages=4")
-    assert "The model does not know 'qad'" in mistake(
+    result = manyglot.evaluate(trained.run / "model", tmp_path / "data", zero_shot=True)
+    assert "The model does not know qad. Directions from and into them are left out." in capsys.readouterr().err
+    assert {code for each in result.directions for code in (each.source, each.target)} == {"qaa", "qab", "qac"}
+
+
+def test_data_without_two_languages_of_the_model_is_refused(
+    trained: Experiment, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "prepare", config, "--set", "corpus={kind: phrasebook, languages: [de, en], train_rows: 200}")
+    assert "The model does not know 'de', a language of" in mistake(
         capsys, "evaluate", trained.run / "model", "--data", tmp_path / "data"
     )
 

@@ -67,17 +67,20 @@ class ModelTask:
         """Load the model and the test sentences; raise an error if they are incompatible."""
         trained, dataset = load_with_packs(request.model_folder, request.packs), PreparedDataset(request.data)
         model_codes = match_languages(dataset.languages, trained.vocabulary.languages, "the model's languages")
-        for code in dataset.languages:
-            if code not in model_codes:
-                raise LanguageError(
-                    f"The model does not know '{code}', a language of {request.data}. "
-                    f"Choose data in the model's languages."
-                )
+        unknown = [code for code in dataset.languages if code not in model_codes]
+        if len(model_codes) < 2:
+            raise LanguageError(
+                f"The model does not know '{unknown[0]}', a language of {request.data}, and shares fewer than two "
+                f"languages with this data. Choose data in the model's languages."
+            )
+        if unknown:
+            print_status(f"The model does not know {', '.join(unknown)}. Directions from and into them are left out.")
         values = {key: dict(trained.config.get(key) or {}) for key in ("decoding", "evaluation")}
         for override in request.overrides:
             apply_override(values, override)
         settings = parse_settings(_EvaluationTimeSettings, values)
-        directions, trained_directions = dataset.all_directions, set(trained.trained_directions)
+        directions = [direction for direction in dataset.all_directions if model_codes.keys() >= set(direction)]
+        trained_directions = set(trained.trained_directions)
         train_directions = {
             d for d in directions if Direction(model_codes[d.source], model_codes[d.target]) in trained_directions
         }
