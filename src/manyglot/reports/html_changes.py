@@ -9,7 +9,7 @@ from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.direction_changes import DirectionChange, DirectionChanges
 from manyglot.evaluation.system_scores import SIGNIFICANCE_LEVEL
 
-MAX_OPEN_ROWS = 20
+MAX_OPEN_ROWS = 60
 """A longer table is folded."""
 
 
