@@ -37,9 +37,9 @@ from tests.exporters.random_models import SETTINGS, VOCABULARY, random_model
 from tests.importers.random_checkpoints import FAMILIES, write_checkpoint
 from tests.importers.test_equality import TEXT
 from tests.model.guidance.combinations import COMBINATIONS
+from tests.model.random_packs import NEW, save_random_model, save_random_pack
+from tests.model.random_packs import TEXT as OTHER_TEXT
 from tests.model.variants import VARIANTS
-from tests.packs.random_packs import NEW, save_random_model, save_random_pack
-from tests.packs.random_packs import TEXT as OTHER_TEXT
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
