@@ -305,6 +305,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
             (tmp_path / folder / f"train.{code}").write_text("ba\n", "utf-8")
     before = sorted(tmp_path.rglob("*"))
     output = [] if "-o" in arguments else ["-o", "small"]
+    monkeypatch.setenv("MANYGLOT_QUIET", "")  # restored afterward
     assert re.search(message, mistake(capsys, "--quiet", "trim", trained.run, *output, *arguments))
     assert sorted(tmp_path.rglob("*")) == before
 
