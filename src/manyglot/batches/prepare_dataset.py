@@ -37,8 +37,8 @@ from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
 from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.loading import load_subword_model
-from manyglot.vocabulary.sentencepiece_model import train_subword_model
-from manyglot.vocabulary.subword_model import MIN_SUBWORDS, SubwordModel, VocabularySettings
+from manyglot.vocabulary.sentencepiece_model import TooManySubwordsError, train_subword_model
+from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
 
 SUBWORD_SAMPLING_TEMPERATURE = 5.0
@@ -159,12 +159,10 @@ def _load_or_train_subword_model(folder: Path, languages: Languages, settings: V
 
 
 def _train_own_subwords(folder: Path, code: str, settings: VocabularySettings) -> SubwordModel:
-    """Train the subwords of one language. If its text is too little for the size, halve it."""
+    """Train the subwords of one language. While its text yields fewer subwords than `size`, halve the size."""
     try:
         return _train_subword_model(folder, [code], settings)
-    except SettingsError:
-        if settings.size < MIN_SUBWORDS // 2:
-            raise
+    except TooManySubwordsError:
         return _train_own_subwords(folder, code, settings.model_copy(update={"size": settings.size // 2}))
 
 

@@ -78,8 +78,12 @@ SUGGESTED_SIZE_DIVISOR = 7
 """An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
 
 
+class TooManySubwordsError(SettingsError):
+    """The text yields fewer subwords than `vocabulary.size`."""
+
+
 def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> SentencePieceModel:
-    """Train a BPE model on text without normalizing it."""
+    """Train a BPE model on text without normalizing it. Raise a TooManySubwordsError if the text is too short."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
@@ -99,18 +103,20 @@ def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> S
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise SettingsError(_explain_training_error(str(error), settings)) from None
+        raise _explain_training_error(str(error), settings) from None
     return SentencePieceModel(model.getvalue())
 
 
-def _explain_training_error(message: str, settings: VocabularySettings) -> str:
+def _explain_training_error(message: str, settings: VocabularySettings) -> SettingsError:
     if limit := re.search(r"<= (\d+)", message):
         suggestion = int(limit[1]) // SUGGESTED_SIZE_DIVISOR // 1000 * 1000
         advice = f"Lower it; about {suggestion} may suit so little text." if suggestion else "Lower it."
-        return f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
+        return TooManySubwordsError(
+            f"vocabulary.size: {settings.size} is too large; this text yields at most {limit[1]} subwords. {advice}"
+        )
     if "required_chars" in message or "too small" in message.lower():
-        return (
+        return SettingsError(
             f"vocabulary.size: {settings.size} is smaller than the number of distinct characters in the text. "
             f"Increase it, or lower vocabulary.character_coverage."
         )
-    return f"vocabulary: SentencePiece failed to train: {message}"
+    return SettingsError(f"vocabulary: SentencePiece failed to train: {message}")
