@@ -13,7 +13,7 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
 from manyglot.corpus.readers import CorpusSettings, open_corpus
-from manyglot.errors import CorpusError, ManyglotError, SettingsError
+from manyglot.errors import CorpusError, LanguageError, ManyglotError, SettingsError
 
 
 def write(folder: Path, **lines: list[str]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_a_change_of_any_part_is_noticed(parts: list[dict[str, Any]]) -> None:
         ({"parts": [{"kind": "mixture", "parts": []}]}, "corpus.parts.0.kind: 'mixture' is not known"),
         ({"parts": [{"kind": "multiway"}]}, "corpus.parts.0.path is required"),
         ({"parts": [{"kind": "multiway", "path": "x", "central_language": "de"}]},
-         r"corpus.parts: part 0 states central_language. State corpus.central_language for the whole mixture"),
+         r"corpus.parts: part 0 sets central_language. Set corpus.central_language for the whole mixture"),
         ({"parts": [{"kind": "multiway", "path": "x", "train_share": 0}]}, "corpus.parts.0.train_share"),
     ],
 )  # fmt: skip
@@ -94,6 +94,14 @@ def test_mistakes_are_one_line(values: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message) as info:
         parse_settings(Experiment, {"data": "d", "run": "r", "corpus": {"kind": "mixture"} | values})
     assert "\n" not in str(info.value)
+
+
+def test_unknown_codes_are_allowed_in_parts_that_list_them(tmp_path: Path) -> None:
+    part = write(tmp_path / "text", train_qxx=["a"], train_en=["one"])
+    with pytest.raises(LanguageError, match="qxx"):
+        open_settings({"kind": "mixture", "parts": [part]})
+    listed = part | {"languages": ["qxx", "en"]}
+    assert open_settings({"kind": "mixture", "parts": [listed]}).languages == ("qxx", "en")
 
 
 def test_missing_text_is_named(parts: list[dict[str, Any]]) -> None:
@@ -114,5 +122,5 @@ def test_a_model_is_prepared_from_a_mixture(tmp_path: Path) -> None:
     }
     dataset = manyglot.prepare(experiment)
     assert set(dataset.languages) == {"de", "en", "sw"}
-    with pytest.raises(ManyglotError, match=r"train_share|settings"):
+    with pytest.raises(ManyglotError, match=r"was prepared from other text or settings \(corpus changed\)"):
         manyglot.prepare(experiment | {"corpus": {"kind": "mixture", "parts": [old, new]}})

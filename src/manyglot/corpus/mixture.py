@@ -18,28 +18,28 @@ from manyglot.corpus.phrasebook import PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticSettings
 from manyglot.corpus.table import TableSettings
 
-PartSettings = Annotated[
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings,
-    Field(discriminator="kind"),
-]
+SingleCorpusSettings = (
+    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings
+)
+"""The settings of every kind of corpus but a mixture."""
 
 
 class MixtureSettings(BaseCorpusSettings):
     """Several corpora, whose rows follow one another. Languages that they spell differently are joined."""
 
     kind: Literal["mixture"] = "mixture"
-    """The kind of corpus: several corpora."""
-    parts: tuple[PartSettings, ...] = Field(min_length=1)
-    """The corpora, each with settings as above. `train_share` weights a part; the mixture has the other settings that
-    all kinds share, such as `central_language`."""
+    """The kind of corpus: several corpora as one."""
+    parts: tuple[Annotated[SingleCorpusSettings, Field(discriminator="kind")], ...] = Field(min_length=1)
+    """The corpora, each with the settings of its kind. `train_share` weights a part. Settings that concern the whole
+    corpus, such as `central_language`, belong to the mixture."""
 
     @field_validator("parts")
     @classmethod
-    def _check_parts(cls, parts: tuple[PartSettings, ...]) -> tuple[PartSettings, ...]:
+    def _check_parts(cls, parts: tuple[SingleCorpusSettings, ...]) -> tuple[SingleCorpusSettings, ...]:
         for number, part in enumerate(parts):
             for name, field in BaseCorpusSettings.model_fields.items():
                 if name != "train_share" and getattr(part, name) != field.default:
-                    raise ValueError(f"part {number} states {name}. State corpus.{name} for the whole mixture")
+                    raise ValueError(f"part {number} sets {name}. Set corpus.{name} for the whole mixture")
         return parts
 
 
@@ -79,7 +79,7 @@ class ResampledCorpus:
         self.languages = corpus.languages
 
     def rows(self, split: Split) -> Iterator[Row]:
-        """Read a split. Every training row appears as often as the share says, rounded up or down in turn."""
+        """Read a split. A training row appears `train_share` times on average, evenly spaced."""
         if split is not Split.TRAIN:
             yield from self._corpus.rows(split)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +31,7 @@ from manyglot.corpus.languages import (
     is_known_language_code,
     parse_direction,
 )
-from manyglot.corpus.mixture import MixtureCorpus, MixtureSettings, ResampledCorpus
+from manyglot.corpus.mixture import MixtureCorpus, MixtureSettings, ResampledCorpus, SingleCorpusSettings
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
@@ -50,13 +50,7 @@ from manyglot.errors import MAX_LISTED_NAMES, CorpusError, LanguageError
 from manyglot.progress import print_status
 
 CorpusSettings = Annotated[
-    PhrasebookSettings
-    | SyntheticSettings
-    | MultiwaySettings
-    | BilingualSettings
-    | TableSettings
-    | FilesSettings
-    | MixtureSettings,
+    SingleCorpusSettings | MixtureSettings,
     Field(discriminator="kind"),
 ]
 
@@ -94,36 +88,47 @@ def resolve_train_directions(languages: Languages, settings: CorpusSettings) -> 
 def open_corpus(settings: CorpusSettings) -> Corpus:
     """Open the corpus that the settings describe. It must have at least two languages."""
     corpus = _open(settings)
-    languages = _check_languages(Languages(corpus.languages), settings)
-    unknown = [code for code in languages if not is_known_language_code(code)]
-    if unknown and not getattr(settings, "languages", ()):
-        raise LanguageError(
-            f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
-            f"List the languages to use in corpus.languages."
-        )
+    _check_languages(Languages(corpus.languages), settings)
     return corpus
 
 
 def _open(settings: CorpusSettings) -> Corpus:
-    """Open a corpus or a part of one."""
+    """Open a corpus or a part of a mixture."""
     corpus: Corpus
+    if isinstance(settings, MixtureSettings):
+        corpus = MixtureCorpus(settings, [_open(part) for part in settings.parts])
+    else:
+        corpus = _open_single(settings)
+        _check_known(corpus.languages, getattr(settings, "languages", ()))
+    return corpus if settings.train_share is None else ResampledCorpus(corpus, settings.train_share)
+
+
+def _open_single(settings: SingleCorpusSettings) -> Corpus:
     match settings:
         case PhrasebookSettings():
-            corpus = PhrasebookCorpus(settings)
+            return PhrasebookCorpus(settings)
         case SyntheticSettings():
-            corpus = SyntheticCorpus(settings)
+            return SyntheticCorpus(settings)
         case MultiwaySettings():
-            corpus = MultiwayCorpus(settings)
+            return MultiwayCorpus(settings)
         case BilingualSettings():
-            corpus = BilingualCorpus(settings)
+            return BilingualCorpus(settings)
         case TableSettings():
-            corpus = TableCorpus(settings)
+            return TableCorpus(settings)
         case FilesSettings():
             corpus = FilesCorpus(settings)
             print_status(corpus.describe())
-        case MixtureSettings():
-            corpus = MixtureCorpus(settings, [_open(part) for part in settings.parts])
-    return corpus if settings.train_share is None else ResampledCorpus(corpus, settings.train_share)
+            return corpus
+
+
+def _check_known(codes: Iterable[str], listed: Sequence[str]) -> None:
+    """Raise a LanguageError if text has an unknown language code, unless the settings list the languages."""
+    unknown = [code for code in codes if not is_known_language_code(code)]
+    if unknown and not listed:
+        raise LanguageError(
+            f"The corpus has text under unknown language codes: {', '.join(unknown)}. "
+            f"List the languages to use in corpus.languages."
+        )
 
 
 def make_zero_shot_sets(
