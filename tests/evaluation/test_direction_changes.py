@@ -1,4 +1,4 @@
-"""What further training has forgotten is told from what it has learned."""
+"""Directions that became worse are separated from those that became better."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
 from manyglot.evaluation.direction_changes import find_direction_changes
+from manyglot.evaluation.shared_language_codes import rename_languages
 from tests.evaluation.test_system_comparison import BAD, DIRECTIONS, GOOD, ROWS, evaluation
 
 
@@ -57,6 +58,11 @@ def test_statistics_are_needed() -> None:
         find_direction_changes(("before", replace(BAD, statistics={})), ("after", GOOD))
 
 
-def test_direction_names_are_those_of_the_later_evaluation() -> None:
-    changes = find_direction_changes(("before", BAD), ("after", GOOD))
-    assert all(isinstance(change.direction, Direction) for change in changes.changes)
+def test_languages_have_the_codes_of_the_later_evaluation() -> None:
+    codes = {"de": "deu_Latn", "en": "eng_Latn", "fr": "fra_Latn"}
+    renamed = rename_languages(BAD, codes)
+    assert {change.direction for change in find_direction_changes(("before", renamed), ("after", GOOD)).better} == set(
+        DIRECTIONS
+    )
+    changes = find_direction_changes(("before", GOOD), ("after", renamed))
+    assert {change.direction for change in changes.worse} == {Direction(codes[a], codes[b]) for a, b in DIRECTIONS}

@@ -19,7 +19,7 @@ def change(source: str, target: str, before: float, after: float, p_value: float
 def test_forgotten_directions_are_named() -> None:
     changes = [change("de", "en", 20, 15, 0.001), change("en", "de", 9, 8.8, 0.6), change("fr", "en", 5, 9, 0.01)]
     html = changes_html(DirectionChanges(changes, num_new=2, num_missing=0), "the <old> model")
-    assert "Of the 3 directions that the &lt;old&gt; model has too, 1 is significantly worse and 1 is" in html
+    assert "Of the 3 directions that the &lt;old&gt; model also has, 1 is significantly worse and 1 is" in html
     assert "2 directions are new." in html
     assert "not evaluated again" not in html
     assert "The mean BLEU changes by -0.4." in html

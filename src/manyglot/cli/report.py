@@ -22,8 +22,8 @@ def report(
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Output folder of an earlier evaluation, such as before further training: name the directions of the "
-            "main run that are now significantly worse or better.",
+            help="Output folder of an earlier evaluation, for example before fine-tuning: name the directions in which "
+            "the main run is significantly worse or better.",
             metavar="RUN",
         ),
     ] = None,

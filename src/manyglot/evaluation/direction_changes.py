@@ -1,4 +1,4 @@
-"""What changed between two evaluations of one model, such as before and after further training, by direction."""
+"""Compares two evaluations by direction, such as those before and after further training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from manyglot.corpus.languages import Direction
-from manyglot.evaluation.bootstrap import bootstrap_bleu_difference
 from manyglot.evaluation.comparability import check_same_metrics, restrict_to_common_sentences
 from manyglot.evaluation.results import Evaluation
 from manyglot.evaluation.shared_language_codes import share_language_codes
-from manyglot.evaluation.system_scores import SIGNIFICANCE_LEVEL, System, statistics_in_shared_order
+from manyglot.evaluation.system_scores import SIGNIFICANCE_LEVEL, System, bootstrap_bleu
 from manyglot.progress import progress_bar
 
 NUM_BOOTSTRAP_SAMPLES = 1000
@@ -49,7 +48,7 @@ class DirectionChanges:
 
     @property
     def worse(self) -> list[DirectionChange]:
-        """The significantly worse directions: what was forgotten."""
+        """The significantly worse directions."""
         return [change for change in self.changes if change.is_significant and change.difference < 0]
 
     @property
@@ -73,17 +72,13 @@ def find_direction_changes(before: tuple[str, Evaluation], after: tuple[str, Eva
     results = [replace(each, zero_shot=supervision.get(each.direction)) for each in baseline.directions]
     run, baseline = restrict_to_common_sentences([run, replace(baseline, directions=results)])
     systems = System(after_name, [run]), System(before_name, [baseline])
-    old_bleu, changes = {result.direction: result.bleu for result in baseline.directions}, []
+    bleu_before, changes = {result.direction: result.bleu for result in baseline.directions}, []
     with progress_bar("resampling", total=len(run.directions)) as progress:
         for result in run.directions:
-            ours, theirs = (statistics_in_shared_order(system, result.direction) for system in systems)
-            keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
-            significance = bootstrap_bleu_difference(
-                ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, NUM_BOOTSTRAP_SAMPLES, seed=1
-            ).significance()
-            before_and_after = old_bleu[result.direction], result.bleu
+            direction = result.direction
+            p_value = bootstrap_bleu(*systems, direction, NUM_BOOTSTRAP_SAMPLES).significance().p_value
             changes.append(
-                DirectionChange(result.direction, *before_and_after, significance.p_value, result.num_sentences)
+                DirectionChange(direction, bleu_before[direction], result.bleu, p_value, result.num_sentences)
             )
             progress.advance()
     return DirectionChanges(sorted(changes, key=lambda change: change.difference), num_new, num_missing)

@@ -16,7 +16,6 @@ from manyglot.errors import SettingsError, did_you_mean
 from manyglot.evaluation.bootstrap import (
     BootstrapDifferences,
     Significance,
-    bootstrap_bleu_difference,
     significance_of_mean,
 )
 from manyglot.evaluation.comparability import (
@@ -41,7 +40,7 @@ from manyglot.evaluation.system_scores import (
 from manyglot.evaluation.system_scores import DirectionGroupScore as DirectionGroupScore
 from manyglot.evaluation.system_scores import MeanStd as MeanStd
 from manyglot.evaluation.system_scores import System as System
-from manyglot.evaluation.system_scores import statistics_in_shared_order
+from manyglot.evaluation.system_scores import bootstrap_bleu
 from manyglot.progress import progress_bar
 
 
@@ -212,10 +211,8 @@ def _bootstrap_systems(
     with progress_bar("resampling", total=len(others) * len(directions)) as progress:
         for system in others:
             for direction in directions:
-                ours, theirs = (statistics_in_shared_order(either, direction) for either in (system, baseline))
-                keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
-                differences[system.name][direction] = bootstrap_bleu_difference(
-                    ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed
+                differences[system.name][direction] = bootstrap_bleu(
+                    system, baseline, direction, num_bootstrap_samples, seed
                 )
                 progress.advance()
     return differences

@@ -10,7 +10,7 @@ import numpy as np
 
 from manyglot.corpus.languages import Direction
 from manyglot.errors import ManyglotError
-from manyglot.evaluation.bootstrap import Significance
+from manyglot.evaluation.bootstrap import BootstrapDifferences, Significance, bootstrap_bleu_difference
 from manyglot.evaluation.results import Evaluation
 from manyglot.evaluation.sentence_statistics import SentenceStatistics
 
@@ -68,6 +68,15 @@ class DirectionGroupScore:
     num_significantly_worse: int | None = None
     metrics: Mapping[str, SegmentMetricScore] = field(default_factory=dict)
     """Scores of other metrics, by name."""
+
+
+def bootstrap_bleu(
+    system: System, baseline: System, direction: Direction, num_bootstrap_samples: int, seed: int = 1
+) -> BootstrapDifferences:
+    """Bootstrap the BLEU difference from the baseline in one direction."""
+    ours, theirs = (statistics_in_shared_order(each, direction) for each in (system, baseline))
+    keys_N = theirs.fingerprints_N if theirs.row_numbers_N is None else theirs.row_numbers_N
+    return bootstrap_bleu_difference(ours.bleu_counts_NS, theirs.bleu_counts_NS, keys_N, num_bootstrap_samples, seed)
 
 
 def statistics_in_shared_order(system: System, direction: Direction) -> SentenceStatistics:

@@ -1,4 +1,4 @@
-"""The section of the HTML report on what changed since a baseline, such as the model before further training."""
+"""The section of the HTML report on changes since a baseline, such as the model before fine-tuning."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _summary(changes: DirectionChanges, baseline_name: str) -> str:
     mean = sum(change.difference for change in changes.changes) / number
     by_chance = round(SIGNIFICANCE_LEVEL / 2 * number)
     sentences = [
-        f"Of the {number:,} directions that {baseline_name} has too, {_count(num_worse)} significantly worse and "
-        f"{_count(num_better)} significantly better (paired bootstrap of BLEU, p < {SIGNIFICANCE_LEVEL}); about "
-        f"{by_chance:,} of each would be so by chance.",
+        f"Of the {number:,} directions that {baseline_name} also has, {_count(num_worse)} significantly worse and "
+        f"{_count(num_better)} significantly better (paired bootstrap of BLEU, p < {SIGNIFICANCE_LEVEL}). By chance, "
+        f"about {by_chance:,} of each are expected.",
         f"The mean BLEU changes by {mean:+.1f}.",
     ]
     if changes.num_new:

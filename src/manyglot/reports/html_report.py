@@ -79,7 +79,7 @@ MAX_NAMED_LEAKING_PAIRS = 5
 def write_html_report(path: Path, runs: Sequence[ReportRun], baseline: tuple[str, Evaluation] | None = None) -> None:
     """Write a report of the first run, compared with the others; all must have the same metrics and test sets.
 
-    With a `baseline`, given by name, a section names the directions of the first run that have changed since.
+    A `baseline` is a name and an evaluation. A section then lists the directions of the first run that have changed.
     """
     changes = None if baseline is None else find_direction_changes(baseline, (runs[0].name, runs[0].evaluation))
     evaluations = share_supervision([run.evaluation for run in runs])

@@ -29,8 +29,8 @@ def report(
     Runs are output folders of `evaluate`, or a dictionary of them by name. Text such as `ours=scores` works too. With
     `common_test_only`, the report shows only the test sentences that all runs share.
 
-    The `baseline` is a further output folder, such as that of the model before further training. The report then names
-    the directions of the first run that are significantly worse or better. The runs may have other directions.
+    The `baseline` is another output folder, for example of the model before fine-tuning. The report then names the
+    directions in which the first run is significantly worse or better. It compares the directions that both have.
     """
     run_specs = list(dict.fromkeys(to_run_specs(runs)))
     for spec in run_specs:
