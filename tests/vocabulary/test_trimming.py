@@ -17,9 +17,9 @@ from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.piece_table_model import PieceTableModel
 from manyglot.vocabulary.sentencepiece_file import SentencePieceFile
 from manyglot.vocabulary.sentencepiece_model import SentencePieceModel, train_subword_model
-from manyglot.vocabulary.splitter_files import TokenizerJsonSplitter, merge_path
 from manyglot.vocabulary.subword_file import PieceList
 from manyglot.vocabulary.subword_model import UNK, SubwordModel, VocabularySettings
+from manyglot.vocabulary.tokenizer_files import TokenizerJsonFile, merge_path
 from manyglot.vocabulary.tokenizers_model import TokenizersModel
 from manyglot.vocabulary.trimming import TrimmedSubwords, trim_subword_model
 from tests.vocabulary.tiny_models import pieces_of, tiny_tokenizer_json
@@ -186,9 +186,9 @@ def test_the_score_of_unknown_characters_stays() -> None:
 
 def test_old_and_new_forms_of_merges_are_read() -> None:
     values = json.loads(tiny_tokenizer_json())
-    expected = TokenizerJsonSplitter(json.dumps(values).encode())
+    expected = TokenizerJsonFile(json.dumps(values).encode())
     values["model"]["merges"] = [" ".join(pair) for pair in values["model"]["merges"]]
-    splitter = TokenizerJsonSplitter(json.dumps(values).encode())
+    splitter = TokenizerJsonFile(json.dumps(values).encode())
     assert splitter.required_pieces({"▁cat"}) == expected.required_pieces({"▁cat"}) == {"▁c", "at", "▁cat"}
     assert splitter.without({"▁cat"}) == expected.without({"▁cat"})
     assert json.loads(splitter.without({"▁cat"}))["model"]["merges"] == [["▁", "c"], ["a", "t"]]

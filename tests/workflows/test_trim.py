@@ -153,8 +153,8 @@ def trim_to_latin(model: Path, family: str, tmp_path: Path) -> TrimmedModel:
 
 def test_an_imported_model_translates_as_without_the_other_subwords(nllb: Path, tmp_path: Path) -> None:
     small = trim_to_latin(nllb, "nllb", tmp_path)
-    assert small.after.subwords < 0.8 * small.before.subwords
-    assert small.after.languages == 2
+    assert small.after.num_subwords < 0.8 * small.before.num_subwords
+    assert small.after.num_languages == 2
     check_equal_translations(nllb, small.folder)
 
 
@@ -205,9 +205,9 @@ def test_prepared_data_and_its_text_give_the_same_subwords(trained: Experiment, 
         for number, each in enumerate(arguments)
     ]
     for result in results:
-        assert result.after == replace(results[0].after, bytes=result.after.bytes)
+        assert result.after == replace(results[0].after, num_bytes=result.after.num_bytes)
         assert (result.folder / "subwords.model").read_bytes() == (results[0].folder / "subwords.model").read_bytes()
-    assert results[0].after.subwords < results[0].before.subwords == 120
+    assert results[0].after.num_subwords < results[0].before.num_subwords == 120
     assert "subwords" in repr(results[0])
 
 
@@ -220,11 +220,11 @@ def test_only_languages_are_dropped_without_text(
     assert "all of them are zero-shot" in err
     sizes = json.loads(out)
     assert sizes["languages"] == ["qab", "qac"]
-    assert sizes["before"]["subwords"] == sizes["after"]["subwords"] == 120
-    assert sizes["before"]["embedding_parameters"] - sizes["after"]["embedding_parameters"] == 16
+    assert sizes["before"]["num_subwords"] == sizes["after"]["num_subwords"] == 120
+    assert sizes["before"]["num_embedding_parameters"] - sizes["after"]["num_embedding_parameters"] == 16
     assert (
-        sizes["after"]["bytes"]
-        < sizes["before"]["bytes"]
+        sizes["after"]["num_bytes"]
+        < sizes["before"]["num_bytes"]
         < (trained.run / "model" / "model.safetensors").stat().st_size
     )
     assert (half / "subwords.model").read_bytes() == (tmp_path / "small" / "subwords.model").read_bytes()
@@ -250,7 +250,7 @@ def test_a_trimmed_model_is_exported_and_trained_further(trained: Experiment, tm
     manyglot.train(experiment)
     with pytest.raises(ManyglotError, match="has other subwords than the model"):
         manyglot.trim(small, tmp_path / "again", data=trained.data)
-    assert manyglot.trim(small, tmp_path / "again", data=tmp_path / "data").after.languages == 2
+    assert manyglot.trim(small, tmp_path / "again", data=tmp_path / "data").after.num_languages == 2
 
 
 def test_a_model_with_further_languages_is_trimmed(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_model_with_further_languages_is_trimmed(tmp_path: Path) -> None:
 MISTAKES = {
     "an unknown language": (["--languages", "qaa,qax"], r"Unknown language 'qax'. Did you mean"),
     "another language": (["--languages", "qaa,German"], r"German \(de\) is not among the model's languages"),
-    "one language": (["--languages", "qaa"], "at least two languages, and qaa is only one"),
+    "one language": (["--languages", "qaa"], "at least two languages, but only qaa is left"),
     "one language twice": (["--languages", "qaa,QAA"], "at least two languages"),
     "nothing to trim": ([], "There is nothing to trim. Give --languages, --text or --data"),
     "an empty file": (["--text", "empty"], "empty has no text in qaa, qab, qac"),
@@ -323,7 +323,7 @@ def test_text_and_data_complete_each_other(trained: Experiment, tmp_path: Path) 
         manyglot.trim(trained.run, tmp_path / "a", "qab,qac", text=tmp_path)
     both = manyglot.trim(trained.run, tmp_path / "a", "qab,qac", text=tmp_path, data=trained.data)
     alone = manyglot.trim(trained.run, tmp_path / "b", "qab,qac", data=trained.data)
-    assert both.after.subwords >= alone.after.subwords
+    assert both.after.num_subwords >= alone.after.num_subwords
 
 
 def test_a_model_needs_a_language_of_each_side(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ def trim(
     model: ModelFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.", show_default=False)],
     languages: Annotated[
-        list[str], typer.Option(help="Languages to keep, such as de,fr,en; repeatable. By default, all.")
+        list[str], typer.Option(help="Languages to keep, such as de,fr,en. Repeatable. Default: all.")
     ] = [],  # noqa: B006
     text: Annotated[
         list[Path],
         typer.Option(
-            help="Text in these languages, whose subwords stay: a file with a sentence per line, or a corpus; "
-            "repeatable.",
+            help="Text in these languages, whose subwords remain: a file with one sentence per line, or a corpus. "
+            "Repeatable.",
             show_default=False,
         ),
     ] = [],  # noqa: B006
@@ -29,10 +29,10 @@ def trim(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a model smaller: drop languages, and subwords that the others do not use.
+    """Drop languages of a model, and subwords that the other languages do not use.
 
-    Without --text and --data, all subwords stay. Otherwise, the small model translates as the whole model would if it
-    could not write the other subwords.
+    Without --text and --data, all subwords remain. Otherwise, the trimmed model translates like the whole model with
+    the other subwords masked.
     """
     from manyglot.reports.displayable import print_parts
     from manyglot.workflows import trim as workflow

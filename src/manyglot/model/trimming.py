@@ -1,7 +1,7 @@
 """Trims a model to some of its languages and subwords.
 
-The trimmed model computes what the whole model computes if the other subwords and tags have no probability: their
-logits are left out of the softmax.
+The trimmed model gives the same probabilities as the whole model with the logits of the other subwords and tags
+masked.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from manyglot.model.warm_start import language_parameters
 from manyglot.vocabulary.trimming import TrimmedSubwords
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-SCORES_OF_THE_WHOLE_MODEL = ("value", "measured_on")
-"""The training information that describes all languages."""
+SCORE_KEYS = ("value", "measured_on")
+"""Keys of the training information that hold scores of all languages, which the trimmed model does not have."""
 
 
 def trim_model(trained: TrainedModel, codes: Collection[str], subwords: TrimmedSubwords, name: str) -> TrainedModel:
-    """Return the model with some of its languages and subwords. `name` is that of the whole model."""
+    """Return the model with some of its languages and subwords. `name` identifies the whole model."""
     old, languages = trained.vocabulary, Languages(codes)
     vocabulary = Vocabulary(subwords.model, languages)
     language_ids = [old.languages.id(code) for code in languages]
@@ -52,7 +52,7 @@ def trim_model(trained: TrainedModel, codes: Collection[str], subwords: TrimmedS
 
 def _training_info(trained: TrainedModel, name: str) -> dict[str, Any]:
     """Return the training information of the trimmed model."""
-    kept = {key: value for key, value in trained.training_info.items() if key not in SCORES_OF_THE_WHOLE_MODEL}
+    kept = {key: value for key, value in trained.training_info.items() if key not in SCORE_KEYS}
     counts = {
         "num_languages": len(trained.vocabulary.languages),
         "num_subwords": len(trained.vocabulary.subword_model),

@@ -1,12 +1,13 @@
 """Trims a subword model to the subwords that some text uses.
 
-The trimmed model splits text that uses only remaining subwords exactly as before. It splits other text into the
-subwords that remain:
+The trimmed model has these subwords:
 
-- those that the text uses;
-- those that they need so that the model still finds them (`splitter_files.py`);
+- the subwords of the text;
+- the subwords that the model needs to form them (`tokenizer_files.py`);
 - all bytes;
 - all characters of the text, of the scripts of the remaining languages, and of no script, such as digits.
+
+It splits any text that uses only these subwords exactly as before, and other text into these subwords.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from manyglot.errors import FolderError
 from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.piece_table_model import PieceTableModel
 from manyglot.vocabulary.sentencepiece_model import SentencePieceModel
-from manyglot.vocabulary.splitter_files import SentencePieceSplitter, SplitterFile, TokenizerJsonSplitter
 from manyglot.vocabulary.subword_file import SPACE, PieceList, unpack
 from manyglot.vocabulary.subword_model import UNK, SubwordModel
+from manyglot.vocabulary.tokenizer_files import SentencePieceTokenizerFile, TokenizerFile, TokenizerJsonFile
 from manyglot.vocabulary.tokenizers_model import TokenizersModel
 
 
@@ -37,19 +38,19 @@ class TrimmedSubwords:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a subword model consists of."""
+    """The parts of a subword model."""
 
     text_pieces: Set[str]
-    """The pieces that text may contain."""
-    splitters: Sequence[SplitterFile]
+    """The pieces that text is split into."""
+    files: Sequence[TokenizerFile]
     build_without: Callable[[Set[str]], SubwordModel]
-    """Makes the model without some pieces."""
+    """Builds the model without some pieces."""
 
 
 def trim_subword_model(model: SubwordModel, used_ids: Set[int] | None, codes: Collection[str]) -> TrimmedSubwords:
-    """Trim a model to some languages and to the subwords that their text uses; None stands for all subwords.
+    """Trim a model to some languages and the subwords that their text uses. None keeps all subwords.
 
-    The subwords of a language with subwords of its own stay or go with the language.
+    A language with subwords of its own keeps all of them, or is dropped with them.
     """
     original = model.original
     trimmed = TrimmedSubwords(original, range(len(original)))
@@ -63,7 +64,7 @@ def trim_subword_model(model: SubwordModel, used_ids: Set[int] | None, codes: Co
 
 
 def _trim_original(model: SubwordModel, used_ids: Set[int], codes: Collection[str]) -> TrimmedSubwords:
-    pieces, parts = model.pieces(), _take_apart(model)
+    pieces, parts = model.pieces(), _parse_parts(model)
     kept = {pieces[i] for i in used_ids}
     characters, scripts = set(chain(*kept)), {script for code in codes if (script := language_script_code(code))}
     kept |= {
@@ -71,7 +72,7 @@ def _trim_original(model: SubwordModel, used_ids: Set[int], codes: Collection[st
         for piece in parts.text_pieces
         if len(piece) == 1 and (piece in characters or may_occur_in(piece, scripts))
     }
-    while missing := set().union(*(splitter.required_pieces(kept) for splitter in parts.splitters)) - kept:
+    while missing := set().union(*(file.required_pieces(kept) for file in parts.files)) - kept:
         kept |= missing
     trimmed = parts.build_without(parts.text_pieces - kept)
     old_ids = {piece: i for i, piece in enumerate(pieces) if i > UNK}
@@ -80,13 +81,13 @@ def _trim_original(model: SubwordModel, used_ids: Set[int], codes: Collection[st
     return result
 
 
-def _take_apart(model: SubwordModel) -> _Parts:
+def _parse_parts(model: SubwordModel) -> _Parts:
     if isinstance(model, SentencePieceModel):
-        splitter = SentencePieceSplitter(model.serialized)
+        file = SentencePieceTokenizerFile(model.serialized)
         return _Parts(
             frozenset(model.pieces()[UNK + 1 :]),
-            [splitter],
-            lambda removed: SentencePieceModel(splitter.without(removed)),
+            [file],
+            lambda removed: SentencePieceModel(file.without(removed)),
         )
     kind, files = unpack(model.serialized)
     table = PieceList.from_json(files.pop("pieces.json"))
@@ -97,14 +98,14 @@ def _take_apart(model: SubwordModel) -> _Parts:
         return PieceList([*table.pieces[: UNK + 1], *(piece for piece in table.pieces if piece in kept)])
 
     if kind == PieceTableModel.kind:
-        models = [SentencePieceSplitter(part) for part in files.values()]
+        models = [SentencePieceTokenizerFile(part) for part in files.values()]
         return _Parts(
             text_pieces,
             models,
             lambda removed: PieceTableModel(table_without(removed), *(each.without(removed) for each in models)),
         )
     assert kind == TokenizersModel.kind, kind
-    tokenizer = TokenizerJsonSplitter(files["tokenizer.json"])
+    tokenizer = TokenizerJsonFile(files["tokenizer.json"])
     return _Parts(
         text_pieces,
         [tokenizer],

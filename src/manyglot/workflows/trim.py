@@ -1,4 +1,4 @@
-"""`manyglot trim`: make a model smaller by dropping languages, and the subwords that the others do not use."""
+"""`manyglot trim`: make a model smaller by dropping languages, and subwords that the other languages do not use."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ BLOCK_SIZE = 10_000
 class ModelSize:
     """The size of a model folder."""
 
-    languages: int
-    subwords: int
-    parameters: int
-    embedding_parameters: int
+    num_languages: int
+    num_subwords: int
+    num_parameters: int
+    num_embedding_parameters: int
     """Parameters of subwords and tags: their embeddings, and the bias of the output layer."""
-    guidance_parameters: int
-    other_parameters: int
-    bytes: int
-    """The size of the files of the model."""
+    num_guidance_parameters: int
+    num_other_parameters: int
+    num_bytes: int
+    """The total size of the files."""
 
     @classmethod
     def of(cls, trained: TrainedModel, folder: Path) -> ModelSize:
@@ -125,7 +125,7 @@ def _select_languages(trained: TrainedModel, names: str | Sequence[str]) -> list
     listed = [name.strip() for each in ([names] if isinstance(names, str) else names) for name in each.split(",")]
     codes = sorted({known.find_code(name) for name in listed if name}) or list(known)
     if len(codes) < 2:
-        raise LanguageError(f"A model needs at least two languages, and {codes[0]} is only one. Keep another one.")
+        raise LanguageError(f"A model needs at least two languages, but only {codes[0]} is left. Keep another one.")
     if any(set(direction) <= set(codes) for direction in trained.trained_directions):
         return codes
     if trained.targets is not None:
@@ -156,7 +156,7 @@ def _find_used_subwords(
 
 
 class _TextUsage:
-    """What some text in the remaining languages uses."""
+    """The subwords and languages of some text in the remaining languages."""
 
     def __init__(self, vocabulary: Vocabulary, codes: Sequence[str]) -> None:
         self._vocabulary, self._codes = vocabulary, codes
@@ -209,15 +209,16 @@ class _TextUsage:
             )
             if code not in self._languages and not (None in self._languages and has_letters):
                 raise CorpusError(
-                    f"There is no text in {code} ({english_language_name(code)}), so its subwords would be lost. Add "
-                    f"--text in this language, or do not keep it."
+                    f"There is no text in {code} ({english_language_name(code)}), so its subwords would be lost. Give "
+                    f"--text in this language, or drop the language."
                 )
 
 
 def _table_row(name: str, before: int, after: int) -> list[str]:
     """Format a size before and after."""
-    sizes = [format_bytes(size) if name == "bytes" else f"{size:,}" for size in (before, after)]
-    return ["files" if name == "bytes" else name.replace("_", " "), *sizes, f"{after / before:.1%}"]
+    sizes = [format_bytes(size) if name == "num_bytes" else f"{size:,}" for size in (before, after)]
+    label = "files" if name == "num_bytes" else name.removeprefix("num_").replace("_", " ")
+    return [label, *sizes, f"{after / before:.1%}"]
 
 
 def _join(names: Sequence[str]) -> str:

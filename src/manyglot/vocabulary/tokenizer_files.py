@@ -1,9 +1,9 @@
 """The files that split text into pieces, SentencePiece models and tokenizer.json, and how to remove pieces from them.
 
-Without some of its pieces, a file splits all text in which they do not occur exactly as before, if it keeps what the
-other pieces need. With BPE, a piece needs those that merge into it, step by step: all merges inside a piece happen
-before it is formed, and in the same order in any text. With a unigram model, only the pieces with the lowest and the
-highest score are needed, which set the scores of unknown characters and of user-defined symbols.
+A file without some of its pieces splits any text that does not use these pieces exactly as before, if the file keeps
+the pieces that the others require. A BPE piece requires all pieces of its merge path, because the merges inside a piece
+precede it and have the same order in any text. A unigram model requires the pieces with the lowest and the highest
+score, which determine the scores of unknown characters and of user-defined symbols.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, Protocol
 from manyglot.vocabulary.sentencepiece_file import PieceType, SentencePieceFile, remove_pieces
 
 
-class SplitterFile(Protocol):
+class TokenizerFile(Protocol):
     """A file that splits text into pieces."""
 
     def required_pieces(self, pieces: Set[str]) -> set[str]:
-        """Return what the file needs so that it finds these pieces in any text as before."""
+        """Return the pieces that the file requires to split text into these pieces as before."""
 
     def without(self, pieces: Set[str]) -> bytes:
-        """Return the content of the file without some pieces. It keeps symbols that are no text."""
+        """Return the content of the file without some pieces. Symbols that are not text remain."""
 
 
 def merge_path(piece: str, rank: Callable[[str, str], float | None]) -> Iterator[str]:
-    """Yield the pieces that BPE forms from the characters of a piece, until the piece itself.
+    """Yield the pieces that BPE merges on the way from the characters of a piece to the piece itself.
 
-    `rank` orders the merges of two pieces; None means that they do not merge. The leftmost of equal pairs merges first.
+    `rank` orders the merges of two pieces. If it is None, they do not merge. Of equal pairs, the leftmost merges first.
     """
     parts = list(piece)
     while ranked := [(order, i) for i, pair in enumerate(pairwise(parts)) if (order := rank(*pair)) is not None]:
@@ -38,7 +38,7 @@ def merge_path(piece: str, rank: Callable[[str, str], float | None]) -> Iterator
         yield parts[i]
 
 
-class SentencePieceSplitter:
+class SentencePieceTokenizerFile:
     """A SentencePiece model."""
 
     def __init__(self, serialized: bytes) -> None:
@@ -52,7 +52,7 @@ class SentencePieceSplitter:
         }
 
     def required_pieces(self, pieces: Set[str]) -> set[str]:
-        """Return the pieces that the algorithm needs, and all that are not normal, such as bytes."""
+        """Return the pieces that the algorithm requires, and all pieces that are not normal, such as bytes."""
         normal = {piece.text: piece.score for piece in self._pieces if piece.type == PieceType.NORMAL}
         others = {piece.text for piece in self._pieces if piece.type != PieceType.NORMAL}
         match self._algorithm:
@@ -72,7 +72,7 @@ class SentencePieceSplitter:
         return None if score is None else -score
 
 
-class TokenizerJsonSplitter:
+class TokenizerJsonFile:
     """A tokenizer.json with BPE or a unigram model."""
 
     def __init__(self, content: bytes) -> None:
@@ -84,7 +84,7 @@ class TokenizerJsonSplitter:
         self._ranks = {(left, right): order for order, (left, right) in enumerate(pairs)}
 
     def required_pieces(self, pieces: Set[str]) -> set[str]:
-        """Return the pieces that the algorithm needs, and added tokens that are found in text."""
+        """Return the pieces that the algorithm requires, and the added tokens that occur in text."""
         added = {token["content"] for token in self._values["added_tokens"] if not token["special"]}
         if self._is_unigram:
             return added | _extremes(dict(self._model["vocab"]))
