@@ -1,13 +1,13 @@
-"""Measure what matrices of low rank save in training: parameters, memory and step time by number of languages.
+"""Measure parameters, memory and step time of low-rank guidance by number of languages.
 
     python benchmarks/guidance_ranks.py                 # adapters, 60, 200 and 1,000 languages
     python benchmarks/guidance_ranks.py --method laa
     python benchmarks/guidance_ranks.py --device cpu --tokens 2048 --vocabulary 8000 --rounds 5 --steps 1
 
-A step is that of `manyglot train`, on one packed batch of random sentences in random languages: forward and backward
-pass, clipping and fused AdamW, without alignment. Memory is that of the guidance alone: its weights with the state of
-the optimizer; gradients need as much as the weights again. The systems of one number of languages take turns; the
-median round is reported.
+A step is a step of `manyglot train` on one packed batch of random sentences in random languages: forward and backward
+pass, clipping and fused AdamW, without alignment. Memory counts the weights and the optimizer state of the guidance.
+Gradients need as much as the weights again. For each number of languages, the systems take turns. The script reports
+the median round.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RankCost:
     """The rank of the matrices, `full`, or `none` for a model without guidance."""
     num_parameters: int
     memory_bytes: int
-    """The weights of the guidance with the state of the optimizer."""
+    """The weights and the optimizer state of the guidance."""
     milliseconds: float
     relative_extra_time: float
     """Extra time as a share of the step without guidance."""

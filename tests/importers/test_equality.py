@@ -68,7 +68,7 @@ def test_logits_are_equal(pair: ModelPair) -> None:
     assert pair.largest_logit_difference(TEXT, TEXT[::-1], pair.source, pair.target) < MAX_DIFFERENCE
 
 
-@pytest.mark.parametrize("family", ["nllb", "mbart50", "marian"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_logits_of_usual_size_are_equal_to_1e_5(family: str, tmp_path: Path) -> None:
     folder = write_checkpoint(family, tmp_path / "checkpoint", TEXT[:-1], logit_scale=1.0)
     pair = ModelPair(folder, manyglot.import_model(folder, tmp_path / "model"))

@@ -77,10 +77,12 @@ class ForcedDecoder:
         is_scored_BT = is_counted_BT.clone()
         num_tags = len(self.tags[0].target)
         is_scored_BT[:, :num_tags] = False
-        for row, num_source_tokens in enumerate((batch.source_BS != PAD).sum(dim=1).tolist()):
-            max_length = request.settings.max_output_length(num_source_tokens)
-            if len(request.translations[rows[row]]) == min(max_length, self.model.max_output_length(self.tags[0])):
-                is_scored_BT[row, num_tags + len(request.translations[rows[row]])] = False
+        for i, (row, num_source_tokens) in enumerate(
+            zip(rows, (batch.source_BS != PAD).sum(dim=1).tolist(), strict=True)
+        ):
+            length, limit = len(request.translations[row]), request.settings.max_output_length(num_source_tokens)
+            if length == min(limit, self.model.max_output_length(self.tags[0])):
+                is_scored_BT[i, num_tags + length] = False  # the search forces this end symbol
         logprob_BT = torch.zeros(label_BT.shape, dtype=torch.float64, device=device)
         logprob_BT[is_scored_BT] = self._token_log_probs(hidden_BTD[is_scored_BT], label_BT[is_scored_BT])
         totals, lengths = logprob_BT.sum(dim=1).tolist(), is_counted_BT.sum(dim=1).tolist()
