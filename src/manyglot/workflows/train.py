@@ -178,13 +178,18 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     has_zero_shot_directions = len(directions) < len(dataset.all_directions)
     if initial_model is not None and frozen.parts:  # what is new will translate from and into its other languages too
         has_zero_shot_directions |= len(initial_model.vocabulary.languages) > len(dataset.languages)
+    trains_encoder = frozen.trains_encoder(model)
     alignment = resolve_alignment(
-        experiment.training.alignment, model, pairs_per_batch, has_zero_shot_directions=has_zero_shot_directions
+        experiment.training.alignment,
+        model,
+        pairs_per_batch,
+        has_zero_shot_directions=has_zero_shot_directions,
+        trains_encoder=trains_encoder,
     )
     if alignment is not None:
         make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
         notes.append(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
-    elif experiment.training.alignment == "auto" and has_zero_shot_directions:
+    elif experiment.training.alignment == "auto" and has_zero_shot_directions and trains_encoder:
         notes.append(explain_disabled_alignment(model, pairs_per_batch))
     settings = experiment.training.model_copy(update={"alignment": alignment})
     return _TrainingInputs(experiment.model_copy(update={"training": settings}), dataset, model, loader, frozen, notes)
