@@ -25,6 +25,7 @@ from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
+from manyglot.model.initial_model import started_from
 from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, read_training_info, save_model
 from manyglot.model.positions import check_max_positions
 from manyglot.model.transformer import Transformer
@@ -251,6 +252,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
+            training_info |= started_from(description.config)
             save_model(model_folder, TrainedModel.from_description(full_model, description, training_info))
         distributed.barrier()
     return model_folder
