@@ -172,7 +172,10 @@ def test_a_partly_frozen_run_resumes_exactly(trained: Experiment, tmp_path: Path
         (["encoders"], "init.freeze: 'encoders' is not a part. Did you mean 'encoder'?"),
         ({"everything_but": ["guidanc"]}, "init.freeze: 'guidanc' is not a part. Did you mean 'guidance'?"),
         ({"all_but": ["guidance"]}, "init.freeze: 'all_but' is not known. Known: everything_but."),
-        ({"everything_but": "guidance"}, r"such as \[encoder, embeddings\] or {everything_but: \[guidance\]}, not 'guidance'"),
+        (
+            {"everything_but": "guidance"},
+            r"such as \[encoder, embeddings\] or {everything_but: \[guidance\]}, not 'guidance'",
+        ),
         ("encoder", "init.freeze: give a list of parts, such as .*, not 'encoder'"),
     ],
 )

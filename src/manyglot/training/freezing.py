@@ -36,7 +36,6 @@ class EverythingBut(Settings):
     """The parts to train."""
 
 
-
 def _check_part_names(value: Any) -> Any:
     """Explain a mistake in the words of the user. The errors of pydantic would name the types of the union."""
     parts = value
