@@ -23,7 +23,8 @@ MAX_CARD_BYTES = 2**20
 def started_from(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of the training information for the model of `init`; empty if the settings have none."""
     init = config.get("init")
-    return {"started_from": describe_initial_model(Path(init["model"]))} if init else {}
+    model = init.get("model") if isinstance(init, Mapping) else None
+    return {"started_from": describe_initial_model(Path(model))} if isinstance(model, str) else {}
 
 
 def describe_initial_model(model: Path) -> dict[str, str | None]:

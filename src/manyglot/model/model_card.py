@@ -139,12 +139,12 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
     def _format_start(self) -> str:
         """Name the model that training started from, and its licenses."""
         started = self.training_info.get("started_from")
-        if started is None:
+        if not isinstance(started, Mapping):
             return ""
         stated = {"license": "license", "text_license": "license of its text"}
         known = [f"{label}: {started[key]}" for key, label in stated.items() if started.get(key)]
         licenses = "; ".join(known) or "license: see its card"
-        return f" Training started from the weights of `{started['model']}` ({licenses})."
+        return f" Training started from the weights of `{started.get('model')}` ({licenses})."
 
     def _format_scores(self) -> str:
         lines = []
@@ -166,7 +166,8 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
 def _describe_text(corpus: Mapping[str, Any]) -> str:
     """Name the text and its license, or the parts of a mixture with their licenses."""
     license_of_all = corpus.get("license")
-    if not (parts := corpus.get("parts")):
+    parts = [part for part in corpus.get("parts") or () if isinstance(part, Mapping)]
+    if not parts:
         source = _SOURCES.get(corpus.get("kind", ""), f"The text is {_text_name(corpus)}.")
         return f"{source} License of the text: {license_of_all or 'not stated'}."
     names = [f"{_text_name(part)} (license: {part.get('license') or license_of_all or 'not stated'})" for part in parts]
