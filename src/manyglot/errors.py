@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_QUOTED_CHARS = 80
 """Maximum length of a name that an error message quotes."""
@@ -39,6 +39,15 @@ class LanguageError(ManyglotError):
 
 class FolderError(ManyglotError):
     """A folder is missing, is damaged, has an unsupported format, or already exists."""
+
+
+class ChangedSettingsError(FolderError):
+    """A folder holds data or a run of other text or settings."""
+
+    def __init__(self, message: str, changed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.changed = tuple(changed)
+        """The names of what differs."""
 
 
 class UnreadableFileError(FolderError):

@@ -102,3 +102,17 @@ def test_prepared_data_is_verified(trained: Experiment, tmp_path: Path, capsys: 
     line = mistake(capsys, "corpus", "verify", tmp_path / "data")
     assert f"{path} is damaged (its checksum is wrong). Restore the dataset from a copy, or delete it" in line
     assert "is not a prepared dataset" in mistake(capsys, "corpus", "verify", tmp_path)
+
+
+def test_the_text_of_a_language_pack_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "new_language.yaml"
+    text.write_text("corpus: {kind: synthetic, num_languages: 2, train_rows: 5}\ntraining: {max_steps: 9}\n", "utf-8")
+    assert "5 train" in run(capsys, "corpus", "inspect", text)[0]
+    split = run(capsys, "corpus", "split", text, "-o", tmp_path / "split", "--dev", 1, "--test", 1)[0]
+    assert "rows" in split
+    line = mistake(capsys, "prepare", text)
+    assert "data is required but missing, and so is run. For a language pack, use `manyglot add-language`." in line
+    text.write_text("corpus: {kind: synthetic}\ntraining: {max_step: 9}\n", "utf-8")
+    assert "training.max_step is not a setting" in mistake(capsys, "corpus", "inspect", text)
+    text.write_text("corpus: {kind: synthetic}\ndata: data\n", "utf-8")
+    assert "run is required but missing." in mistake(capsys, "corpus", "inspect", text)

@@ -156,7 +156,9 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert "Add --to de" in mistake(capsys, "translate", model)
     assert "decoding.beam_size" in mistake(capsys, "translate", model, "--to", "qab", "--beam-size", 0)
     assert "Cannot read" in mistake(capsys, "translate", model, tmp_path / "none.txt", "--to", "qab")
-    assert "not a prepared dataset" in mistake(capsys, "evaluate", model, "--data", tmp_path)
+    not_prepared = mistake(capsys, "evaluate", model, "--data", tmp_path)
+    assert "is not a prepared dataset" in not_prepared
+    assert "or give the text with --test instead." in not_prepared
     assert "exists" in mistake(capsys, "evaluate", model, "--data", data, "--output", tmp_path)
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import manyglot
+from manyglot.batches.prepare_dataset import PreparationSettings
 from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
@@ -124,3 +125,15 @@ def test_a_model_is_prepared_from_a_mixture(tmp_path: Path) -> None:
     assert set(dataset.languages) == {"de", "en", "sw"}
     with pytest.raises(ManyglotError, match=r"was prepared from other text or settings \(corpus changed\)"):
         manyglot.prepare(experiment | {"corpus": {"kind": "mixture", "parts": [old, new]}})
+
+
+def test_a_part_may_have_a_license_which_does_not_change_the_data(parts: list[dict[str, Any]]) -> None:
+    def settings(*licenses: str | None) -> PreparationSettings:
+        licensed = [part | {"license": name} for part, name in zip(parts, licenses, strict=True)]
+        corpus = {"kind": "mixture", "parts": licensed}
+        return parse_settings(PreparationSettings, {"corpus": corpus, "vocabulary": {}, "cleaning": {}})
+
+    assert settings("CC0", None).corpus.parts[0].license == "CC0"  # type: ignore[union-attr]
+    assert settings("CC0", "MIT").to_dict() == settings(None, None).to_dict()
+    built_in = {"kind": "phrasebook", "languages": ["de", "en"]}  # it states the license of its text
+    assert open_settings({"kind": "mixture", "parts": [built_in, *parts]}).languages == ("de", "en", "sw")

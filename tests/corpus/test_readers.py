@@ -91,7 +91,7 @@ def test_written_rows_are_read_back_unchanged(tmp_path: Path) -> None:
     ("files", "settings", "message"),
     [
         ({}, {}, "contains no training text"),
-        ({"train_en": "a\n"}, {}, "at least two languages; this one has en"),
+        ({"train_en": "a\n"}, {}, "at least two languages; this one has en. Add translations of en into another"),
         (
             {"train_en": "a\n", "train_de": "x\n"},
             {"languages": ("en", "dee")},

@@ -406,8 +406,8 @@ def test_a_header_is_recognized(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_same_source_and_target_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    run(b"one\n", targets=["German"], source="de")
-    assert "the text and its translation are both in de" in capsys.readouterr().err
+    run(b"one\n", targets=["German", "fr"], source="de")
+    assert "de is also a target language; no model is trained to translate it into itself." in capsys.readouterr().err
 
 
 def test_a_terminal_shows_no_empty_columns() -> None:

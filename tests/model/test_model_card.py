@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import yaml
 
 import manyglot
@@ -54,6 +55,35 @@ def test_the_card_describes_the_model() -> None:
     assert "# Translation into Norwegian and Portuguese (br)" in exported
     assert "## Scores" not in exported
     assert "## Training data" not in exported
+
+
+def test_the_parts_of_a_mixture_have_licenses() -> None:
+    parts = [
+        {"kind": "multiway", "path": "somewhere/new", "license": "CC0"},
+        {"kind": "files", "path": "old", "license": None},
+        {"kind": "phrasebook", "license": "Unicode License v3"},
+    ]
+    text = replace(CARD, config={"corpus": {"kind": "mixture", "parts": parts, "license": None}}).format()
+    assert (
+        "The text is a mixture of `new` (license: CC0), `old` (license: not stated) and the phrasebook corpus of "
+        "manyglot (license: Unicode License v3)." in text
+    )
+    text = replace(CARD, config={"corpus": {"kind": "mixture", "parts": parts[:2], "license": "MIT"}}).format()
+    assert "`new` (license: CC0) and `old` (license: MIT)." in text
+
+
+@pytest.mark.parametrize(
+    ("licenses", "shown"),
+    [
+        ((None, None), "license: see its card"),
+        (("cc-by-nc-4.0", None), "license: cc-by-nc-4.0"),
+        (("mit", "CC0"), "license: mit; license of its text: CC0"),
+    ],
+)
+def test_the_model_that_training_started_from_is_named(licenses: tuple[str | None, ...], shown: str) -> None:
+    started = {"model": "old", "license": licenses[0], "text_license": licenses[1]}
+    text = replace(CARD, training_info={**CARD.training_info, "started_from": started}).format()
+    assert f"Training started from the weights of `old` ({shown})." in text
 
 
 def test_scores_are_shown_and_indexed() -> None:

@@ -14,8 +14,13 @@ from torch import Tensor
 import manyglot
 from manyglot.config.experiment import Experiment
 from manyglot.errors import ManyglotError
+from manyglot.model.guidance.adapter import AdapterSettings
 from manyglot.model.model_folder import TrainedModel, load_model
+from manyglot.model.settings import ModelSettings
+from manyglot.model.transformer import Transformer
+from manyglot.model.warm_start import NewEntries
 from manyglot.training.callbacks import StepEvent
+from manyglot.training.freezing import EverythingBut, FrozenWeights
 from manyglot.workflows.train import dry_run
 
 NO_VALIDATION = {"num_loss_pairs": 0, "num_supervised_sentences": 0, "num_zero_shot_sentences": 0}
@@ -59,6 +64,37 @@ def test_frozen_parts_keep_their_weights(
     counts = old.num_parameters_by_part()
     number = sum(n for name, n in counts.items() if part_of(name) in is_trained)
     assert f"{number:,} of {sum(counts.values()):,} parameters are trained" in capsys.readouterr().err
+
+
+ALL_BUT_GUIDANCE = EverythingBut(everything_but=("guidance",))
+
+
+@pytest.mark.parametrize(
+    ("frozen", "trains_encoder"),
+    [
+        (FrozenWeights(), True),
+        (FrozenWeights(("decoder", "guidance")), True),
+        (FrozenWeights(("encoder",)), True),  # the encoder reads the embeddings
+        (FrozenWeights(ALL_BUT_GUIDANCE), False),
+        (FrozenWeights(ALL_BUT_GUIDANCE, {"embedding.weight": NewEntries(0, (8,))}), True),
+        (FrozenWeights(ALL_BUT_GUIDANCE, {"embedding.weight": NewEntries(0, (12,))}), False),  # a tag
+    ],
+)
+def test_frozen_weights_know_if_the_encoder_is_trained(frozen: FrozenWeights, trains_encoder: bool) -> None:
+    model = Transformer(ModelSettings(width=4, ffn_width=4, num_heads=1), [AdapterSettings()], 12, 3)
+    frozen.apply(model)
+    assert frozen.trains_encoder(model) == trains_encoder
+
+
+def test_a_frozen_encoder_is_not_aligned(
+    trained: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batches = {"batches": {"max_tokens": 3000}}
+    for number, freeze in enumerate(([], {"everything_but": ["guidance"]})):
+        values = settings_of(trained, tmp_path / "run", freeze, guidance=[{"method": "adapter"}], **batches)
+        dry_run(values)
+        printed = capsys.readouterr().err
+        assert ("alignment" in printed) == (number == 0)
 
 
 def part_of(name: str) -> str:
@@ -132,7 +168,15 @@ def test_a_partly_frozen_run_resumes_exactly(trained: Experiment, tmp_path: Path
     [
         (list(PARTS), "init.freeze: everything is frozen, and nothing is new. Leave a part to train."),
         ({"everything_but": []}, "init.freeze: everything is frozen"),
-        (["attention"], "init.freeze"),
+        (["attention"], "init.freeze: 'attention' is not a part. Known: encoder, decoder, embeddings, guidance."),
+        (["encoders"], "init.freeze: 'encoders' is not a part. Did you mean 'encoder'?"),
+        ({"everything_but": ["guidanc"]}, "init.freeze: 'guidanc' is not a part. Did you mean 'guidance'?"),
+        ({"all_but": ["guidance"]}, "init.freeze: 'all_but' is not known. Known: everything_but."),
+        (
+            {"everything_but": "guidance"},
+            r"such as \[encoder, embeddings\] or {everything_but: \[guidance\]}, not 'guidance'",
+        ),
+        ("encoder", "init.freeze: give a list of parts, such as .*, not 'encoder'"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

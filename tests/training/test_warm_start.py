@@ -15,6 +15,7 @@ from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment, load_experiment, resolve_init
 from manyglot.corpus.base import Split
 from manyglot.errors import ManyglotError
+from manyglot.model.model_card import CARD_NAME
 from manyglot.model.model_folder import load_model
 from manyglot.model.packing import pack_batch
 from manyglot.model.run_models import list_checkpoints
@@ -77,6 +78,7 @@ def test_a_run_resumes_exactly_without_the_old_model(
     assert "Starting from" not in capsys.readouterr().err.split("Stopped at step 3")[-1].split("Resuming")[-1]
     weights, expected = (load_model(result.model_folder).model.state_dict() for result in (resumed, whole))
     assert all(torch.equal(weight, expected[name]) for name, weight in weights.items())
+    assert "started from the weights of `old` (license: see" in (resumed.model_folder / CARD_NAME).read_text("utf-8")
     config = load_model(resumed.model_folder).config
     assert config["init"]["model"] == str(old)
     assert config["model"] == trained.to_dict()["model"]

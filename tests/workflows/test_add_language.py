@@ -49,8 +49,12 @@ def test_a_pack_is_trained_and_used(model: Path, tmp_path: Path, capsys: pytest.
     text.write_text(yaml.safe_dump(four_languages()), "utf-8")
     added = manyglot.add_language(model, text, str(tmp_path / "qad.pack"))
     assert added.languages == ("qad",)
-    assert str(added).startswith(f"{tmp_path / 'qad.pack'}: qad, {added.num_parameters:,} parameters, 0.")
+    assert str(added).startswith(f"{tmp_path / 'qad.pack'}: qad, {added.num_parameters:,} parameters, ")
+    assert str(added).endswith(" kB")
     printed = capsys.readouterr().err
+    assert f"subwords   {len(load_model(model).vocabulary.subword_model)} copied, " in printed
+    assert "! qad has only 80 training sentences, too few to learn a language." in printed
+    assert "The model itself keeps all languages." in printed
     assert "3 copied (qaa, qab, qac), 1 new (qad), 0 dropped" in printed
     assert "Frozen: encoder, decoder, embeddings and guidance, except what is new in them." in printed
     pack = LanguagePack.load(tmp_path / "qad.pack")
@@ -98,6 +102,7 @@ def test_the_directions_are_those_of_the_new_languages(model: Path, tmp_path: Pa
         ({"init": {"model": "other"}}, "The section init is that of the model. Remove it."),
         ({"guidance": []}, "The section guidance is that of the model"),
         ({"vocabulary": {"size": 10}}, "vocabulary.size"),
+        ({"run": "elsewhere"}, r"A pack is trained in .*qad\.pack\.training\. Remove the setting run"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(
@@ -110,6 +115,50 @@ def test_bad_input_is_one_line_and_writes_nothing(
         manyglot.add_language(model, values, tmp_path / "qad.pack")
     assert "\n" not in str(info.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        (
+            {"training": {"max_steps": 50, "device": "cpu"}},
+            r"\(training\.max_steps changed\)",
+        ),
+        ({"corpus": {"kind": "synthetic", "num_languages": 5, "train_rows": 80}}, r"\(corpus, vocabulary changed\)"),
+    ],
+)
+def test_a_changed_text_needs_another_pack(
+    changes: dict[str, Any], changed: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguagePack, "save", stop)
+        with pytest.raises(KeyboardInterrupt):
+            manyglot.add_language(model, four_languages(), tmp_path / "qad.pack")
+    with pytest.raises(
+        ManyglotError, match=rf"qad\.pack\.training is from an earlier .* {changed}\. Delete it, or .* -o"
+    ):
+        manyglot.add_language(model, four_languages() | changes, tmp_path / "qad.pack")
+    with pytest.raises(ManyglotError, match=r"has no log.jsonl. Did you mean .*qad.pack.training/run\?"):
+        manyglot.plot(tmp_path / "qad.pack.training", tmp_path / "curves.png")
+
+
+@pytest.mark.parametrize(
+    ("stated", "warmup_steps"),
+    [({}, 200), ({"max_steps": 500}, 50), ({"max_steps": 1}, 0), ({"max_steps": 500, "warmup_steps": 9}, 9)],
+)
+def test_the_warm_up_fits_the_number_of_steps(
+    stated: dict[str, int], warmup_steps: int, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(experiment: Experiment) -> None:
+        assert experiment.training.warmup_steps == warmup_steps
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manyglot.workflows.add_language.prepare_data", stop)
+    with pytest.raises(KeyboardInterrupt):
+        manyglot.add_language(model, four_languages() | {"training": stated}, tmp_path / "qad.pack")
 
 
 def test_text_without_a_language_of_the_model_is_refused(model: Path, tmp_path: Path) -> None:

@@ -56,8 +56,11 @@ class PreparationSettings(Settings):
     cleaning: CleaningSettings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values, without the license of the text, which does not change the data."""
-        return self.model_dump(mode="json", exclude={"corpus": {"license"}})
+        """Return the settings as plain values, without the licenses of the text, which do not change the data."""
+        values = self.model_dump(mode="json", exclude={"corpus": {"license"}})
+        for part in values["corpus"].get("parts", ()):
+            del part["license"]
+        return values
 
 
 def prepare_dataset(folder: Path, settings: PreparationSettings) -> PreparedDataset:

@@ -24,7 +24,7 @@ from manyglot.config.base_settings import are_equal_settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
 from manyglot.corpus.textfiles import read_aligned_rows, read_lines
-from manyglot.errors import FolderError, LanguageError
+from manyglot.errors import ChangedSettingsError, FolderError, LanguageError
 from manyglot.files import read_json_object
 from manyglot.sealed_json import content_sha256, unseal, write_sealed_json
 from manyglot.vocabulary.loading import load_subword_model
@@ -69,9 +69,10 @@ class PreparedDataset:
         saved = self.metadata["provenance"]
         changed = [key for key in provenance if not are_equal_settings(saved.get(key), provenance[key])]
         if changed:
-            raise FolderError(
+            raise ChangedSettingsError(
                 f"{self.folder} was prepared from other text or settings ({', '.join(changed)} changed). "
-                f"Delete it and prepare again, or choose another `data` folder."
+                f"Delete it and prepare again, or choose another `data` folder.",
+                changed,
             )
 
     @property
@@ -156,7 +157,9 @@ def _store_files(split: Split) -> list[str]:
 def _read_metadata(folder: Path) -> dict[str, Any]:
     path = folder / "dataset.json"
     if not path.exists():
-        raise FolderError(f"{folder} is not a prepared dataset. Run `manyglot prepare` first.")
+        raise FolderError(
+            f"{folder} is not a prepared dataset. Run `manyglot prepare` first, or give the folder that it wrote."
+        )
     try:
         metadata = read_json_object(path, MAX_METADATA_BYTES)
     except FolderError as error:

@@ -32,17 +32,17 @@ def inspect_corpus(
     samples: Annotated[int, typer.Option(help="Number of sample sentences per language.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Show the content and possible defects of a corpus.
+    """Show the content and possible defects of a corpus, also that of a language pack.
 
     Prints languages, sentences, pairs and samples, and warns about misaligned files, text that is not UTF-8, files in
     another language or script than their names say, and repetitions.
     """
-    from manyglot.config.experiment import read_experiment
+    from manyglot.config.experiment import read_corpus_settings
     from manyglot.corpus.base import Split
     from manyglot.reports.corpus_tables import print_corpus_inspection
     from manyglot.workflows import corpus as workflow
 
-    inspection = workflow.inspect_corpus(read_experiment(config, overrides), samples)
+    inspection = workflow.inspect_corpus(read_corpus_settings(config, overrides), samples)
     if as_json:
         print_json(inspection.to_dict())
     else:

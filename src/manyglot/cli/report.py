@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from manyglot.cli.options import AsJson, print_json
+
 
 def report(
     runs: Annotated[
@@ -27,13 +29,19 @@ def report(
             metavar="RUN",
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write an HTML report of a run, optionally compared with other runs.
 
     Shows heat maps and tables of all directions, off-target outputs, the worst directions with examples, averages, win
     rates, learning curves and the facts about the system. The report is one file that needs no network.
     """
+    from manyglot.reports.displayable import print_parts
     from manyglot.workflows import report as workflow
 
-    workflow.report(runs, output, common_test_only, baseline)
+    result = workflow.report(runs, output, common_test_only, baseline)
+    if as_json:
+        changes = {} if result.changes is None else result.changes.to_dict()
+        return print_json({"report": str(output), **changes})
+    print_parts(result.change_parts())
     print(output)

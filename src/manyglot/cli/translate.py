@@ -39,7 +39,8 @@ def translate(
         typer.Option(
             "--from",
             help="Language of the text. It improves the splitting into sentences, and text in the pivot language is "
-            "translated directly. Models with source tags need it. Default: unknown, or several.",
+            "translated directly. Text in a language of a --pack needs it, and so do models with source tags. Default: "
+            "unknown, or several.",
             show_default=False,
         ),
     ] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,9 @@ from manyglot.training.run_folder import is_started, read_saved_settings
 from manyglot.training.trainer import TrainingSettings
 from manyglot.training.warm_start import InitSettings
 from manyglot.vocabulary.subword_model import VocabularySettings
+
+FOLDERS = ("data", "run")
+"""The folders of an experiment. Those of a language pack are beside the pack."""
 
 
 class Experiment(Settings):
@@ -122,15 +125,41 @@ def load_experiment(source: ExperimentSource, overrides: Iterable[str] = ()) -> 
 @checks_argument_types
 def read_experiment(path: StrPath, overrides: Iterable[str] = ()) -> Experiment:
     """Read a YAML file, apply `key=value` overrides, and validate the settings."""
-    values, overrides = read_yaml(Path(path)), tuple(overrides)
+    overrides = tuple(overrides)
+    values = _read_values(path, overrides)
+    hint = " For a language pack, use `manyglot add-language`." if _is_text_of_a_pack(values) else ""
+    return _parse_file(values, path, overrides, hint)
+
+
+def read_corpus_settings(path: StrPath, overrides: Iterable[str] = ()) -> CorpusSettings:
+    """Read the section `corpus` from the YAML file of an experiment, or from that of a language pack.
+
+    The file of a pack has neither `data` nor `run`. All sections are validated.
+    """
+    overrides = tuple(overrides)
+    values = _read_values(path, overrides)
+    folders = dict.fromkeys(FOLDERS, "") if _is_text_of_a_pack(values) else {}
+    return _parse_file(values | folders, path, overrides).corpus
+
+
+def _read_values(path: StrPath, overrides: Iterable[str]) -> dict[str, Any]:
+    values = read_yaml(Path(path))
     for override in overrides:
         apply_override(values, override)
+    return values
+
+
+def _is_text_of_a_pack(values: Mapping[str, Any]) -> bool:
+    """Whether settings describe text without the folders of an experiment."""
+    return "corpus" in values and values.keys().isdisjoint(FOLDERS)
+
+
+def _parse_file(values: Mapping[str, Any], path: StrPath, overrides: Sequence[str], hint: str = "") -> Experiment:
     try:
         return parse_settings(Experiment, values)
     except SettingsError as error:
-        if overrides:  # the mistake may be in them
-            raise
-        raise SettingsError(f"{path}: {error}") from None
+        origin = "" if overrides else f"{path}: "  # the mistake may be in the overrides
+        raise SettingsError(f"{origin}{error}{hint}") from None
 
 
 def resolve_init(experiment: Experiment) -> tuple[Experiment, TrainedModel | None]:

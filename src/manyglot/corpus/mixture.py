@@ -24,21 +24,25 @@ SingleCorpusSettings = (
 """The settings of every kind of corpus but a mixture."""
 
 
+PART_SETTINGS = ("train_share", "license")
+"""The common settings that a part of a mixture may have."""
+
+
 class MixtureSettings(BaseCorpusSettings):
     """Several corpora, whose rows follow one another. Languages that they spell differently are joined."""
 
     kind: Literal["mixture"] = "mixture"
     """The kind of corpus: several corpora as one."""
     parts: tuple[Annotated[SingleCorpusSettings, Field(discriminator="kind")], ...] = Field(min_length=1)
-    """The corpora, each with the settings of its kind. `train_share` weights a part. Settings that concern the whole
-    corpus, such as `central_language`, belong to the mixture."""
+    """The corpora, each with the settings of its kind. `train_share` weights a part, and `license` is that of its text.
+    Settings that concern the whole corpus, such as `central_language`, belong to the mixture."""
 
     @field_validator("parts")
     @classmethod
     def _check_parts(cls, parts: tuple[SingleCorpusSettings, ...]) -> tuple[SingleCorpusSettings, ...]:
         for number, part in enumerate(parts):
             for name, field in BaseCorpusSettings.model_fields.items():
-                if name != "train_share" and getattr(part, name) != field.default:
+                if name not in PART_SETTINGS and getattr(part, name) != field.default:
                     raise ValueError(f"part {number} sets {name}. Set corpus.{name} for the whole mixture")
         return parts
 

@@ -212,6 +212,8 @@ def count_corpus_translations(settings: CorpusSettings) -> TranslationCounts:
 
 def _check_languages(languages: Languages, settings: CorpusSettings) -> Languages:
     if len(languages) < 2:
-        raise CorpusError(f"A corpus needs at least two languages; this one has {', '.join(languages) or 'none'}.")
+        found = ", ".join(languages)
+        remedy = f" Add translations of {found} into another language." if found else ""
+        raise CorpusError(f"A corpus needs at least two languages; this one has {found or 'none'}.{remedy}")
     find_central_language(settings.central_language, languages.codes)
     return languages

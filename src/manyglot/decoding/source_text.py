@@ -14,7 +14,10 @@ from manyglot.corpus.textfiles import to_single_line
 from manyglot.decoding.scored_translation import TextWarning, Translation
 from manyglot.decoding.text_splitter import SplitText, TextSplitter
 from manyglot.decoding.unknown_characters import CopiedRuns, describe_characters, remove_unknown_runs
-from manyglot.vocabulary.subword_model import UNK
+from manyglot.vocabulary.subword_model import UNK, SubwordModel
+
+MAX_NAMED_LANGUAGES = 3
+"""Number of languages that a warning suggests as the language of a text."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ def _check_text(
     warnings = []
     if any(UNK in ids for _, ids in encoded):
         unknown = splitter.vocabulary.subword_model.for_language(language).unknown_characters(text)
-        warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown))
+        knowing = _languages_that_know(unknown, splitter.vocabulary.subword_model) if language is None else ()
+        warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown, knowing))
         if splitter.options.copy_unknown:
             visible = [character for character in unknown if not character.isspace()]
             separated = [remove_unknown_runs(sentence, visible) for sentence in sentences]
@@ -109,8 +113,20 @@ def _check_text(
     return SourceText(split, sentences, copied_runs, tuple(warnings))
 
 
-def _unknown_characters_warning(unknown: Sequence[str], copied: bool) -> TextWarning:
+def _languages_that_know(characters: Sequence[str], subword_model: SubwordModel) -> list[str]:
+    """Return the languages whose own subwords, such as those of a language pack, have all the characters."""
+    text, own_subwords = "".join(characters), subword_model.further_languages
+    return [code for code, subwords in own_subwords.items() if not subwords.unknown_characters(text)]
+
+
+def _unknown_characters_warning(unknown: Sequence[str], copied: bool, knowing: Sequence[str]) -> TextWarning:
+    """Return the warning, given the languages whose own subwords have the characters."""
     consequence = "Whole words and symbols are copied." if copied else "They may be missing in the translation."
+    if knowing:
+        consequence += (
+            f" The subwords of {' and '.join(knowing[:MAX_NAMED_LANGUAGES])} have them: name the language of the text "
+            f'(--from {knowing[0]}, or source="{knowing[0]}" in Python).'
+        )
     return TextWarning(
         "unknown_characters", f"has characters unknown to the model: {describe_characters(unknown)}. {consequence}"
     )

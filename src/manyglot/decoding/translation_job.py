@@ -178,7 +178,9 @@ class TranslationJob:
         if source is None and self.resolved_input_format == "text" and translator.engine.reads_source_language:
             raise SourceLanguageMissing
         if source in targets:
-            print_status(f"manyglot: the text and its translation are both in {source}, for which no model is trained.")
+            print_status(
+                f"manyglot: {source} is also a target language; no model is trained to translate it into itself."
+            )
         translator = translator.with_text_options(**vars(self.text_options))
         output = self.output_path
         paths = result_paths(output, self.resolved_output_format, targets) if output else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from manyglot.corpus.languages import Direction
 from manyglot.evaluation.comparability import check_same_metrics, restrict_to_common_sentences
@@ -55,6 +56,21 @@ class DirectionChanges:
     def better(self) -> list[DirectionChange]:
         """The significantly better directions, the largest gain first."""
         return [change for change in reversed(self.changes) if change.is_significant and change.difference > 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for `--json`: all changes, and how many directions are not compared."""
+        changes = [
+            {
+                **each.direction._asdict(),
+                "before": each.before,
+                "after": each.after,
+                "p_value": each.p_value,
+                "is_significant": each.is_significant,
+                "num_sentences": each.num_sentences,
+            }
+            for each in self.changes
+        ]
+        return {"changes": changes, "num_new": self.num_new, "num_missing": self.num_missing}
 
 
 def find_direction_changes(before: tuple[str, Evaluation], after: tuple[str, Evaluation]) -> DirectionChanges:

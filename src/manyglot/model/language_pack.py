@@ -41,6 +41,8 @@ from manyglot.vocabulary.vocabulary import Vocabulary
 PACK_FORMAT = 1
 PACK_NAME, PACK_KIND, WEIGHTS_NAME = "pack.json", "language pack", "weights.safetensors"
 MAX_PACK_BYTES, MAX_SUBWORDS_BYTES = 2**20, 2**25
+TRAINING_SUFFIX = ".training"
+"""Ends the name of the folder in which a pack is trained. It lies beside the pack."""
 FINGERPRINTED_FILES = ("model.safetensors", "subwords.model", "languages.json")
 
 
@@ -112,8 +114,7 @@ class LanguagePack:
         """Read a pack, which may come from an untrusted source. Every defect raises a FolderError."""
         check_links(folder, (PACK_NAME,))
         if not (folder / PACK_NAME).exists():
-            missing = "is not a language pack (it has no pack.json)" if folder.exists() else "does not exist"
-            raise FolderError(f"{folder} {missing}.")
+            raise FolderError(_explain_missing_pack(folder))
         values = read_sealed_json(folder / PACK_NAME, PACK_KIND, MAX_PACK_BYTES)
         if values.get("format") != PACK_FORMAT:
             raise FolderError(f"{folder} has another pack format than {PACK_FORMAT}. Upgrade manyglot to use it.")
@@ -217,6 +218,17 @@ def _fill_language(model: Transformer, vocabulary: Vocabulary, code: str, weight
         parameter = parameters[name]
         indices = torch.tensor(rows if is_table else [language], device=parameter.device)
         parameter.index_copy_(dim, indices, weights[name].to(parameter))
+
+
+def _explain_missing_pack(folder: Path) -> str:
+    """Say why a path is not that of a pack."""
+    pack = folder.with_name(folder.name.removesuffix(TRAINING_SUFFIX))
+    if folder != pack and (folder / "run").exists():
+        return f"{folder} is not a language pack, but the folder of its training. The pack is {pack}."
+    if folder.exists():
+        return f"{folder} is not a language pack (it has no {PACK_NAME})."
+    several = " To use several packs, repeat --pack." if "," in str(folder) else ""
+    return f"{folder} does not exist.{several}"
 
 
 def _check_files(folder: Path, seals: Mapping[str, FileSeal], names: Iterable[str]) -> None:

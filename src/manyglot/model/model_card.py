@@ -17,7 +17,7 @@ import manyglot
 from manyglot.corpus.languages import Direction, base_language, english_language_name, is_known_language_code
 from manyglot.model.transformer import Transformer
 
-CARD_NAME = "README.md"
+CARD_NAME, HEADER_END = "README.md", "---\n"
 _PRIVATE_USE = re.compile("q[a-t][a-z]")
 _SOURCES = {
     "phrasebook": "The phrasebook of manyglot: dates, amounts, places and lists, composed from Unicode CLDR.",
@@ -76,7 +76,7 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
         }
         body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)
         header = yaml.safe_dump(self._header(), sort_keys=False, allow_unicode=True)
-        return f"---\n{header}---\n\n# {self._title()}\n\n{self._format_architecture()}\n\n{body}"
+        return f"{HEADER_END}{header}{HEADER_END}\n# {self._title()}\n\n{self._format_architecture()}\n\n{body}"
 
     def _title(self) -> str:
         names = [english_language_name(code) for code in self.targets]
@@ -130,14 +130,21 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
         corpus = self.config.get("corpus") or {}
         if not corpus:
             return ""
-        path, license_name = corpus.get("path"), corpus.get("license")
-        source = _SOURCES.get(corpus.get("kind", ""), f"The text is `{PurePath(str(path)).name}`.")
         num_directions = len(self.languages) * (len(self.languages) - 1)
         return (
-            f"{source} License of the text: {license_name or 'not stated'}. The model was trained on "
-            f"{len(self.trained_directions):,} of the {num_directions:,} directions between its languages; all others "
-            f"are zero-shot."
+            f"{_describe_text(corpus)} The model was trained on {len(self.trained_directions):,} of the "
+            f"{num_directions:,} directions between its languages; all others are zero-shot.{self._format_start()}"
         )
+
+    def _format_start(self) -> str:
+        """Name the model that training started from, and its licenses."""
+        started = self.training_info.get("started_from")
+        if not isinstance(started, Mapping):
+            return ""
+        stated = {"license": "license", "text_license": "license of its text"}
+        known = [f"{label}: {started[key]}" for key, label in stated.items() if started.get(key)]
+        licenses = "; ".join(known) or "license: see its card"
+        return f" Training started from the weights of `{started.get('model')}` ({licenses})."
 
     def _format_scores(self) -> str:
         lines = []
@@ -154,6 +161,22 @@ model.translate(["Tuesday, March 5, 2024"], to="{target}")
             name, number = score.directions, score.num_directions
             lines.append(f"| {name} | {number:,} | {score.bleu:.1f} | {score.chrf:.1f} | {accuracy} |")
         return "\n".join(lines)
+
+
+def _describe_text(corpus: Mapping[str, Any]) -> str:
+    """Name the text and its license, or the parts of a mixture with their licenses."""
+    license_of_all = corpus.get("license")
+    parts = [part for part in corpus.get("parts") or () if isinstance(part, Mapping)]
+    if not parts:
+        source = _SOURCES.get(corpus.get("kind", ""), f"The text is {_text_name(corpus)}.")
+        return f"{source} License of the text: {license_of_all or 'not stated'}."
+    names = [f"{_text_name(part)} (license: {part.get('license') or license_of_all or 'not stated'})" for part in parts]
+    return f"The text is a mixture of {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
+
+
+def _text_name(corpus: Mapping[str, Any]) -> str:
+    path, kind = corpus.get("path"), str(corpus.get("kind"))
+    return f"the {kind} corpus of manyglot" if kind in _SOURCES else f"`{PurePath(str(path)).name}`"
 
 
 def _join(value: object) -> str:

@@ -131,6 +131,8 @@ def _read_format(folder: Path) -> dict[str, Any]:
             hint = f" The run is not finished. Give {folder.parent} to use its best checkpoint."
         if (folder / "encoder.onnx").exists():
             hint = f" It is an export to ONNX: run {folder / 'translate.py'}, or give the model that was exported."
+        if (folder / "pack.json").exists():
+            hint = f" It is a language pack: give the model that it was trained from, and --pack {folder}."
         missing = "is not a manyglot model folder (no readable format.json)" if folder.exists() else "does not exist"
         raise FolderError(f"{folder} {missing}.{hint}") from None
     if type(version) is not int or not 1 <= version <= MODEL_FORMAT_VERSION:

@@ -3,7 +3,7 @@
 | weights of the new model | start as |
 |---|---|
 | subword that the old model has | its row |
-| other subword | the mean of the rows of its old subwords: those into which the old model splits its text |
+| other subword, or one of a language of its own | the mean of the rows of its old subwords: those that its text has |
 | other subword, if the old model knows none of its characters | random |
 | tag of a language that the old model has, in any code style | its row |
 | tag of another language | the mean of the rows of all old tags |
@@ -308,16 +308,23 @@ def _check_same_guidance(model: Transformer, old: Transformer, copied_methods: S
 
 
 def _count_subwords(rows: OldRows, new: SubwordModel, old: SubwordModel) -> dict[str, int]:
-    old_pieces = set(old.pieces()[UNK + 1 :])
-    pieces = new.pieces()[UNK + 1 :]
-    num_copied = UNK + 1 + sum(piece in old_pieces for piece in pieces)
+    """Count what becomes of subwords. Subwords of its own that a language gets are new, even if their text is not."""
+    num_new = _count_new_pieces(new.original, old.original)
+    for code, added in new.further_languages.items():
+        same = old.further_languages.get(code)
+        num_new += len(added.ids) if same is None else _count_new_pieces(added, same)
     num_random = sum(not old_rows for old_rows in rows)
     return {
-        "copied": num_copied,
-        "mean": len(rows) - num_copied - num_random,
+        "copied": len(rows) - num_new,
+        "mean": num_new - num_random,
         "random": num_random,
-        "dropped": len(old_pieces.difference(pieces)),
+        "dropped": len(set(old.pieces()[UNK + 1 :]).difference(new.pieces())),
     }
+
+
+def _count_new_pieces(new: SubwordModel, old: SubwordModel) -> int:
+    old_pieces = set(old.pieces()[UNK + 1 :])
+    return sum(piece not in old_pieces for piece in new.pieces()[UNK + 1 :])
 
 
 def _format_parts(copied: Sequence[str], new: Sequence[str], dropped: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ import yaml
 import manyglot
 from manyglot.corpus.languages import english_language_name
 from manyglot.evaluation.comparability import check_same_metrics, check_same_test_sets, share_supervision
-from manyglot.evaluation.direction_changes import find_direction_changes
+from manyglot.evaluation.direction_changes import DirectionChanges
 from manyglot.evaluation.evaluator import Evaluation
 from manyglot.evaluation.results import DirectionGroup, macro_average, shared_segment_metrics
 from manyglot.evaluation.system_comparison import group_directions, win_rate
@@ -76,12 +76,13 @@ MAX_NAMED_LEAKING_PAIRS = 5
 """Number of language pairs to name, those with the largest share of leaked sentences first."""
 
 
-def write_html_report(path: Path, runs: Sequence[ReportRun], baseline: tuple[str, Evaluation] | None = None) -> None:
+def write_html_report(
+    path: Path, runs: Sequence[ReportRun], changes: DirectionChanges | None = None, baseline_name: str = "the baseline"
+) -> None:
     """Write a report of the first run, compared with the others; all must have the same metrics and test sets.
 
-    A `baseline` is a name and an evaluation. A section then lists the directions of the first run that have changed.
+    `changes` are those of the first run since a baseline. A section then lists the directions that have changed.
     """
-    changes = None if baseline is None else find_direction_changes(baseline, (runs[0].name, runs[0].evaluation))
     evaluations = share_supervision([run.evaluation for run in runs])
     runs = [replace(run, evaluation=evaluation) for run, evaluation in zip(runs, evaluations, strict=True)]
     if len(runs) > 1:
@@ -91,7 +92,7 @@ def write_html_report(path: Path, runs: Sequence[ReportRun], baseline: tuple[str
     similarities = f"<p class=quiet>{SIMILARITY_NOTE}</p><div id=language-map></div>"
     bodies = {
         "verdict": verdict_html(runs),
-        "changes": "" if changes is None or baseline is None else changes_html(changes, baseline[0]),
+        "changes": "" if changes is None else changes_html(changes, baseline_name),
         "averages": _averages_html(runs),
         "heatmap": "<div id=direction-heatmap></div>",
         "off_target": "<div id=off-target-chart></div>"
@@ -111,8 +112,8 @@ def write_html_report(path: Path, runs: Sequence[ReportRun], baseline: tuple[str
     headings = {key: SECTIONS[key] for key in bodies}
     if len(runs) > 1:
         headings["verdict"] += f" on {escape(runs[0].name)}"
-    if baseline is not None:
-        headings["changes"] += f" since {escape(baseline[0])}"
+    if changes is not None:
+        headings["changes"] += f" since {escape(baseline_name)}"
     sections = "".join(f"<section id={key}><h2>{headings[key]}</h2>{body}</section>" for key, body in bodies.items())
     title = escape(" · ".join(run.name for run in runs))
     page = (

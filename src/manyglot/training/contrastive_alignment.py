@@ -50,17 +50,19 @@ def resolve_alignment(
     pairs_per_batch: float,
     *,
     has_zero_shot_directions: bool,
+    trains_encoder: bool = True,
 ) -> ContrastiveAlignmentSettings | None:
     """Decide whether to align the encoder, if `training.alignment` is auto.
 
-    Alignment is for zero-shot directions, the encoder must not know the target language, and among very few pairs
-    every sentence is easily matched.
+    Alignment is for zero-shot directions and trains the encoder, which must not know the target language. Among very
+    few pairs, every sentence is easily matched.
     """
     if setting != "auto":
         return setting
     alignment = ContrastiveAlignmentSettings()
     enough_pairs = pairs_per_batch / alignment.every_nth_pair >= MIN_ALIGNED_PAIRS_FOR_AUTO
-    return alignment if has_zero_shot_directions and enough_pairs and not model.guidance.affects_encoder else None
+    is_useful = has_zero_shot_directions and trains_encoder and enough_pairs
+    return alignment if is_useful and not model.guidance.affects_encoder else None
 
 
 def explain_disabled_alignment(model: Transformer, pairs_per_batch: float) -> str:

@@ -5,14 +5,17 @@ Rows of a table that the old model does not have, those of new subwords and new 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from manyglot.config.base_settings import Settings
-from manyglot.errors import SettingsError
+from manyglot.errors import SettingsError, did_you_mean
+from manyglot.model.transformer import Transformer
 from manyglot.model.warm_start import NewEntries
 
 ModelPart = Literal["encoder", "decoder", "embeddings", "guidance"]
@@ -23,6 +26,7 @@ PREFIXES: Mapping[ModelPart, tuple[str, ...]] = {
     "guidance": ("guidance.",),
 }
 """How the names of the parameters of a part begin."""
+EVERYTHING_BUT = "everything_but"
 
 
 class EverythingBut(Settings):
@@ -32,7 +36,27 @@ class EverythingBut(Settings):
     """The parts to train."""
 
 
-FrozenParts = tuple[ModelPart, ...] | EverythingBut
+def _check_part_names(value: Any) -> Any:
+    """Explain a mistake in the words of the user. The errors of pydantic would name the types of the union."""
+    parts = value
+    if isinstance(value, Mapping):
+        if unknown := [key for key in value if key != EVERYTHING_BUT]:
+            raise ValueError(f"{str(unknown[0])!r:.80} is not known. {did_you_mean(str(unknown[0]), [EVERYTHING_BUT])}")
+        parts = value.get(EVERYTHING_BUT)
+    elif isinstance(value, EverythingBut):
+        parts = value.everything_but
+    if not isinstance(parts, list | tuple):
+        raise ValueError(
+            f"give a list of parts, such as [encoder, embeddings] or {{{EVERYTHING_BUT}: [guidance]}}, not "
+            f"{reprlib.repr(parts)}"
+        )
+    for part in parts:
+        if part not in list(PREFIXES):
+            raise ValueError(f"{reprlib.repr(part)} is not a part. {did_you_mean(str(part), PREFIXES)}")
+    return value
+
+
+FrozenParts = Annotated[tuple[ModelPart, ...] | EverythingBut, BeforeValidator(_check_part_names)]
 
 
 class FrozenWeights:
@@ -68,6 +92,16 @@ class FrozenWeights:
     def has_partly_frozen_parameters(self) -> bool:
         """Whether some entries of a parameter are frozen and others are trained."""
         return any(not new.is_whole and new.indices for new in self.new_entries.values()) and bool(self.parts)
+
+    def trains_encoder(self, model: Transformer) -> bool:
+        """Whether training can change the states that the encoder computes; `apply` must come first."""
+        parameters = model.named_parameters()
+        if any(each.requires_grad for name, each in parameters if name.startswith(PREFIXES["encoder"])):
+            return True
+        if "embeddings" not in self.parts:
+            return True
+        new_rows = self.new_entries.get("embedding.weight", NewEntries()).indices
+        return any(model.settings.source_tag or row < model.dimensions.first_tag_id for row in new_rows)
 
     @torch.no_grad()
     def mask_gradients(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from manyglot.config.base_settings import Settings, are_equal_settings, is_changeable_on_resume
 from manyglot.config.yaml_files import format_yaml, read_yaml_mapping
-from manyglot.errors import FolderError, SettingsError
+from manyglot.errors import ChangedSettingsError, FolderError, SettingsError
 from manyglot.files import (
     check_links,
     nearest_existing_folder,
@@ -44,9 +44,10 @@ def check_resumable(run: Path, settings: Settings, data_digest: str) -> None:
         _check_same_data(run, data_digest)
         if changed:
             saved_value = _describe_saved_value(changed[0], saved)
-            raise FolderError(
+            raise ChangedSettingsError(
                 f"{run} holds a run with different settings ({', '.join(changed)}); {saved_value}. "
-                f"Set `run` to another folder, or delete this one."
+                f"Set `run` to another folder, or delete this one.",
+                changed,
             )
     elif run.exists() and not _may_become_run_folder(run):
         raise FolderError(f"{run} exists and is not a run folder. Set `run` to another folder.")
@@ -92,7 +93,7 @@ def _check_same_data(run: Path, data_digest: str) -> None:
     if not re.fullmatch("[0-9a-f]{64}", saved):
         raise FolderError(f"{path} is damaged. If you are sure that the data is unchanged, delete this file to resume.")
     if saved != data_digest:
-        raise FolderError(f"{run} was trained on different data. Set `run` to another folder.")
+        raise ChangedSettingsError(f"{run} was trained on different data. Set `run` to another folder.", ["data"])
 
 
 def changed_training_settings(saved: Mapping[str, Any], settings: Settings) -> list[str]:

@@ -77,8 +77,9 @@ class TrainingSettings(Settings):
     """Share of the target probability that is spread evenly over the vocabulary."""
     alignment: ContrastiveAlignmentSettings | Literal["auto"] | None = "auto"
     """Contrastive loss that pulls the encoder states of a sentence and its translation together, for zero-shot
-    directions. It is not in the paper. auto enables it if there are zero-shot directions, guidance acts in the decoder
-    only, and batches have enough pairs. `{}` always enables it with the defaults below; null disables it."""
+    directions. It is not in the paper. auto enables it if there are zero-shot directions, the encoder is not frozen,
+    guidance acts in the decoder only, and batches have enough pairs. `{}` always enables it with the defaults below;
+    null disables it."""
     adam_betas: tuple[AdamBeta, AdamBeta] = (0.9, 0.98)
     """Adam's decay rates for the first and second moments of the gradients."""
     weight_decay: float = Field(1e-4, ge=0, le=1)

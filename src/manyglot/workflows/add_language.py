@@ -10,19 +10,20 @@ from typing import Any
 
 from manyglot.argument_types import checks_argument_types
 from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment
+from manyglot.config.experiment import FOLDERS, Experiment
 from manyglot.config.overrides import apply_override
 from manyglot.config.plain_values import check_plain_values
 from manyglot.config.yaml_inheritance import merge_settings, read_yaml
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
-from manyglot.errors import FolderError, LanguageError, SettingsError
+from manyglot.errors import ChangedSettingsError, FolderError, LanguageError, SettingsError
 from manyglot.files import StrPath
-from manyglot.model.language_pack import LanguagePack
+from manyglot.model.language_pack import TRAINING_SUFFIX, LanguagePack
 from manyglot.model.model_folder import TrainedModel, load_model
 from manyglot.model.run_models import load_any_model
 from manyglot.model.warm_start import match_languages
-from manyglot.workflows.prepare import prepare
+from manyglot.progress import format_bytes, print_status
+from manyglot.workflows.prepare import prepare_data
 from manyglot.workflows.train import train
 
 DEFAULTS: Mapping[str, Any] = {
@@ -30,13 +31,16 @@ DEFAULTS: Mapping[str, Any] = {
     "training": {
         "learning_rate": 0.002,
         "lr_schedule": "cosine",
-        "warmup_steps": 200,
         "max_steps": 3000,
         "validate_every": 500,
         "weight_decay": 0.0,
     },
 }
 """Settings that differ from those of an experiment. There is little to train, and none of it can harm the model."""
+MAX_WARMUP_STEPS, WARMUP_SHARE = 200, 0.1
+"""The default warm-up is this share of `max_steps`, but not longer."""
+FEW_SENTENCES = 1000
+"""Fewer training sentences of a new language cause a warning."""
 INHERITED = ("init", "model", "guidance")
 """Sections that the model determines."""
 
@@ -56,7 +60,7 @@ class AddedLanguages:
     def __str__(self) -> str:
         return (
             f"{self.folder}: {', '.join(self.languages)}, {self.num_parameters:,} parameters, "
-            f"{self.num_bytes / 1e6:.1f} MB"
+            f"{format_bytes(self.num_bytes)}"
         )
 
 
@@ -68,20 +72,44 @@ def add_language(
 
     The text is a YAML file, or its values, with a section `corpus` as in an experiment: sentences in the new languages
     and their translations into any languages of the model. Other sections of an experiment are optional. Only the
-    subwords, tags and guidance of the new languages are trained. The data and the run are kept beside the pack, and
-    an interrupted call resumes.
+    subwords, tags and guidance of the new languages are trained. The data and the run are kept beside the pack, in
+    OUTPUT.training, and an interrupted call resumes.
     """
     folder = Path(output)
     if folder.exists():
         raise FolderError(f"{folder} already exists. Choose another folder, or delete it.")
     original = load_any_model(Path(model))
     experiment, new = _make_experiment(original, text, folder, overrides)
-    prepare(experiment)
-    trained = load_model(train(experiment).model_folder)
+    try:
+        trained = _train(experiment, new)
+    except ChangedSettingsError as error:
+        work, changed = _training_folder(folder), list(error.changed)
+        if "training.max_steps" in changed and "training.warmup_steps" in changed:  # the default depends on max_steps
+            changed.remove("training.warmup_steps")
+        raise FolderError(
+            f"{work} is from an earlier call with other text or settings ({', '.join(changed)} changed). Delete "
+            f"it, or choose another pack with -o."
+        ) from None
     pack = LanguagePack.extract(trained, new, original)
     pack.save(folder)
     num_parameters = sum(tensor.numel() for each in pack.languages.values() for tensor in each.weights.values())
     return AddedLanguages(folder, tuple(new), num_parameters, sum(path.stat().st_size for path in folder.iterdir()))
+
+
+def _training_folder(pack: Path) -> Path:
+    return pack.with_name(pack.name + TRAINING_SUFFIX)
+
+
+def _train(experiment: Experiment, new: Sequence[str]) -> TrainedModel:
+    """Prepare the text and train a copy of the model that has the new languages."""
+    counts = prepare_data(experiment).metadata["subwords"]
+    for code in new:
+        if (number := counts[code].get("sentences", 0)) < FEW_SENTENCES:
+            print_status(f"! {code} has only {number:,} training sentences, too few to learn a language.")
+    print_status(
+        "Training a frozen copy of the model that has the languages of the text. The model itself keeps all languages."
+    )
+    return load_model(train(experiment).model_folder)
 
 
 def _make_experiment(
@@ -97,7 +125,10 @@ def _make_experiment(
     for name in INHERITED:
         if name in values:
             raise SettingsError(f"The section {name} is that of the model. Remove it.")
-    work = folder.with_name(f"{folder.name}.training")
+    work = _training_folder(folder)
+    for name in FOLDERS:
+        if name in values:
+            raise SettingsError(f"A pack is trained in {work}. Remove the setting {name}; -o moves both.")
     subwords = {"sentencepiece_model": str(original.folder / "subwords.model"), "language_specific": []}
     inherited = {
         "data": str(work / "data"),
@@ -109,6 +140,8 @@ def _make_experiment(
     values = merge_settings(merge_settings(copy.deepcopy(dict(DEFAULTS)), inherited), values)
     experiment = parse_settings(Experiment, values)
     new, directions = _find_new_languages(original, experiment.corpus)
+    if "warmup_steps" not in values["training"]:
+        values["training"]["warmup_steps"] = min(MAX_WARMUP_STEPS, int(WARMUP_SHARE * experiment.training.max_steps))
     values["vocabulary"]["language_specific"] = new
     values["corpus"]["train_directions"] = [direction.as_setting() for direction in directions]
     values["init"] = inherited["init"]

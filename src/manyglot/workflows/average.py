@@ -17,6 +17,7 @@ from manyglot.config.base_settings import parse_settings
 from manyglot.config.experiment import Experiment
 from manyglot.errors import FolderError, SettingsError
 from manyglot.files import StrPath, is_empty_folder
+from manyglot.model.initial_model import started_from
 from manyglot.model.model_folder import TrainedModel, save_model
 from manyglot.model.run_models import (
     checkpoint_folder,
@@ -157,6 +158,7 @@ class WeightMean:
             "step": by_step[-1].training_info["step"],
             "best_metric": None,
             "averaged_steps": [trained.training_info["step"] for trained in by_step],
+            **started_from(by_step[-1].config),
             "averaged_checkpoints": [str(trained.folder) for trained in by_step],
             "selected_by": selected_by,
         }

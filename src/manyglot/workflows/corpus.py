@@ -9,11 +9,12 @@ from manyglot.batches.pair_index import PairIndex
 from manyglot.batches.plan import BatchSettings
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment, read_experiment
+from manyglot.config.experiment import Experiment, read_corpus_settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.inspection import CorpusInspection, inspect_splits
 from manyglot.corpus.languages import Languages
 from manyglot.corpus.readers import (
+    CorpusSettings,
     count_corpus_translations,
     make_zero_shot_sets,
     open_corpus,
@@ -29,10 +30,11 @@ from manyglot.progress import progress_counter
 from manyglot.reports.corpus_tables import SamplingPreview
 
 
-def inspect_corpus(experiment: Experiment, num_samples: int = 2) -> CorpusInspection:
+def inspect_corpus(experiment: Experiment | CorpusSettings, num_samples: int = 2) -> CorpusInspection:
     """Read the corpus and report its content and possible defects, without writing anything."""
-    corpus = open_corpus(experiment.corpus)
-    return inspect_splits(corpus, resolve_train_directions(Languages(corpus.languages), experiment.corpus), num_samples)
+    settings = experiment.corpus if isinstance(experiment, Experiment) else experiment
+    corpus = open_corpus(settings)
+    return inspect_splits(corpus, resolve_train_directions(Languages(corpus.languages), settings), num_samples)
 
 
 def preview_sampling(experiment: Experiment, temperatures: Sequence[str] = ()) -> SamplingPreview:
@@ -100,7 +102,7 @@ def split_corpus(
     if len(paths) == 1 and paths[0].suffix in (".yaml", ".yml"):
         if columns:
             raise SettingsError(f"--columns: set corpus.columns in {paths[0]} instead.")
-        groups = group_corpus(open_corpus(read_experiment(paths[0]).corpus))
+        groups = group_corpus(open_corpus(read_corpus_settings(paths[0])))
     else:
         groups = group_files(paths, columns)
     return write_splits(Path(output), groups, num_dev, num_test, seed)

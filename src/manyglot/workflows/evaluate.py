@@ -77,6 +77,11 @@ def evaluate(
         raise SettingsError("A model is evaluated in its trained directions, or in all with --zero-shot.")
     if data is None:
         raise SettingsError("There is no test set. Give --data with prepared data; a model folder also takes --test.")
+    if Path(data).is_dir() and not (Path(data) / "dataset.json").exists():
+        raise FolderError(
+            f"{data} is not a prepared dataset. Give the `data` folder that `manyglot prepare` wrote (for a language "
+            f"pack, PACK.training/data), or give the text with --test instead."
+        )
     request = EvaluationRequest(engine, Path(data), zero_shot, given, test_path, pack_folders)
     return EvaluationResult(**vars(_evaluate(request, folder)))
 

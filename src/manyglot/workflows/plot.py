@@ -30,7 +30,8 @@ def plot(runs: StrPath | Sequence[StrPath], output: StrPath = "curves.png", by_t
 def _read_history(run: Path, by_tokens: bool) -> TrainingHistory:
     log = run / "log.jsonl"
     if not log.exists():
-        hint = f"Did you mean {run.parent}?" if (run.parent / log.name).exists() else "Give the folder of a run."
+        nearby = [folder for folder in (run.parent, run / "run") if (folder / log.name).exists()]
+        hint = f"Did you mean {nearby[0]}?" if nearby else "Give the folder of a run."
         raise FolderError(f"{run} has no {log.name}. {hint}")
     history = TrainingHistory(read_log(log), by_tokens)
     if not history.has_metric("nll"):

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from manyglot.argument_types import checks_argument_types
 from manyglot.errors import SettingsError
 from manyglot.evaluation.comparability import restrict_to_common_sentences, share_supervision
+from manyglot.evaluation.direction_changes import DirectionChanges, find_direction_changes
 from manyglot.evaluation.results import Evaluation
 from manyglot.evaluation.run_specs import Folders, name_systems, parse_run_folders, to_run_specs
 from manyglot.evaluation.system_comparison import load_systems
 from manyglot.files import StrPath, report_unwritable
-from manyglot.reports.displayable import OutputFile
+from manyglot.reports.direction_change_table import direction_change_parts
+from manyglot.reports.displayable import DisplayPart, OutputFile
 from manyglot.reports.html_report import load_report_run, restrict_report_run, write_html_report
 from manyglot.reports.report_run import share_codes_of_first
+
+
+class ReportResult(OutputFile):
+    """An HTML report. It can be used as a path, and a notebook shows it."""
+
+    def __init__(self, path: Path, changes: DirectionChanges | None = None, baseline_name: str = "") -> None:
+        super().__init__(path)
+        self.changes = changes
+        """The changes since the baseline; None without a baseline."""
+        self.baseline_name = baseline_name
+
+    def change_parts(self) -> Iterator[DisplayPart]:
+        """Yield a summary and tables of the changes, if there is a baseline."""
+        if self.changes is not None:
+            yield from direction_change_parts(self.changes, self.baseline_name)
 
 
 @checks_argument_types
@@ -23,7 +41,7 @@ def report(
     output: StrPath = "report.html",
     common_test_only: bool = False,
     baseline: StrPath | None = None,
-) -> OutputFile:
+) -> ReportResult:
     """Write the report of the first run, compared with the other runs, and return the HTML file.
 
     Runs are output folders of `evaluate`, or a dictionary of them by name. Text such as `ours=scores` works too. With
@@ -31,6 +49,7 @@ def report(
 
     The `baseline` is another output folder, for example of the model before fine-tuning. The report then names the
     directions in which the first run is significantly worse or better. It compares the directions that both have.
+    The result has them as `changes.worse` and `changes.better`.
     """
     run_specs = list(dict.fromkeys(to_run_specs(runs)))
     for spec in run_specs:
@@ -44,9 +63,13 @@ def report(
     if common_test_only:
         evaluations = restrict_to_common_sentences(share_supervision([run.evaluation for run in report_runs]))
         report_runs = [restrict_report_run(run, each) for run, each in zip(report_runs, evaluations, strict=True)]
+    name, changes = "", None
+    if baseline is not None:
+        name, evaluation = _load_baseline(str(baseline))
+        changes = find_direction_changes((name, evaluation), (report_runs[0].name, report_runs[0].evaluation))
     with report_unwritable(Path(output)):
-        write_html_report(Path(output), report_runs, None if baseline is None else _load_baseline(str(baseline)))
-    return OutputFile(Path(output))
+        write_html_report(Path(output), report_runs, changes, name)
+    return ReportResult(Path(output), changes, name)
 
 
 def _load_baseline(spec: str) -> tuple[str, Evaluation]:

@@ -25,6 +25,7 @@ from manyglot.devices import find_device
 from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
+from manyglot.model.initial_model import started_from
 from manyglot.model.model_folder import ModelDescription, TrainedModel, load_model, read_training_info, save_model
 from manyglot.model.positions import check_max_positions
 from manyglot.model.transformer import Transformer
@@ -178,13 +179,18 @@ def _load_training_inputs(experiment: Experiment) -> _TrainingInputs:
     has_zero_shot_directions = len(directions) < len(dataset.all_directions)
     if initial_model is not None and frozen.parts:  # what is new will translate from and into its other languages too
         has_zero_shot_directions |= len(initial_model.vocabulary.languages) > len(dataset.languages)
+    trains_encoder = frozen.trains_encoder(model)
     alignment = resolve_alignment(
-        experiment.training.alignment, model, pairs_per_batch, has_zero_shot_directions=has_zero_shot_directions
+        experiment.training.alignment,
+        model,
+        pairs_per_batch,
+        has_zero_shot_directions=has_zero_shot_directions,
+        trains_encoder=trains_encoder,
     )
     if alignment is not None:
         make_aligned_target_selection(model, alignment)  # raises an error for some guidance methods
         notes.append(check_and_describe_aligned_pairs(alignment, pairs_per_batch))
-    elif experiment.training.alignment == "auto" and has_zero_shot_directions:
+    elif experiment.training.alignment == "auto" and has_zero_shot_directions and trains_encoder:
         notes.append(explain_disabled_alignment(model, pairs_per_batch))
     settings = experiment.training.model_copy(update={"alignment": alignment})
     return _TrainingInputs(experiment.model_copy(update={"training": settings}), dataset, model, loader, frozen, notes)
@@ -246,6 +252,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
             training_info = _load_best_or_last_weights(experiment.run, full_model, state, validator)
+            training_info |= started_from(description.config)
             save_model(model_folder, TrainedModel.from_description(full_model, description, training_info))
         distributed.barrier()
     return model_folder
