@@ -96,7 +96,7 @@ def is_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def _check_restarts_find_each_other() -> None:
+def check_restarts_find_each_other() -> None:
     """Raise an error if restarted processes would find the addresses of the processes before them, and hang.
 
     By default, all processes that torchrun starts, also after a failure, exchange their addresses through one store.
@@ -108,7 +108,7 @@ def _check_restarts_find_each_other() -> None:
         )
 
 
-def _set_gloo_interface() -> None:
+def set_gloo_interface() -> None:
     """Let gloo use the network if it would use the loopback interface, which does not reach other machines.
 
     gloo uses the address of the host name. On Debian and Ubuntu this may be 127.0.1.1. GLOO_SOCKET_IFNAME overrides it.
@@ -140,8 +140,8 @@ def distributed_context(device_name: str) -> Iterator[DistributedContext]:
     if world_size == 1:
         yield DistributedContext(find_device(device_name))
         return
-    _check_restarts_find_each_other()
-    _set_gloo_interface()
+    check_restarts_find_each_other()
+    set_gloo_interface()
     device = find_device(device_name)
     if device.type == "cuda":
         local_rank = int(os.environ["LOCAL_RANK"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import manyglot
-from manyglot.batches import tokenization
+from manyglot.batches import prepare_dataset, tokenization
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.config.experiment import Experiment
 from manyglot.corpus.base import Split
@@ -74,10 +74,14 @@ def assert_equal_datasets(joined: PreparedDataset, at_once: PreparedDataset) -> 
 
 
 @pytest.mark.parametrize(
-    ("mixture", "shares"),
-    [({}, (None, None)), ({}, (0.4, 2.5)), ({"train_share": 0.7}, (3, None)), ({"code_style": "flores"}, (None, 1.5))],
+    ("mixture", "shares", "chunk_bytes"),
+    [
+        ({}, (None, None), 2**22),
+        ({}, (0.4, 2.5), 300),
+        ({"train_share": 0.7}, (3, None), 300),
+        ({"code_style": "flores"}, (None, 1.5), 2**22),
+    ],
 )
-@pytest.mark.parametrize("chunk_bytes", [2**22, 300])
 def test_joined_datasets_equal_the_mixture_of_their_text(
     mixture: dict[str, Any],
     shares: tuple[float | None, float | None],
@@ -119,6 +123,26 @@ def test_one_dataset_is_prepared_again_with_other_settings(
 
 def join(prepared: dict[str, dict[str, Any]], folder: Path, **changes: Any) -> PreparedDataset:
     return manyglot.prepare(make(folder, {"kind": "mixture", "parts": [*prepared.values()]}, None, **changes))
+
+
+def test_an_interrupted_join_resumes(
+    prepared: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = join(prepared, tmp_path / "expected")
+    with monkeypatch.context() as broken:
+        broken.setattr(prepare_dataset, "write_metadata", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            join(prepared, tmp_path / "joined")
+    monkeypatch.setattr(tokenization, "tokenize_chunk", refuse_to_tokenize)
+    assert_equal_datasets(join(prepared, tmp_path / "joined"), expected)
+
+
+def interrupt(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def refuse_to_tokenize(chunk: tokenization.TextChunk) -> None:
+    raise AssertionError(f"{chunk.text_file} is tokenized already")
 
 
 def test_other_subwords_are_refused(
