@@ -145,7 +145,8 @@ def _encode(lines: list[str], code: str, chunk: TextChunk) -> tuple[IntArray, An
     if chunk.encoded is not None:
         lengths, known_tokens = chunk.encoded.lookup(chunk.first_line, len(lines))
     is_known = lengths > 0
-    missing = np.flatnonzero(~is_known)
+    # Most lines may be empty, because their rows lack the language; the encoder need not see them.
+    missing = [i for i, line in enumerate(lines) if line and not lengths[i]]
     model = _load_subword_model(chunk.subword_model_file).for_language(code)
     encoded = model.encode([lines[i] for i in missing])
     lengths[missing] = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
