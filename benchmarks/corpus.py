@@ -1,6 +1,7 @@
 """Measure the speed of tokenization and batch loading at the paper's scale.
 
     python benchmarks/corpus.py encode --text data/mix60/text    # tokenization, compared with SentencePiece's encoder
+    python benchmarks/corpus.py join --text data/mix60/text      # joining prepared data, compared with preparing it
     python benchmarks/corpus.py load --folder /tmp/opus          # a store of OPUS-100's size: open, plan, seek, load
 
 If the folder has no store, `load` only writes one of random tokens: 55 million sentence pairs, 100 languages, realistic
@@ -24,8 +25,12 @@ import sentencepiece
 from manyglot.batches.loader import BatchLoader, DataPosition
 from manyglot.batches.pair_index import clean_and_write_pair_index
 from manyglot.batches.plan import BatchSettings
+from manyglot.batches.prepare_dataset import prepare_dataset
+from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
+from manyglot.config.base_settings import parse_settings
+from manyglot.config.experiment import Experiment
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
@@ -66,6 +71,31 @@ def encode(options: argparse.Namespace) -> None:
     print(f"SentencePiece, {cores} threads: {len(lines) / sentencepiece_seconds:,.0f} lines/s")
     share = sentencepiece_seconds / store_seconds
     print(f"into the store:           {len(lines) / store_seconds:,.0f} lines/s, {share:.0%} of SentencePiece")
+
+
+def join(options: argparse.Namespace) -> None:
+    """Prepare line-aligned text in two parts, each with half of the languages; join the parts, or prepare all text."""
+    codes = sorted(path.suffix[1:] for path in options.text.glob("train.*") if path.suffix != ".en")
+    halves = (["en", *codes[::2]], ["en", *codes[1::2]])
+    corpora = [{"kind": "multiway", "path": str(options.text), "languages": half} for half in halves]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+
+        def prepare(name: str, corpus: dict[str, object], vocabulary: dict[str, object]) -> PreparedDataset:
+            start = time.perf_counter()
+            values = {"data": folder / name, "run": folder / "run", "corpus": corpus, "vocabulary": vocabulary}
+            dataset = prepare_dataset(folder / name, parse_settings(Experiment, values).preparation_settings)
+            num_sentences = sum(counts["sentences"] for counts in dataset.metadata["subwords"].values())
+            print(f"{name:12}{time.perf_counter() - start:6.1f} s, {num_sentences:,} training sentences", flush=True)
+            return dataset
+
+        first = prepare("first part", corpora[0], {"size": options.vocabulary, "num_sampled_sentences": 100_000})
+        same_subwords = {"sentencepiece_model": first.folder / "subwords.model"}
+        second = prepare("second part", corpora[1], same_subwords)
+        at_once = prepare("all text", {"kind": "mixture", "parts": corpora}, same_subwords)
+        parts = [{"kind": "prepared", "path": str(dataset.folder)} for dataset in (first, second)]
+        joined = prepare("joined", {"kind": "mixture", "parts": parts}, {})
+        print("the same files" if joined.seals == at_once.seals else "THE FILES DIFFER")
 
 
 def load(options: argparse.Namespace) -> None:
@@ -162,6 +192,10 @@ def main() -> None:
     encoding.add_argument("--lines", type=int, default=20_000, help="lines per language")
     encoding.add_argument("--vocabulary", type=int, default=32_000)
     encoding.set_defaults(run=encode)
+    joining = commands.add_parser("join")
+    joining.add_argument("--text", type=Path, required=True, help="folder with train.de, train.en, …")
+    joining.add_argument("--vocabulary", type=int, default=32_000)
+    joining.set_defaults(run=join)
     loading = commands.add_parser("load")
     loading.add_argument("--folder", type=Path, required=True)
     loading.add_argument("--pairs", type=int, default=55_000_000)

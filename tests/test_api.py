@@ -15,6 +15,7 @@ import pytest
 import manyglot
 from manyglot.errors import StoppedByUser
 from manyglot.training.callbacks import CheckpointEvent, StepEvent, ValidationEvent
+from manyglot.training.run_folder import STOP_MARKER_NAME
 from tests.conftest import tiny_experiment
 from tests.decoding.stub import stub
 
@@ -112,6 +113,22 @@ def test_a_callback_stops_training_which_resumes(tmp_path: Path, kind: str) -> N
     with pytest.raises(StoppedByUser, match=f"Stopped at step {1 if kind == 'on_step' else 2}"):
         manyglot.train(experiment, **{kind: stop})
     assert manyglot.train(experiment).training_info["steps"] == 6
+
+
+def test_torchrun_does_not_resume_what_a_callback_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes end with an exception, so torchrun starts them again. A new torchrun resumes the run."""
+    experiment = tiny_experiment(tmp_path, training={**TRAINING, "max_steps": 4})
+    manyglot.prepare(experiment)
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(StoppedByUser, match="Stopped at step 1"):
+        manyglot.train(experiment, on_step=lambda event: event.request_stop())
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    for _ in range(2):
+        with pytest.raises(StoppedByUser, match=r"A callback has stopped this run\."):
+            manyglot.train(experiment)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert manyglot.train(experiment).training_info["steps"] == 4
+    assert not (experiment.run / STOP_MARKER_NAME).exists()
 
 
 def test_the_logger_receives_status_messages(settings: dict[str, Any], trained: Any, capsys: Any) -> None:

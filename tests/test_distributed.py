@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from safetensors.torch import load_file
 
 import manyglot
 from manyglot.config.experiment import Experiment
-from manyglot.distributed import DistributedContext
+from manyglot.distributed import DistributedContext, check_restarts_find_each_other, set_gloo_interface
 from manyglot.errors import ManyglotError
 from manyglot.training.trainer import TrainingSettings, check_accumulation_divisible
 from manyglot.training.training_log import read_log
@@ -128,3 +130,51 @@ def test_batches_that_do_not_divide_by_the_processes_are_refused() -> None:
     with pytest.raises(ManyglotError, match="4 batches cannot be divided evenly among 3 processes"):
         check_accumulation_divisible(TrainingSettings(gradient_accumulation=4), distributed)
     check_accumulation_divisible(TrainingSettings(gradient_accumulation=6), distributed)
+
+
+@pytest.mark.parametrize(
+    ("max_restarts", "uses_agent_store", "is_refused"),
+    [("3", "True", True), ("0", "True", False), ("3", "False", False)],
+)
+def test_restarts_that_would_find_old_addresses_are_refused(
+    max_restarts: str, uses_agent_store: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", max_restarts)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", uses_agent_store)
+    with pytest.raises(ManyglotError, match="TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1") if is_refused else nullcontext():
+        check_restarts_find_each_other()
+
+
+@pytest.mark.parametrize(
+    ("own_address", "interfaces", "expected"),
+    [
+        ("10.0.0.5", ["lo", "eth0"], None),
+        ("fe80::1%eth0", ["lo", "eth0"], None),
+        ("127.0.1.1", ["lo", "eth0"], "eth0"),
+        ("::1", ["lo", "eth0"], "eth0"),
+        (None, ["lo", "eth0"], "eth0"),
+        ("127.0.1.1", ["lo", "eth0", "docker0"], "Known: eth0, docker0."),
+    ],
+)
+def test_gloo_does_not_use_the_loopback_interface_between_machines(
+    own_address: str | None, interfaces: list[str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_address(host: str, port: None) -> list[tuple[object, ...]]:
+        if own_address is None:
+            raise socket.gaierror
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (own_address, 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_address)
+    monkeypatch.setattr(socket, "if_nameindex", lambda: list(enumerate(interfaces)))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")  # so that it is restored
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    set_gloo_interface()
+    assert "GLOO_SOCKET_IFNAME" not in os.environ, "with one machine, any address will do"
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "2")
+    is_error = expected is not None and " " in expected
+    with pytest.raises(ManyglotError, match=re.escape(str(expected))) if is_error else nullcontext():
+        set_gloo_interface()
+        assert os.environ.get("GLOO_SOCKET_IFNAME") == expected
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
+    set_gloo_interface()
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "ib0", "the user knows better"

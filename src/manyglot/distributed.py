@@ -8,10 +8,12 @@ with a different number of processes.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_address
 from itertools import groupby
 from typing import TypeVar
 
@@ -84,6 +86,53 @@ def launched_world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def launcher_restarts_failures() -> bool:
+    """Whether torchrun starts all processes again when one of them fails (`--max-restarts`)."""
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
+
+
+def is_restarted() -> bool:
+    """Whether torchrun on this machine has started its processes again because one of them failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def check_restarts_find_each_other() -> None:
+    """Raise an error if restarted processes would find the addresses of the processes before them, and hang.
+
+    By default, all processes that torchrun starts, also after a failure, exchange their addresses through one store.
+    """
+    if launcher_restarts_failures() and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        raise SettingsError(
+            "--max-restarts of torchrun needs the environment variable TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 and "
+            "--rdzv-backend=c10d. Set them on all machines, or restarted processes may wait for each other forever."
+        )
+
+
+def set_gloo_interface() -> None:
+    """Let gloo use the network if it would use the loopback interface, which does not reach other machines.
+
+    gloo uses the address of the host name. On Debian and Ubuntu this may be 127.0.1.1. GLOO_SOCKET_IFNAME overrides it.
+    """
+    has_other_machines = int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1
+    if not has_other_machines or "GLOO_SOCKET_IFNAME" in os.environ or _host_name_has_network_address():
+        return
+    interfaces = [name for _, name in socket.if_nameindex() if name != "lo"]
+    if len(interfaces) != 1:
+        raise SettingsError(
+            f"The host name {socket.gethostname()} has no address that other machines can reach. Set the environment "
+            f"variable GLOO_SOCKET_IFNAME to the network interface that reaches them. Known: {', '.join(interfaces)}."
+        )
+    os.environ["GLOO_SOCKET_IFNAME"] = interfaces[0]
+
+
+def _host_name_has_network_address() -> bool:
+    try:
+        addresses = socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return not ip_address(str(addresses[0][4][0]).partition("%")[0]).is_loopback
+
+
 @contextmanager
 def distributed_context(device_name: str) -> Iterator[DistributedContext]:
     """Join the processes that torchrun started, or run alone. Under torchrun, each process has its own GPU."""
@@ -91,6 +140,8 @@ def distributed_context(device_name: str) -> Iterator[DistributedContext]:
     if world_size == 1:
         yield DistributedContext(find_device(device_name))
         return
+    check_restarts_find_each_other()
+    set_gloo_interface()
     device = find_device(device_name)
     if device.type == "cuda":
         local_rank = int(os.environ["LOCAL_RANK"])

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from manyglot.errors import FolderError
+from manyglot.corpus.prepared_text import damaged_data
 from manyglot.files import open_regular_file
 
 IntArray = npt.NDArray[np.int64]
@@ -28,14 +28,8 @@ MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     rb"\{'descr': '([<|][iu][1248])', 'fortran_order': False, 'shape': \((\d{1,15}),(?: (\d{1,15}))?\), \} *\n"
 )
-REPAIR_HINT = "Restore the dataset from a copy, or delete it and prepare it again."
 ITEMS_PER_CHECK = 2**20
 """Number of array items that one call of a check reads."""
-
-
-def damaged_data(path: Path, reason: str) -> FolderError:
-    """Return the error of a damaged file of a dataset."""
-    return FolderError(f"{path} is damaged ({reason}). {REPAIR_HINT}")
 
 
 def load_memory_mapped(path: Path, dtypes: Sequence[type[np.integer[Any]]], num_columns: int | None = None) -> AnyInts:

@@ -22,13 +22,13 @@ from manyglot.batches.array_files import (
     IntArray,
     add_array_header,
     all_chunks,
-    damaged_data,
     load_memory_mapped,
     save_array,
 )
 from manyglot.batches.token_store import TokenStore
 from manyglot.corpus.cleaning import NO_CLEANING, CleaningSettings, DropReason, find_clean_pairs
 from manyglot.corpus.languages import Direction, Languages
+from manyglot.corpus.prepared_text import damaged_data
 from manyglot.errors import FolderError
 from manyglot.files import read_json
 

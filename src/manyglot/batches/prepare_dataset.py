@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from manyglot.batches.encoded_parts import EncodedParts
 from manyglot.batches.finished_steps import StepRecord, delete
 from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
 from manyglot.batches.prepared_dataset import INDEXED_SPLITS, PreparedDataset, text_files, write_metadata
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
-from manyglot.checksums import seal_files
+from manyglot.checksums import FileSeal, seal_files
 from manyglot.config.base_settings import Settings
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
@@ -99,6 +100,7 @@ def _build_dataset(
     """Fill the folder; return the counts for the metadata."""
     for rebuilt in ("store", "dataset.json"):
         delete(folder / rebuilt)
+    encoded_parts = EncodedParts(settings.corpus, corpus)
     rows = _write_text(folder, corpus, languages)
     if rows[Split.TRAIN] == 0:
         raise CorpusError("The corpus has no training text.")
@@ -108,14 +110,15 @@ def _build_dataset(
     step = StepRecord(folder / STEPS / "subwords.json", folder, [model.name], text)
     if not step.is_finished():
         step.restart()
-        _load_or_train_subword_model(folder, languages, settings.vocabulary).save(model)
+        _load_or_train_subword_model(folder, languages, settings.vocabulary, encoded_parts).save(model)
         step.write()
+    encoded_parts.check_subwords(settings.vocabulary.sentencepiece_model or folder, FileSeal.of(model))
     vocabulary = Vocabulary(load_subword_model(model), languages)
     dropped = {split: DropStatistics() for split in Split}
     subwords = {}
     for split in (Split.TEST, Split.DEV, Split.TRAIN):  # train last: it may drop sentences of the others
         cleaning = NO_CLEANING if split is Split.TEST else settings.cleaning
-        subwords[split] = _tokenize_split(folder, vocabulary, split, cleaning, dropped[split])
+        subwords[split] = _tokenize_split(folder, vocabulary, split, cleaning, dropped[split], encoded_parts)
         if split in INDEXED_SPLITS:
             _index_pairs(folder, vocabulary, split, directions, cleaning, dropped[split])
     return {
@@ -140,8 +143,16 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     return num_rows
 
 
-def _load_or_train_subword_model(folder: Path, languages: Languages, settings: VocabularySettings) -> SubwordModel:
-    """Load the model that the settings name, or train one; train those of languages with subwords of their own."""
+def _load_or_train_subword_model(
+    folder: Path, languages: Languages, settings: VocabularySettings, encoded_parts: EncodedParts
+) -> SubwordModel:
+    """Load the model that the settings name, or train one; train those of languages with subwords of their own.
+
+    If parts of the corpus are prepared, their model is the default.
+    """
+    if settings.sentencepiece_model is None and encoded_parts.datasets:
+        print_status(f"Using the subwords of {encoded_parts.datasets[0].folder}.")
+        return encoded_parts.datasets[0].vocabulary.subword_model
     if settings.sentencepiece_model is None:
         return _train_subword_model(folder, languages, settings)
     subword_model = load_subword_model(settings.sentencepiece_model)
@@ -231,7 +242,12 @@ def _open_token_store(folder: Path, split: Split, vocabulary: Vocabulary) -> Tok
 
 
 def _tokenize_split(
-    folder: Path, vocabulary: Vocabulary, split: Split, cleaning: CleaningSettings, dropped: DropStatistics
+    folder: Path,
+    vocabulary: Vocabulary,
+    split: Split,
+    cleaning: CleaningSettings,
+    dropped: DropStatistics,
+    encoded_parts: EncodedParts,
 ) -> dict[str, Counter[str]]:
     """Tokenize a split and write its token store.
 
@@ -240,10 +256,14 @@ def _tokenize_split(
     result_folder = folder / STEPS / split
     result_folder.mkdir(parents=True, exist_ok=True)
     model = folder / "subwords.model"
-    chunks_by_language = {
-        code: list(split_into_chunks(folder / "text" / f"{split}.{code}", model, result_folder, cleaning))
-        for code in vocabulary.languages
-    }
+    row_numbers = result_folder / "row_numbers.npy"
+    if encoded_parts.datasets:
+        encoded_parts.write_row_numbers(row_numbers, split)
+    chunks_by_language: dict[str, list[TextChunk]] = {}
+    for code in vocabulary.languages:
+        text_file = folder / "text" / f"{split}.{code}"
+        encoded = encoded_parts.text(row_numbers, split, code) if encoded_parts.datasets else None
+        chunks_by_language[code] = list(split_into_chunks(text_file, model, result_folder, cleaning, encoded))
     tokenize_missing_chunks(chain.from_iterable(chunks_by_language.values()), split)
     counts: dict[str, Counter[str]] = {code: Counter() for code in chunks_by_language}
     for code, chunks in chunks_by_language.items():

@@ -16,23 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from manyglot.batches.array_files import REPAIR_HINT, damaged_data
 from manyglot.batches.pair_index import PAIR_INDEX_FILES
 from manyglot.batches.token_store import TOKEN_STORE_FILES, TokenStore
 from manyglot.checksums import FileSeal, find_wrong_size, parse_seals, seal_files
 from manyglot.config.base_settings import are_equal_settings
 from manyglot.corpus.base import Split
 from manyglot.corpus.languages import Direction, Languages, enumerate_directions
+from manyglot.corpus.prepared_text import (
+    DATASET_FORMAT_VERSION,
+    DATASET_KIND,
+    REPAIR_HINT,
+    damaged_data,
+    read_dataset_metadata,
+)
 from manyglot.corpus.textfiles import read_aligned_rows, read_lines
 from manyglot.errors import ChangedSettingsError, FolderError, LanguageError
-from manyglot.files import read_json_object
-from manyglot.sealed_json import content_sha256, unseal, write_sealed_json
+from manyglot.sealed_json import content_sha256, write_sealed_json
 from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.vocabulary import Vocabulary
 
-DATASET_KIND, DATASET_FORMAT_VERSION = "dataset", 3
-MAX_METADATA_BYTES = 2**28
-"""Maximum size of dataset.json; that of a million directions has about 40 MB."""
 INDEXED_SPLITS = (Split.DEV, Split.TRAIN)
 """The splits with a pair index. The test split is translated and scored as text."""
 LARGE_FILES = ("tokens.npy", "offsets.npy", "rows.npy", "pairs.npy")
@@ -44,7 +46,7 @@ class PreparedDataset:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.metadata = _read_metadata(folder)
+        self.metadata = read_dataset_metadata(folder)
         try:
             self.languages = Languages(self.metadata["languages"])
             self.central_language: str | None = self.metadata["central_language"]
@@ -152,24 +154,3 @@ def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
 def _store_files(split: Split) -> list[str]:
     names = TOKEN_STORE_FILES + (PAIR_INDEX_FILES if split in INDEXED_SPLITS else ())
     return [f"store/{split}/{name}" for name in names]
-
-
-def _read_metadata(folder: Path) -> dict[str, Any]:
-    path = folder / "dataset.json"
-    if not path.exists():
-        raise FolderError(
-            f"{folder} is not a prepared dataset. Run `manyglot prepare` first, or give the folder that it wrote."
-        )
-    try:
-        metadata = read_json_object(path, MAX_METADATA_BYTES)
-    except FolderError as error:
-        raise FolderError(f"{error} {REPAIR_HINT}") from None
-    if (version := metadata.get("format")) != DATASET_FORMAT_VERSION:
-        raise FolderError(
-            f"{folder} has dataset format {version!r:.20}, but this manyglot reads {DATASET_FORMAT_VERSION}. "
-            f"Prepare it again."
-        )
-    try:
-        return unseal(metadata, DATASET_KIND, path)
-    except FolderError as error:
-        raise FolderError(f"{error} {REPAIR_HINT}") from None

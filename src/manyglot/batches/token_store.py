@@ -21,12 +21,12 @@ from manyglot.batches.array_files import (
     IntArray,
     all_chunks,
     create_memory_mapped,
-    damaged_data,
     load_memory_mapped,
     save_array,
 )
 from manyglot.batches.permutation import hash_numbers
 from manyglot.corpus.languages import Languages
+from manyglot.corpus.prepared_text import damaged_data
 from manyglot.vocabulary.subword_model import UNK
 
 TOKEN_STORE_FILES = ("tokens.npy", "offsets.npy", "rows.npy", "starts.npy")
@@ -121,6 +121,13 @@ class TokenStore:
         """Return the number of subwords of each sentence, given by index."""
         lengths: IntArray = self.offsets[sentence_indices + 1] - self.offsets[sentence_indices]
         return lengths
+
+    def gather(self, sentence_indices: IntArray) -> AnyInts:
+        """Return the subwords of sentences, given by index, one sentence after the other."""
+        lengths = self.lengths(sentence_indices)
+        starts = self.offsets[sentence_indices] - (np.cumsum(lengths) - lengths)
+        tokens: AnyInts = self.tokens[np.repeat(starts, lengths) + np.arange(lengths.sum())]
+        return tokens
 
     def hashes(self, index_range: range) -> npt.NDArray[np.uint64]:
         """Hash each sentence of an index range; equal sentences have equal hashes.

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from manyglot.batches.array_files import AnyInts, IntArray
+from manyglot.batches.encoded_parts import EncodedText
 from manyglot.batches.finished_steps import StepRecord
 from manyglot.batches.token_store import TokenizedSentences
 from manyglot.checksums import file_sha256
@@ -39,10 +41,13 @@ class TextChunk:
     text_file: Path
     start: int
     stop: int
+    first_line: int
     subword_model_file: Path
     result_file: Path
     cleaning: CleaningSettings
     record: StepRecord
+    encoded: EncodedText | None
+    """Where lines that were tokenized before have their subwords."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,15 @@ class TokenizedChunk:
 
 
 def split_into_chunks(
-    text_file: Path, subword_model_file: Path, result_folder: Path, cleaning: CleaningSettings
+    text_file: Path,
+    subword_model_file: Path,
+    result_folder: Path,
+    cleaning: CleaningSettings,
+    encoded: EncodedText | None = None,
 ) -> Iterator[TextChunk]:
     """Split a file into chunks of about `CHUNK_BYTES` that end at line boundaries."""
     inputs = {"text": file_sha256(text_file), "subwords": file_sha256(subword_model_file)}
-    num_bytes, start, index = text_file.stat().st_size, 0, 0
+    num_bytes, start, index, first_line = text_file.stat().st_size, 0, 0, 0
     with text_file.open("rb") as file:
         while start < num_bytes:
             file.seek(min(start + CHUNK_BYTES, num_bytes))
@@ -74,7 +83,12 @@ def split_into_chunks(
             result_file = result_folder / f"{text_file.name}.{index}.npz"
             chunk_inputs = {**inputs, "start": start, "stop": stop}
             record = StepRecord(result_file.with_suffix(".json"), result_folder, [result_file.name], chunk_inputs)
-            yield TextChunk(text_file, start, stop, subword_model_file, result_file, cleaning, record)
+            yield TextChunk(
+                text_file, start, stop, first_line, subword_model_file, result_file, cleaning, record, encoded
+            )
+            if encoded is not None:
+                file.seek(start)
+                first_line += file.read(stop - start).count(b"\n")
             start, index = stop, index + 1
 
 
@@ -102,20 +116,14 @@ def tokenize_chunk(chunk: TextChunk) -> None:
         file.seek(chunk.start)
         lines = file.read(chunk.stop - chunk.start).decode("utf-8").split("\n")[:-1]
     code = chunk.text_file.name.partition(".")[2]
-    subwords = _load_subword_model(chunk.subword_model_file).for_language(code).encode(lines)
-    lengths = np.fromiter(map(len, subwords), dtype=np.int64, count=len(subwords))
+    lengths, tokens = _encode(lines, code, chunk)
     is_kept, dropped_rows = find_clean_sentences(lines, lengths, code, chunk.cleaning)
     rows = np.flatnonzero(is_kept)
-    num_tokens = int(lengths[is_kept].sum())
-    tokens = np.fromiter(
-        chain.from_iterable(subwords if len(rows) == len(subwords) else (subwords[i] for i in rows)),
-        dtype=np.uint32,
-        count=num_tokens,
-    )
+    tokens = tokens[np.repeat(is_kept, lengths)]
     kept_counts = {
         "sentences": len(rows),
         "words": sum(len(lines[i].split()) for i in rows),
-        "subwords": num_tokens,
+        "subwords": len(tokens),
         "unknown": int((tokens == UNK).sum()),
     }
     dropped = {reason: len(dropped) for reason, dropped in dropped_rows.items()}
@@ -129,6 +137,24 @@ def tokenize_chunk(chunk: TextChunk) -> None:
         statistics=np.array(json.dumps([dropped, examples, kept_counts])),
     )
     chunk.record.write()
+
+
+def _encode(lines: list[str], code: str, chunk: TextChunk) -> tuple[IntArray, AnyInts]:
+    """Return the number of subwords of each line and the subwords of all lines. Encode those not encoded before."""
+    lengths, known_tokens = np.zeros(len(lines), dtype=np.int64), np.zeros(0, dtype=np.uint32)
+    if chunk.encoded is not None:
+        lengths, known_tokens = chunk.encoded.lookup(chunk.first_line, len(lines))
+    is_known = lengths > 0
+    # Most lines may be empty, because their rows lack the language; the encoder need not see them.
+    missing = [i for i, line in enumerate(lines) if line and not lengths[i]]
+    model = _load_subword_model(chunk.subword_model_file).for_language(code)
+    encoded = model.encode([lines[i] for i in missing])
+    lengths[missing] = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    new_tokens = np.fromiter(chain.from_iterable(encoded), dtype=np.uint32, count=int(lengths[missing].sum()))
+    tokens = np.empty(int(lengths.sum()), dtype=np.uint32)
+    is_known_token = np.repeat(is_known, lengths)
+    tokens[is_known_token], tokens[~is_known_token] = known_tokens, new_tokens
+    return lengths, tokens
 
 
 def read_tokenized_chunk(chunk: TextChunk) -> TokenizedChunk:

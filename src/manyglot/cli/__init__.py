@@ -40,7 +40,7 @@ from manyglot.cli import (
 from manyglot.cli.exit_codes import exit_on_sigterm
 from manyglot.errors import ManyglotError, StoppedByUser
 from manyglot.files import os_error_reason
-from manyglot.progress import QUIET_VARIABLE, is_secondary_process, print_error
+from manyglot.progress import QUIET_VARIABLE, print_error
 
 app = typer.Typer(
     help="Massively multilingual machine translation into the right language.\n\n"
@@ -136,8 +136,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         return exit_codes.INTERRUPTED
     except StoppedByUser as stop:
         print_error(f"manyglot: {stop}")
-        # Under torchrun, the main process alone has the code, or torchrun would kill it as soon as another one ends.
-        return 0 if is_secondary_process() else exit_codes.STOPPED
+        return exit_codes.STOPPED
     except ManyglotError as error:
         print_error(f"manyglot: {error}")
         return exit_codes.USER_ERROR

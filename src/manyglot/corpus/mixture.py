@@ -15,11 +15,18 @@ from manyglot.corpus.files_corpus import FilesSettings
 from manyglot.corpus.language_selection import match_languages, select_languages
 from manyglot.corpus.multiway import MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookSettings
+from manyglot.corpus.prepared_text import PreparedSettings
 from manyglot.corpus.synthetic import SyntheticSettings
 from manyglot.corpus.table import TableSettings
 
 SingleCorpusSettings = (
-    PhrasebookSettings | SyntheticSettings | MultiwaySettings | BilingualSettings | TableSettings | FilesSettings
+    PhrasebookSettings
+    | SyntheticSettings
+    | MultiwaySettings
+    | BilingualSettings
+    | TableSettings
+    | FilesSettings
+    | PreparedSettings
 )
 """The settings of every kind of corpus but a mixture."""
 
@@ -44,13 +51,16 @@ class MixtureSettings(BaseCorpusSettings):
             for name, field in BaseCorpusSettings.model_fields.items():
                 if name not in PART_SETTINGS and getattr(part, name) != field.default:
                     raise ValueError(f"part {number} sets {name}. Set corpus.{name} for the whole mixture")
+        is_prepared = [isinstance(part, PreparedSettings) for part in parts]
+        if is_prepared != sorted(is_prepared, reverse=True):
+            raise ValueError("list the parts of kind prepared before all others")
         return parts
 
 
 class MixtureCorpus:
     """The rows of all parts, one part after the other."""
 
-    def __init__(self, settings: MixtureSettings, parts: Sequence[Corpus]) -> None:
+    def __init__(self, settings: BaseCorpusSettings, parts: Sequence[Corpus]) -> None:
         self._parts = parts
         first_spellings: list[str] = []
         spellings_by_part = []
@@ -61,12 +71,13 @@ class MixtureCorpus:
             spellings_by_part.append(spellings)
         names = {name: name for name in first_spellings}
         codes = select_languages(names, (), settings.code_style, "the languages of the mixture")
-        self._codes_by_part = [{own: codes[name] for own, name in each.items()} for each in spellings_by_part]
+        self.codes_by_part = [{own: codes[name] for own, name in each.items()} for each in spellings_by_part]
+        """For each part, the codes of its languages in the mixture."""
         self.languages = tuple(codes.values())
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the parts of a split one after the other."""
-        for part, codes in zip(self._parts, self._codes_by_part, strict=True):
+        for part, codes in zip(self._parts, self.codes_by_part, strict=True):
             for row in part.rows(split):
                 yield {codes[code]: text for code, text in row.items()}
 
@@ -79,17 +90,17 @@ class ResampledCorpus:
     """A corpus with fewer training rows, or with some of them more than once."""
 
     def __init__(self, corpus: Corpus, train_share: float) -> None:
-        self._corpus, self._train_share = corpus, train_share
+        self.original, self._train_share = corpus, train_share
         self.languages = corpus.languages
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read a split. A training row appears `train_share` times on average, evenly spaced."""
         if split is not Split.TRAIN:
-            yield from self._corpus.rows(split)
+            yield from self.original.rows(split)
             return
-        for i, row in enumerate(self._corpus.rows(split)):
+        for i, row in enumerate(self.original.rows(split)):
             yield from repeat(row, int((i + 1) * self._train_share) - int(i * self._train_share))
 
     def fingerprint(self) -> str:
         """The fingerprint of the corpus; the share is a setting."""
-        return self._corpus.fingerprint()
+        return self.original.fingerprint()

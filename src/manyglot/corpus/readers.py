@@ -34,6 +34,7 @@ from manyglot.corpus.languages import (
 from manyglot.corpus.mixture import MixtureCorpus, MixtureSettings, ResampledCorpus, SingleCorpusSettings
 from manyglot.corpus.multiway import MultiwayCorpus, MultiwaySettings
 from manyglot.corpus.phrasebook import PhrasebookCorpus, PhrasebookSettings
+from manyglot.corpus.prepared_text import PreparedSettings, PreparedText
 from manyglot.corpus.synthetic import SyntheticCorpus, SyntheticSettings
 from manyglot.corpus.table import TableCorpus, TableSettings
 from manyglot.corpus.table_file import is_table_file
@@ -119,6 +120,8 @@ def _open_single(settings: SingleCorpusSettings) -> Corpus:
             corpus = FilesCorpus(settings)
             print_status(corpus.describe())
             return corpus
+        case PreparedSettings():
+            return MixtureCorpus(settings, [PreparedText(settings)])  # which applies its code_style
 
 
 def _check_known(codes: Iterable[str], listed: Sequence[str]) -> None:

@@ -27,6 +27,8 @@ from manyglot.model.run_models import list_checkpoints
 from manyglot.progress import print_status
 
 CONFIG_NAME, DIGEST_NAME = "config.yaml", "data.sha256"
+STOP_MARKER_NAME = "stopped_by_callback"
+"""An empty file that the main process leaves if a callback stops training and torchrun would start it again."""
 MAX_DIGEST_BYTES = 1024
 
 

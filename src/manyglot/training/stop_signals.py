@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM: finish the current step, save a checkpoint and stop."""
+"""Requests to stop, by Ctrl-C, SIGTERM or a callback: finish the current step, save a checkpoint and stop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.is_requested = False
+        self.is_from_callback = False
 
-    def request(self) -> None:
+    def request_from_callback(self) -> None:
         """Ask training to stop after this step."""
-        self.is_requested = True
+        self.is_requested = self.is_from_callback = True
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
         """Record the first signal; interrupt at once on the second."""

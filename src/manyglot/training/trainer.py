@@ -17,8 +17,9 @@ from manyglot.batches.background_verification import BackgroundVerification
 from manyglot.batches.loader import BatchLoader, DataPosition, PlannedBatch
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, MAX_COUNT, ChangeableOnResume, Settings
 from manyglot.config.precision import Precision
-from manyglot.distributed import DistributedContext
+from manyglot.distributed import DistributedContext, launcher_restarts_failures
 from manyglot.errors import ManyglotError, SettingsError
+from manyglot.files import write_file
 from manyglot.model.model_folder import ModelDescription
 from manyglot.model.run_models import checkpoint_folder
 from manyglot.model.transformer import Transformer
@@ -42,6 +43,7 @@ from manyglot.training.fsdp import (
     move_or_shard_model,
 )
 from manyglot.training.loss_meter import LossMeter
+from manyglot.training.run_folder import STOP_MARKER_NAME
 from manyglot.training.schedule import SCHEDULES_DECAYING_TO_ZERO, ScheduleName, learning_rate_at_step
 from manyglot.training.step import ForwardBackwardStep, make_forward_backward_step, report_step_out_of_memory
 from manyglot.training.stop_signals import catch_stop_signals
@@ -167,7 +169,9 @@ def train(
         throughput = ThroughputMeter(model, settings.precision, distributed, state.unlogged_losses)
         log = TrainingLog(run / "log.jsonl", state, loader.languages, throughput, trackers, enabled=distributed.is_main)
         events = CallbackDispatcher(
-            callbacks if distributed.is_main else TrainingCallbacks(), settings.max_steps, stop_request.request
+            callbacks if distributed.is_main else TrainingCallbacks(),
+            settings.max_steps,
+            stop_request.request_from_callback,
         )
         while not is_finished(state, settings) and not must_stop:
             batches, data_position = next(updates)
@@ -215,6 +219,8 @@ def train(
                 events.after_checkpoint(state.step, checkpoint_folder(run / "checkpoints", state.step))
                 must_stop = distributed.any_process(stop_request.is_requested)
             display.advance(note=log.progress_note)
+    if stop_request.is_from_callback and launcher_restarts_failures() and not is_finished(state, settings):
+        write_file(run / STOP_MARKER_NAME, "")
     validator.report_time()
     if is_finished(state, settings) and state.step < settings.max_steps:
         best_steps = state.best_steps

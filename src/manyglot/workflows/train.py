@@ -22,7 +22,7 @@ from manyglot.corpus.languages import Direction
 from manyglot.corpus.readers import open_corpus
 from manyglot.decoding.translator import Translator
 from manyglot.devices import find_device
-from manyglot.distributed import DistributedContext, distributed_context, launched_world_size
+from manyglot.distributed import DistributedContext, distributed_context, is_restarted, launched_world_size
 from manyglot.errors import FolderError, ManyglotError, SettingsError, StoppedByUser
 from manyglot.evaluation.dev_evaluators import DEV_SAMPLE_SEED, make_dev_evaluators
 from manyglot.model.initial_model import started_from
@@ -47,7 +47,7 @@ from manyglot.training.dry_run import DataSchedule, DiskEstimate, DryRunResult, 
 from manyglot.training.freezing import FrozenWeights
 from manyglot.training.fsdp import gather_model_on_main, move_or_shard_model
 from manyglot.training.memory_check import check_cpu_memory, check_weights_fit, explain_cpu_memory_shortage
-from manyglot.training.run_folder import check_resumable, check_run_writable, is_started, lock_run
+from manyglot.training.run_folder import STOP_MARKER_NAME, check_resumable, check_run_writable, is_started, lock_run
 from manyglot.training.step_timing import time_steps
 from manyglot.training.trackers import check_trackers_installed
 from manyglot.training.trainer import TrainingSettings, is_finished, make_optimizer, resume_from_last_checkpoint
@@ -230,6 +230,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
         lock_run(*run_identity) if distributed.is_main else nullcontext(),
         verified_in_background(dataset, distributed) as verification,
     ):
+        _raise_if_callback_stopped(experiment.run, distributed)
         _print_all(notes)
         directions = tuple(loader.directions)
         source_lengths = measure_source_lengths(dataset, (direction.source for direction in directions))
@@ -248,6 +249,7 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             frozen,
         )
         if not is_finished(state, settings):
+            distributed.barrier()  # torchrun ends the other processes as soon as one of them ends
             raise StoppedByUser(f"Stopped at step {state.step:,} and saved it. Run the same command to resume.")
         full_model = gather_model_on_main(model, distributed)
         if distributed.is_main:
@@ -256,6 +258,16 @@ def _train(experiment: Experiment, distributed: DistributedContext, callbacks: T
             save_model(model_folder, TrainedModel.from_description(full_model, description, training_info))
         distributed.barrier()
     return model_folder
+
+
+def _raise_if_callback_stopped(run: Path, distributed: DistributedContext) -> None:
+    """Raise an error if a callback stopped the run and torchrun, which takes this for a failure, started it again."""
+    marker = run / STOP_MARKER_NAME
+    has_marker = distributed.any_process(distributed.is_main and marker.exists())
+    if distributed.any_process(is_restarted()) and has_marker:
+        raise StoppedByUser("A callback has stopped this run. Start torchrun again to resume it.")
+    if distributed.is_main:
+        marker.unlink(missing_ok=True)
 
 
 def _finished_step(experiment: Experiment) -> int | None:
