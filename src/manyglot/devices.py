@@ -43,11 +43,21 @@ def uses_bfloat16(device: torch.device, precision: Precision) -> bool:
     return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 
-@cache
 def cpu_supports_bfloat16() -> bool:
     """Whether the CPU reports bfloat16 instructions."""
+    return _cpu_reports("avx512_bf16|amx_bf16|bf16")
+
+
+def cpu_has_int8_instructions() -> bool:
+    """Whether the CPU reports instructions for dot products of 8-bit integers."""
+    return _cpu_reports("avx512_vnni|avx_vnni|amx_int8")
+
+
+@cache
+def _cpu_reports(names: str) -> bool:
+    """Whether the CPU reports one of these instruction sets (a regular expression)."""
     try:
-        return re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", Path("/proc/cpuinfo").read_text()) is not None
+        return re.search(rf"\b({names})\b", Path("/proc/cpuinfo").read_text()) is not None
     except OSError:
         return False
 

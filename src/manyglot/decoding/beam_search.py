@@ -25,6 +25,7 @@ from manyglot.decoding.search_batch import SearchBatch
 from manyglot.decoding.settings import DecodingSettings
 from manyglot.decoding.token_scorer import TokenScorer
 from manyglot.model.cached_executor import CachedDecoderExecutor, encode_sources
+from manyglot.model.cpu_inference import Int8OutputLayer
 from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import EOS, PAD
@@ -35,7 +36,7 @@ class BeamSearch:
     """Beam search with one model.
 
     If the model is in half precision, `full_precision` is its output layer before rounding. The search uses it to
-    recompute the scores of the best candidates.
+    recompute the scores of the best candidates, which it may find with the `int8_layer`.
     """
 
     def __init__(
@@ -44,9 +45,13 @@ class BeamSearch:
         settings: DecodingSettings,
         full_precision: OutputLayer | None = None,
         tags: Sequence[LanguageTags] | None = None,
+        int8_layer: Int8OutputLayer | None = None,
     ) -> None:
         self.model, self.tags, self.settings = model, model.tags_by_language() if tags is None else tags, settings
-        self.token_scorer = TokenScorer(model, full_precision)
+        self.token_scorer = self._make_token_scorer(full_precision, int8_layer)
+
+    def _make_token_scorer(self, full_precision: OutputLayer | None, int8_layer: Int8OutputLayer | None) -> TokenScorer:
+        return TokenScorer(self.model, full_precision, int8_layer)
 
     def index_batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield the indices of nonempty sentences in batches within the size limits, longest sentences first."""

@@ -19,6 +19,7 @@ from manyglot.batches.batch import collate
 from manyglot.decoding.engine import ScoringRequest
 from manyglot.decoding.scored_translation import TranslationScore
 from manyglot.decoding.token_scorer import TokenScorer
+from manyglot.model.cpu_inference import Int8OutputLayer
 from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD
@@ -30,9 +31,14 @@ MAX_SCORED_POSITIONS = 1280
 class ForcedDecoder:
     """Scores given translations with one model, in batches of mixed target languages."""
 
-    def __init__(self, model: Transformer, full_precision: OutputLayer | None = None) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        full_precision: OutputLayer | None = None,
+        int8_layer: Int8OutputLayer | None = None,
+    ) -> None:
         self.model, self.tags = model, model.tags_by_language()
-        self.token_scorer = TokenScorer(model, full_precision)
+        self.token_scorer = TokenScorer(model, full_precision, int8_layer)
 
     def index_batches(self, request: ScoringRequest) -> Iterator[list[int]]:
         """Yield the indices of sentences of similar length in batches within the size limit, longest first."""

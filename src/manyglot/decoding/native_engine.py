@@ -26,6 +26,7 @@ from manyglot.decoding.settings import DecodingSettings
 from manyglot.devices import cpu_supports_bfloat16, report_out_of_memory, uses_bfloat16
 from manyglot.errors import ManyglotError
 from manyglot.model import kernels
+from manyglot.model.cpu_inference import Int8OutputLayer, supports_int8_output_layer, to_cpu_inference
 from manyglot.model.folding import try_fold_guidance
 from manyglot.model.transformer import Transformer
 from manyglot.progress import ProgressReporter
@@ -72,6 +73,7 @@ class NativeEngine:
         self.preferred_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else DEFAULT_BLOCK_SIZE
         self.short_block_size = CONTINUOUS_BLOCK_SIZE if self._uses_continuous_batching else _short_block_size(model)
         self._variants: dict[_ModelVariant, Transformer] = {}
+        self._int8_layer: Int8OutputLayer | None = None
         self._cached_batches: dict[tuple[_ModelVariant, int], dict[int, ContinuousBatch]] = {}
 
     @property
@@ -106,7 +108,7 @@ class NativeEngine:
         is_bfloat16 = self._uses_bfloat16(request.settings.precision)
         model = self._get_variant(_ModelVariant(is_bfloat16, folded_language=None))
         full_precision = self.model.output_layer.detach() if is_bfloat16 else None
-        decoder = ForcedDecoder(model, full_precision)
+        decoder = ForcedDecoder(model, full_precision, self._int8_output_layer() if is_bfloat16 else None)
         random_lang_B = self._random_languages(len(request.sources), request.settings.seed, request.sentence_offset)
         advice = "Lower decoding.max_batch_tokens, or stop other programs that use this memory"
         scores = [TranslationScore(0.0, 0.0)] * len(request.sources)
@@ -126,12 +128,13 @@ class NativeEngine:
         variant = _ModelVariant(self._uses_bfloat16(settings.precision), languages[0] if pays_to_fold else None)
         model, tags = self._get_variant(variant), self.model.tags_by_language()
         full_precision = self.model.output_layer.detach() if variant.is_bfloat16 else None
+        int8_layer = self._int8_output_layer() if variant.is_bfloat16 else None
         if settings.temperature is not None:
             return SamplingSearch(model, settings, full_precision, tags)
         if self._uses_continuous_batching:
             cached_batches = self._batches_for_variant(variant, settings.beam_size)
             return ContinuousBeamSearch(model, settings, full_precision, tags, cached_batches)
-        return BeamSearch(model, settings, full_precision, tags)
+        return BeamSearch(model, settings, full_precision, tags, int8_layer)
 
     def _make_search_batch(
         self,
@@ -178,11 +181,20 @@ class NativeEngine:
             model = self.model
             if variant.folded_language is not None:
                 model = try_fold_guidance(self.model, variant.folded_language) or self.model
+            dtype = torch.bfloat16 if variant.is_bfloat16 else self.model.embedding.weight.dtype
+            if self.device.type == "cpu":
+                model = to_cpu_inference(model, dtype)
+            elif variant.is_bfloat16:
+                model = copy.deepcopy(model).to(dtype)
             unfolded = {key: value for key, value in self._variants.items() if key.folded_language is None}
-            self._variants = unfolded | {
-                variant: copy.deepcopy(model).to(torch.bfloat16) if variant.is_bfloat16 else model
-            }
+            self._variants = unfolded | {variant: model}
         return self._variants[variant]
+
+    def _int8_output_layer(self) -> Int8OutputLayer | None:
+        """Return the output layer in 8-bit integers, if this device is a CPU that multiplies them fast."""
+        if self._int8_layer is None and self.device.type == "cpu" and supports_int8_output_layer():
+            self._int8_layer = Int8OutputLayer(self.model.output_layer.weight_VD.float())
+        return self._int8_layer
 
     def _batches_for_variant(self, variant: _ModelVariant, beam_size: int) -> dict[int, ContinuousBatch]:
         """Return the cached batches of a variant and beam size, and drop all others to free their memory."""

@@ -14,11 +14,18 @@ from torch import Tensor
 
 from manyglot.decoding.beam_search import BeamSearch, BeamSearchState, Candidates
 from manyglot.decoding.hypothesis import Hypothesis
+from manyglot.decoding.token_scorer import TokenScorer
+from manyglot.model.cpu_inference import Int8OutputLayer
+from manyglot.model.output_layer import OutputLayer
 from manyglot.vocabulary.subword_model import EOS, PAD
 
 
 class SamplingSearch(BeamSearch):
     """Samples `beam_size` outputs per sentence and returns them in order of their indices, not of their scores."""
+
+    def _make_token_scorer(self, full_precision: OutputLayer | None, int8_layer: Int8OutputLayer | None) -> TokenScorer:
+        """Return an exact scorer, because any token may be sampled."""
+        return TokenScorer.exact(self.model, full_precision)
 
     def _initial_beam_scores(self, num_sentences: int) -> Tensor:
         """Return the scores of the first step. All beams may continue."""

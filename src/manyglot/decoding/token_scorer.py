@@ -3,8 +3,10 @@
 A search spends most of its time here, because the vocabulary is large. All steps share one score buffer: allocating
 memory would take longer than the softmax.
 
-In half precision, tokens of similar probability would get equal scores. The scorer therefore selects the top tokens
-in half precision and recomputes their scores from the float32 weights.
+A search in half precision approximates the logits: in half precision itself, or in 8-bit integers on a CPU that has
+instructions for them. Tokens of similar probability would then get equal or wrong scores. The scorer therefore uses
+these logits only to select candidates, and recomputes the logits of the candidates from the float32 weights. The
+normalizer of the softmax is corrected too, by the best candidates, which have most of the probability.
 
 Shape letters: N rows (beams), D model width, V vocabulary, C candidates.
 """
@@ -14,24 +16,34 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from manyglot.model.cpu_inference import Int8OutputLayer
 from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.subword_model import PAD, UNK
 
 MAX_TRANSPOSED_ROWS = 512
 """Up to this number of rows, a CPU multiplies faster with the operands swapped, despite the transposed copy."""
+MAX_INT8_ROWS = 64
+"""Number of rows of 8-bit products to score at once, so that their scores stay in the cache."""
+NUM_NORMALIZING_CANDIDATES = 16
+"""Number of candidates that correct the normalizer. It must not depend on the beam size, or scores would."""
 
 
 class TokenScorer:
     """Scores the next token of each row with the model's output layer.
 
     Call `compute_scores` once per step. `masked_topk` and `token_log_probs` then read the scores of that step.
+    `full_precision` is the output layer before it was rounded, and `int8_layer` its approximation, if there is one.
     """
 
-    def __init__(self, model: Transformer, full_precision: OutputLayer | None = None) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        full_precision: OutputLayer | None = None,
+        int8_layer: Int8OutputLayer | None = None,
+    ) -> None:
         self.weight_VD, self.bias_V = model.output_layer.detach()
-        self.full_precision = full_precision
-        """The output layer before it was rounded to half precision."""
+        self.full_precision, self.int8_layer = full_precision, int8_layer
         self.dtype = torch.promote_types(self.weight_VD.dtype, torch.float32)
         self.allowed_tokens = range(1, model.dimensions.first_tag_id)
         """Ids that outputs may contain, apart from UNK. Padding, UNK and tags are never generated, but they keep their
@@ -39,14 +51,23 @@ class TokenScorer:
         tags = range(model.dimensions.first_tag_id, len(self.weight_VD))
         self._forbidden_tokens = torch.tensor([PAD, UNK, *tags], device=self.weight_VD.device)
         self._buffer = self.weight_VD.new_empty(0, dtype=self.dtype)
+        self._is_corrected = False
+
+    @classmethod
+    def exact(cls, model: Transformer, full_precision: OutputLayer | None) -> TokenScorer:
+        """Return a scorer that computes all logits in full precision, for a search that needs all of them."""
+        scorer = cls(model)
+        if full_precision is not None:
+            scorer.weight_VD, scorer.bias_V = full_precision
+        return scorer
 
     def compute_scores(self, hidden_ND: Tensor) -> None:
         """Compute the log-probabilities of all tokens from the last hidden state of each row."""
         self._hidden_ND, self._score_NV = hidden_ND, self._score_buffer(len(hidden_ND))
-        self._compute_logits(hidden_ND, self._score_NV)
-        logit_N = self._score_NV[:, 0].clone()
-        torch.log_softmax(self._score_NV, dim=1, out=self._score_NV)
-        self._log_normalizer_N = logit_N - self._score_NV[:, 0]
+        self._is_corrected = self.full_precision is None
+        num_rows = len(hidden_ND) if self.int8_layer is None else MAX_INT8_ROWS
+        parts = zip(torch.split(hidden_ND, num_rows), torch.split(self._score_NV, num_rows), strict=True)
+        self._log_normalizer_N = torch.cat([self._compute_log_probs(*part) for part in parts])
 
     def masked_topk(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the log-probabilities and ids of the k most probable tokens of each row.
@@ -54,11 +75,13 @@ class TokenScorer:
         This overwrites the scores of forbidden tokens.
         """
         self._score_NV.index_fill_(1, self._forbidden_tokens, -torch.inf)
-        num_candidates = k if self.full_precision is None else 2 * k
-        rough_NC, token_NC = self._score_NV.topk(min(num_candidates, len(self.weight_VD)))
         if self.full_precision is None:
-            return rough_NC, token_NC
+            return self._score_NV.topk(min(k, len(self.weight_VD)))
+        num_candidates = max(2 * k, NUM_NORMALIZING_CANDIDATES)
+        rough_NC, token_NC = self._score_NV.topk(min(num_candidates, len(self.weight_VD)))
         logprob_NC = self._full_precision_log_probs(token_NC).masked_fill(rough_NC.isneginf(), -torch.inf)
+        if not self._is_corrected:
+            logprob_NC -= self._correct_normalizer(rough_NC, logprob_NC)[:, None]
         logprob_NC, index_NC = logprob_NC.topk(min(k, logprob_NC.shape[1]))
         return logprob_NC, token_NC.gather(1, index_NC)
 
@@ -66,12 +89,21 @@ class TokenScorer:
         """Return the log-probability of one given token per row."""
         if self.full_precision is None:
             return self._score_NV.gather(1, token_N[:, None])[:, 0]
+        if not self._is_corrected:
+            self.masked_topk(1)
         return self._full_precision_log_probs(token_N[:, None])[:, 0]
 
     def _full_precision_log_probs(self, token_NC: Tensor) -> Tensor:
         """Recompute the log-probabilities of some tokens from the full-precision weights."""
         assert self.full_precision is not None
         return self.full_precision.logits_of(token_NC, self._hidden_ND) - self._log_normalizer_N[:, None]
+
+    def _correct_normalizer(self, rough_NC: Tensor, logprob_NC: Tensor) -> Tensor:
+        """Replace the best candidates in the sum of the softmax; return what that adds to its logarithm."""
+        rough_NC, logprob_NC = rough_NC[:, :NUM_NORMALIZING_CANDIDATES], logprob_NC[:, :NUM_NORMALIZING_CANDIDATES]
+        change_N = torch.log1p((logprob_NC.exp() - rough_NC.exp()).sum(dim=1))
+        self._log_normalizer_N, self._is_corrected = self._log_normalizer_N + change_N, True
+        return change_N
 
     def _score_buffer(self, num_rows: int) -> Tensor:
         """Return a view of the score buffer with this number of rows. The buffer grows if it is too small."""
@@ -80,13 +112,25 @@ class TokenScorer:
             self._buffer = self._buffer.new_empty(size)
         return self._buffer[:size].view(num_rows, -1)
 
+    def _compute_log_probs(self, hidden_ND: Tensor, out_NV: Tensor) -> Tensor:
+        """Write the log-probabilities of all tokens to `out_NV`, and return the normalizers."""
+        logit_NV = out_NV
+        if self.int8_layer is not None:
+            logit_NV = self.int8_layer.logits(hidden_ND)
+        else:
+            self._compute_logits(hidden_ND, out_NV)
+        if self.bias_V is not None:
+            logit_NV += self.bias_V
+        logit_N = logit_NV[:, 0].clone()
+        torch.log_softmax(logit_NV, dim=1, out=out_NV)
+        return logit_N - out_NV[:, 0]
+
     def _compute_logits(self, hidden_ND: Tensor, out_NV: Tensor) -> None:
-        """Write the logits of all tokens to `out_NV`."""
+        """Write the logits of all tokens without the bias to `out_NV`."""
+        hidden_ND = hidden_ND.to(self.weight_VD.dtype)
         if hidden_ND.dtype != out_NV.dtype:
             out_NV.copy_(hidden_ND @ self.weight_VD.T)
         elif hidden_ND.is_cpu and len(hidden_ND) <= MAX_TRANSPOSED_ROWS:
             out_NV.copy_((self.weight_VD @ hidden_ND.T).T)
         else:
             torch.mm(hidden_ND, self.weight_VD.T, out=out_NV)
-        if self.bias_V is not None:
-            out_NV += self.bias_V

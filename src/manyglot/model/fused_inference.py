@@ -1,4 +1,4 @@
-"""Operations that are fused for half-precision inference on a GPU, and their plain definitions."""
+"""Operations that are fused for inference, and their plain definitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyglot.model import kernels
+from manyglot.model.cpu_inference import linear_with_activation
 from manyglot.model.sublayer_io import GuidedNorm, SublayerOutput
 
 
@@ -22,11 +23,11 @@ def _uses_inference_kernels(x: Tensor, weight: Tensor) -> bool:
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear, activation: Callable[[Tensor], Tensor]) -> Tensor:
     """Return f(x W1 + b1) W2 + b2 with the activation function f."""
     y: Tensor
-    if activation is F.relu and _uses_inference_kernels(x, inner.weight):
+    if activation is F.relu and x.is_cuda and _uses_inference_kernels(x, inner.weight):
         hidden_NE = torch._addmm_activation(inner.bias, x.flatten(0, -2), inner.weight.T)
         y = outer(hidden_NE).view_as(x)
     else:
-        y = outer(activation(inner(x)))
+        y = outer(linear_with_activation(x, inner, activation))
     return y
 
 

@@ -28,7 +28,7 @@ class OutputLayer(NamedTuple):
     def logits_of(self, token_NC: Tensor, hidden_ND: Tensor) -> Tensor:
         """Return the logits of some tokens for each row."""
         weight_NCD = self.weight_VD[token_NC]
-        logits_NC = (weight_NCD @ hidden_ND.to(weight_NCD.dtype)[:, :, None])[..., 0]
+        logits_NC = (weight_NCD * hidden_ND.to(weight_NCD.dtype)[:, None]).sum(dim=-1)
         return logits_NC if self.bias_V is None else logits_NC + self.bias_V[token_NC]
 
     def with_bias_as_weights(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
