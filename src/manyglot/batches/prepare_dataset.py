@@ -24,13 +24,13 @@ from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_t
 from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.checksums import seal_files
 from manyglot.config.base_settings import Settings
+from manyglot.corpus.aligned_text import write_aligned_text
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
-from manyglot.corpus.copied_text import CopiedTextCounter
 from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
-from manyglot.corpus.textfiles import read_lines, write_aligned_rows
+from manyglot.corpus.textfiles import read_lines
 from manyglot.errors import CorpusError, FolderError, SettingsError
 from manyglot.files import is_empty_folder
 from manyglot.folders import resumable_folder
@@ -128,10 +128,9 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     step = StepRecord(folder / STEPS / "text.json", folder, text_files(languages), {})
     if not step.is_finished():
         step.restart()
-        copies = CopiedTextCounter()
-        rows = {s: copies.count(corpus.rows(s)) if s is Split.TRAIN else corpus.rows(s) for s in Split}
-        step.write({s: write_aligned_rows(folder / "text", s, languages, rows[s]) for s in Split})
-        for warning in copies.warnings():
+        written = {split: write_aligned_text(folder / "text", corpus, split) for split in Split}
+        step.write({split: num_rows for split, (num_rows, _) in written.items()})
+        for warning in written[Split.TRAIN][1].warnings():
             print_status(f"! {warning}")
     num_rows: dict[str, int] = step.read_result()
     return num_rows

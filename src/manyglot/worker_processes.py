@@ -1,0 +1,89 @@
+"""Run a function over many tasks in worker processes, one per core.
+
+Workers are fresh processes (`spawn`), so they never inherit the threads or the GPU context of this one. A worker imports
+only the module of its function. Its numerical libraries use one thread, because every core has a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from manyglot.errors import ManyglotError
+
+T = TypeVar("T")
+R = TypeVar("R")
+TASKS_PER_WORKER = 3
+"""Tasks that are submitted ahead, per worker. It bounds the memory of tasks and results that wait."""
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_in_workers(
+    function: Callable[[T], R],
+    tasks: Iterable[T],
+    num_workers: int | None = None,
+    initializer: Callable[..., object] | None = None,
+    initializer_arguments: tuple[Any, ...] = (),
+) -> Iterator[R]:
+    """Yield the results of all tasks in order; by default, one worker per core computes them.
+
+    Each worker first calls `initializer`. With one worker, everything runs in this process. Tasks are taken from the
+    iterable only when a worker will soon need them.
+    """
+    num_workers = num_workers or num_cores()
+    if num_workers == 1:
+        if initializer is not None:
+            initializer(*initializer_arguments)
+        yield from map(function, tasks)
+        return
+    worker_arguments = (initializer, initializer_arguments)
+    with _single_threaded_children():
+        pool = ProcessPoolExecutor(num_workers, get_context("spawn"), _start_worker, worker_arguments)
+        try:
+            remaining, running = iter(tasks), deque[Future[R]]()
+            running.extend(pool.submit(function, task) for task in islice(remaining, TASKS_PER_WORKER * num_workers))
+            while running:
+                result = running.popleft().result()
+                running.extend(pool.submit(function, task) for task in islice(remaining, 1))
+                yield result
+        except BrokenProcessPool:
+            raise ManyglotError(
+                "A worker process ended before its work was done, perhaps because memory ran out. "
+                "Free some memory, or use fewer cores with `taskset -c 0 manyglot …`."
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the workers
+    if initializer is not None:
+        initializer(*arguments)
+
+
+@contextmanager
+def _single_threaded_children() -> Iterator[None]:
+    """Let processes that start now use one thread for numerical operations. Libraries read this when they load."""
+    earlier = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in earlier.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
