@@ -11,10 +11,10 @@ import pytest
 
 import manyglot
 from manyglot.batches.pair_index import PairIndex
-from manyglot.batches.prepare_dataset import sample_evenly
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.errors import CorpusError, FolderError
+from manyglot.vocabulary.word_counts import sample_evenly
 from tests.conftest import tiny_experiment
 
 MULTIWAY = {"vocabulary": {"size": 64}}

@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from manyglot.batches.finished_steps import StepRecord, delete
 from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index
 from manyglot.batches.prepared_dataset import INDEXED_SPLITS, PreparedDataset, text_files, write_metadata
@@ -30,19 +28,16 @@ from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, Cleaning
 from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
-from manyglot.corpus.textfiles import read_lines
 from manyglot.errors import CorpusError, FolderError, SettingsError
 from manyglot.files import is_empty_folder
 from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
 from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.loading import load_subword_model
-from manyglot.vocabulary.sentencepiece_model import TooManySubwordsError, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import TooManySubwordsError, train_on_word_counts
 from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
-
-SUBWORD_SAMPLING_TEMPERATURE = 5.0
-"""The training sentences of the subword model are sampled by language in proportion to size^(1/temperature)."""
+from manyglot.vocabulary.word_counts import count_words_of_files, count_words_of_samples
 
 STEPS = "steps"
 """The folder of the records of finished steps, and of the tokenized chunks. A complete dataset does not have it."""
@@ -169,20 +164,8 @@ def _train_subword_model(folder: Path, languages: Iterable[str], settings: Vocab
     """Train a model on all training text of some languages, or on a sample of it."""
     paths = [folder / "text" / f"{Split.TRAIN}.{code}" for code in languages]
     if settings.num_sampled_sentences is None:
-        return train_subword_model((line for path in paths for line in read_lines(path) if line), settings)
-    sizes = np.array([sum(map(bool, read_lines(path))) for path in paths])
-    shares = (sizes / sizes.max()) ** (1 / SUBWORD_SAMPLING_TEMPERATURE)
-    num_wanted = np.minimum(np.ceil(shares / shares.sum() * settings.num_sampled_sentences), sizes).astype(np.int64)
-    samples = (
-        sample_evenly(read_lines(path), size, num) for path, size, num in zip(paths, sizes, num_wanted, strict=True)
-    )
-    return train_subword_model(chain.from_iterable(samples), settings)
-
-
-def sample_evenly(lines: Iterable[str], num_lines: int, num_wanted: int) -> Iterator[str]:
-    """Yield `num_wanted` evenly spaced lines of the `num_lines` that are not empty."""
-    sentences = (line for line in lines if line)
-    return (line for i, line in enumerate(sentences) if (i + 1) * num_wanted // num_lines > i * num_wanted // num_lines)
+        return train_on_word_counts(count_words_of_files(paths), settings)
+    return train_on_word_counts(count_words_of_samples(paths, settings.num_sampled_sentences), settings)
 
 
 @dataclass

@@ -122,9 +122,7 @@ class SplitText:
             groups.append({codes_by_name[name]: part.files[name] for name in part.files if name in codes_by_name})
         return groups
 
-    def _used_parts(
-        self, codes: Mapping[str, str], min_languages: int
-    ) -> Iterator[tuple[TextPart, dict[str, str]]]:
+    def _used_parts(self, codes: Mapping[str, str], min_languages: int) -> Iterator[tuple[TextPart, dict[str, str]]]:
         """Yield the parts that `rows` reads, each with the codes of its languages."""
         for part in self.parts:
             codes_by_name = {
