@@ -1,7 +1,7 @@
 """Run a function over many tasks in worker processes, one per core.
 
-Workers are fresh processes (`spawn`), so they never inherit the threads or the GPU context of this one. A worker imports
-only the module of its function. Its numerical libraries use one thread, because every core has a worker.
+Workers are fresh processes (`spawn`), so they never inherit the threads or the GPU context of this one. A worker
+imports only the module of its function. Its numerical libraries use one thread, because every core has a worker.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.reduction import ForkingPickler
+from threading import Thread
 from typing import Any, TypeVar
 
 from manyglot.errors import ManyglotError
@@ -49,9 +52,13 @@ def run_in_workers(
             initializer(*initializer_arguments)
         yield from map(function, tasks)
         return
-    worker_arguments = (initializer, initializer_arguments)
+    context = get_context("spawn")
+    states = context.SimpleQueue()
+    state = bytes(ForkingPickler.dumps((initializer, initializer_arguments)))
+    # A process starts only after its arguments are read, so a large state among them would delay the next process.
+    Thread(target=_put_copies, args=(states, state, num_workers), daemon=True).start()
     with _single_threaded_children():
-        pool = ProcessPoolExecutor(num_workers, get_context("spawn"), _start_worker, worker_arguments)
+        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (states,))
         try:
             remaining, running = iter(tasks), deque[Future[R]]()
             running.extend(pool.submit(function, task) for task in islice(remaining, TASKS_PER_WORKER * num_workers))
@@ -68,8 +75,14 @@ def run_in_workers(
             pool.shutdown(cancel_futures=True)
 
 
-def _start_worker(initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+def _put_copies(states: SimpleQueue[bytes], state: bytes, num_copies: int) -> None:
+    for _ in range(num_copies):
+        states.put(state)
+
+
+def _start_worker(states: SimpleQueue[bytes]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the workers
+    initializer, arguments = ForkingPickler.loads(states.get())
     if initializer is not None:
         initializer(*arguments)
 

@@ -52,7 +52,10 @@ class RowBlock:
 
 
 def write_aligned_text(folder: Path, corpus: Corpus, split: Split) -> tuple[int, CopiedTextCounter]:
-    """Write `split.code` files with an empty line for a missing sentence. Return the number of rows, and copied text."""
+    """Write `split.code` files with an empty line for a missing sentence.
+
+    Return the number of rows, and the text that two languages have in common.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     num_rows, copies = 0, CopiedTextCounter()
     with ExitStack() as stack:

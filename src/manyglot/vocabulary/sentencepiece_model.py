@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import signal
@@ -82,6 +83,9 @@ class SentencePieceModel(SubwordModel):
 
 MIN_CHARACTERS_TO_REPORT = 2**22
 """Training on the words of less text takes about a second, and shows no progress."""
+_LOGGED_STEPS = ((b"Loaded all ", 6), (b"Done! preprocessed ", 12), (b"Done! ", 27))
+PERCENT_BEFORE_MERGES = 53
+"""The share of the training time until SentencePiece logs each step, and until it merges subwords (on 60 languages)."""
 _LOGGED_SIZE = re.compile(rb" size=(\d+) ")
 SUGGESTED_SIZE_DIVISOR = 7
 """An error suggests this fraction of the subwords that a text can yield, which are nearly all of its words."""
@@ -99,7 +103,7 @@ def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> S
 def train_on_word_counts(word_counts: Mapping[str, int], settings: VocabularySettings) -> SentencePieceModel:
     """Train a BPE model on the words of text, with the result of training on the text itself.
 
-    SentencePiece trains on one core. Long training runs in a process of its own, so that this one can show its progress.
+    SentencePiece trains on one core. Long training runs in a process of its own, so that this one can show progress.
     """
     try:
         if sum(map(len, word_counts)) < MIN_CHARACTERS_TO_REPORT:
@@ -140,19 +144,19 @@ def _train_with_progress(word_counts: Mapping[str, int], settings: VocabularySet
     process = context.Process(
         target=_send_trained_model, args=(word_counts, settings, log_writer, result_writer), daemon=True
     )
-    with progress_counter("training the subword model", "subwords", settings.size) as progress:
+    with progress_counter("training the subword model", "%", 100) as progress:
         try:
             process.start()
             log_writer.close()
             result_writer.close()
-            num_subwords = 0
+            done = 0
             with os.fdopen(os.dup(log_reader.fileno()), "rb") as log:
                 for line in log:
-                    match = _LOGGED_SIZE.search(line)
-                    size = int(match[1]) if match else num_subwords
-                    progress.advance(max(size - num_subwords, 0))
-                    num_subwords = max(size, num_subwords)
+                    percent = max(_estimate_percent(line, settings.size), done)
+                    progress.advance(percent - done)
+                    done = percent
             result = result_reader.recv()
+            progress.advance(100 - done)
         except EOFError:
             raise ManyglotError(
                 "The training of the subword model ended before it was done, perhaps because memory ran out. "
@@ -165,6 +169,17 @@ def _train_with_progress(word_counts: Mapping[str, int], settings: VocabularySet
         raise RuntimeError(result)
     model: bytes = result
     return model
+
+
+def _estimate_percent(log_line: bytes, num_subwords: int) -> int:
+    """Estimate how much of the training is done from a line of SentencePiece's log; 0 if the line does not tell.
+
+    The time to merge a pair of subwords is about proportional to its frequency, so the sum grows as the logarithm.
+    """
+    if match := _LOGGED_SIZE.search(log_line):
+        share = math.log1p(int(match[1]) / 20) / math.log1p(num_subwords / 20)
+        return min(PERCENT_BEFORE_MERGES + round((100 - PERCENT_BEFORE_MERGES) * share), 100)
+    return next((percent for text, percent in _LOGGED_STEPS if text in log_line), 0)
 
 
 def _send_trained_model(
