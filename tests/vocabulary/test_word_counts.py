@@ -51,7 +51,7 @@ def train_on_text(sentences: list[str], settings: VocabularySettings) -> list[st
     "settings",
     [
         VocabularySettings(size=200),
-        VocabularySettings(size=200, split_digits=True, character_coverage=0.99),
+        VocabularySettings(size=130, split_digits=True, character_coverage=0.99),
         VocabularySettings(size=450, byte_fallback=True),
     ],
 )
