@@ -16,6 +16,7 @@ import sentencepiece
 
 from manyglot.errors import ManyglotError, SettingsError
 from manyglot.progress import progress_counter
+from manyglot.vocabulary.sentencepiece_file import remove_input_format
 from manyglot.vocabulary.subword_model import EOS, PAD, SPECIAL_PIECES, UNK, SubwordModel, VocabularySettings
 from manyglot.vocabulary.word_counts import MAX_SENTENCE_BYTES, count_words
 
@@ -101,7 +102,7 @@ def train_subword_model(texts: Iterable[str], settings: VocabularySettings) -> S
 
 
 def train_on_word_counts(word_counts: Mapping[str, int], settings: VocabularySettings) -> SentencePieceModel:
-    """Train a BPE model on the words of text, with the result of training on the text itself.
+    """Train a BPE model on the words of text. The result equals that of training on the text, byte for byte.
 
     SentencePiece trains on one core. Long training runs in a process of its own, so that this one can show progress.
     """
@@ -133,7 +134,7 @@ def _train(word_counts: Mapping[str, int], settings: VocabularySettings, minlogl
         max_sentence_length=MAX_SENTENCE_BYTES,
         minloglevel=minloglevel,
     )
-    return model.getvalue()
+    return remove_input_format(model.getvalue())
 
 
 def _train_with_progress(word_counts: Mapping[str, int], settings: VocabularySettings) -> bytes:
