@@ -30,9 +30,7 @@ import numpy as np
 import sentencepiece
 
 from manyglot.batches import prepare_dataset
-from manyglot.batches.loader import BatchLoader, DataPosition
 from manyglot.batches.pair_index import clean_and_write_pair_index
-from manyglot.batches.plan import BatchSettings
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.config.experiment import read_experiment
@@ -182,6 +180,10 @@ class TokenizersModel:
 
 def load(options: argparse.Namespace) -> None:
     """Open and read a large store as training does."""
+    # Workers import this file too; at its top, these modules would make them import torch.
+    from manyglot.batches.loader import BatchLoader, DataPosition
+    from manyglot.batches.plan import BatchSettings
+
     letters = "abcdefghijklmnopqrst"
     names = (f"{a}{b}{c}" for a, b, c in product("qxy", letters, letters))
     codes = ["en", *islice(names, options.languages - 1)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,13 @@ def test_the_error_of_a_worker_is_raised_here() -> None:
 def test_a_killed_worker_is_one_error() -> None:
     with pytest.raises(ManyglotError, match="worker process ended"):
         list(run_in_workers(end_process, [9], 2))
+
+
+def test_a_large_state_reaches_the_workers_that_are_needed() -> None:
+    num_threads = threading.active_count()
+    state = ("x" * 10**7,)
+    assert list(run_in_workers(square, [3], 3, initializer=len, initializer_arguments=state)) == [9]
+    assert threading.active_count() == num_threads
 
 
 def test_workers_use_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

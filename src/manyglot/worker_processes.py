@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from multiprocessing import get_context
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from threading import Thread
 from typing import Any, TypeVar
@@ -53,12 +53,13 @@ def run_in_workers(
         yield from map(function, tasks)
         return
     context = get_context("spawn")
-    states = context.SimpleQueue()
+    states_reader, states_writer = context.Pipe(duplex=False)
     state = bytes(ForkingPickler.dumps((initializer, initializer_arguments)))
     # A process starts only after its arguments are read, so a large state among them would delay the next process.
-    Thread(target=_put_copies, args=(states, state, num_workers), daemon=True).start()
+    sender = Thread(target=_send_copies, args=(states_writer, state, num_workers), daemon=True)
+    sender.start()
     with _single_threaded_children():
-        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (states,))
+        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (states_reader, context.Lock()))
         try:
             remaining, running = iter(tasks), deque[Future[R]]()
             running.extend(pool.submit(function, task) for task in islice(remaining, TASKS_PER_WORKER * num_workers))
@@ -73,16 +74,22 @@ def run_in_workers(
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
+            states_reader.close()
+            sender.join()
+            states_writer.close()
 
 
-def _put_copies(states: SimpleQueue[bytes], state: bytes, num_copies: int) -> None:
-    for _ in range(num_copies):
-        states.put(state)
+def _send_copies(states: Connection, state: bytes, num_copies: int) -> None:
+    with suppress(BrokenPipeError):  # the reader is closed, because not all workers were needed
+        for _ in range(num_copies):
+            states.send_bytes(state)
 
 
-def _start_worker(states: SimpleQueue[bytes]) -> None:
+def _start_worker(states: Connection, lock: AbstractContextManager[object]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the workers
-    initializer, arguments = ForkingPickler.loads(states.get())
+    with lock:
+        state = states.recv_bytes()
+    initializer, arguments = ForkingPickler.loads(state)
     if initializer is not None:
         initializer(*arguments)
 
