@@ -33,7 +33,6 @@ from manyglot.batches import prepare_dataset
 from manyglot.batches.pair_index import clean_and_write_pair_index
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
-from manyglot.config.experiment import read_experiment
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
@@ -90,6 +89,9 @@ def encode(options: argparse.Namespace) -> None:
 
 def prepare(options: argparse.Namespace) -> None:
     """Prepare the data of an experiment in a temporary folder, and print the time of each phase."""
+    # Workers import this file too; at its top, this module would make them import torch.
+    from manyglot.config.experiment import read_experiment
+
     experiment = read_experiment(options.experiment)
     for name in PHASES:
         setattr(prepare_dataset, name, print_times(getattr(prepare_dataset, name)))
@@ -180,7 +182,6 @@ class TokenizersModel:
 
 def load(options: argparse.Namespace) -> None:
     """Open and read a large store as training does."""
-    # Workers import this file too; at its top, these modules would make them import torch.
     from manyglot.batches.loader import BatchLoader, DataPosition
     from manyglot.batches.plan import BatchSettings
 
