@@ -1,11 +1,16 @@
-"""Measure the speed of tokenization and batch loading at the paper's scale.
+"""Measure the speed of preparation, tokenization and batch loading at the paper's scale.
 
+    python benchmarks/corpus.py prepare recipes/mix60/token_src.yaml          # phases; with taskset -c 0, on one core
+    python benchmarks/corpus.py subwords --text data/mix60-prepared/text      # subwords per word of other training text
     python benchmarks/corpus.py encode --text data/mix60/text    # tokenization, compared with SentencePiece's encoder
     python benchmarks/corpus.py join --text data/mix60/text      # joining prepared data, compared with preparing it
     python benchmarks/corpus.py load --folder /tmp/opus          # a store of OPUS-100's size: open, plan, seek, load
 
-If the folder has no store, `load` only writes one of random tokens: 55 million sentence pairs, 100 languages, realistic
-lengths, 6 GB. Run it again to measure reading.
+`prepare` prints the time of each phase, and the CPU time of this process and of its workers. More cores shorten neither
+the CPU time of this process nor `train_on_word_counts`. `subwords` trains models on all words, on the words that occur
+twice and on samples, and compares their subwords per word of the dev text. If the folder has no store, `load` only
+writes one of random tokens: 55 million sentence pairs, 100 languages, realistic lengths, 6 GB. Run it again to measure
+reading.
 """
 
 from __future__ import annotations
@@ -15,28 +20,40 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import sentencepiece
 
-from manyglot.batches.loader import BatchLoader, DataPosition
+from manyglot.batches import prepare_dataset
 from manyglot.batches.pair_index import clean_and_write_pair_index
-from manyglot.batches.plan import BatchSettings
-from manyglot.batches.prepare_dataset import prepare_dataset
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_token_store
 from manyglot.batches.tokenization import read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.config.base_settings import parse_settings
-from manyglot.config.experiment import Experiment
 from manyglot.corpus.cleaning import CleaningSettings
 from manyglot.corpus.languages import Languages, enumerate_directions, is_known_language_code
 from manyglot.corpus.textfiles import read_lines
-from manyglot.vocabulary.sentencepiece_model import train_subword_model
+from manyglot.vocabulary.sentencepiece_model import train_on_word_counts, train_subword_model
 from manyglot.vocabulary.subword_model import VocabularySettings
 from manyglot.vocabulary.vocabulary import LanguageTags
+from manyglot.vocabulary.word_counts import count_sentences, count_words_of_files, count_words_of_samples
+
+T = TypeVar("T")
+PHASES = (
+    "_write_text",
+    "count_words_of_files",
+    "train_on_word_counts",
+    "_tokenize_split",
+    "_index_pairs",
+    "write_metadata",
+)
+"""The functions of `prepare_dataset` whose times `prepare` prints."""
 
 NUM_SUBWORDS = 64_000
 
@@ -75,6 +92,8 @@ def encode(options: argparse.Namespace) -> None:
 
 def join(options: argparse.Namespace) -> None:
     """Prepare line-aligned text in two parts, each with half of the languages; join the parts, or prepare all text."""
+    from manyglot.config.experiment import Experiment  # imports torch, which workers do without
+
     codes = sorted(path.suffix[1:] for path in options.text.glob("train.*") if path.suffix != ".en")
     halves = (["en", *codes[::2]], ["en", *codes[1::2]])
     corpora = [{"kind": "multiway", "path": str(options.text), "languages": half} for half in halves]
@@ -84,7 +103,8 @@ def join(options: argparse.Namespace) -> None:
         def prepare(name: str, corpus: dict[str, object], vocabulary: dict[str, object]) -> PreparedDataset:
             start = time.perf_counter()
             values = {"data": folder / name, "run": folder / "run", "corpus": corpus, "vocabulary": vocabulary}
-            dataset = prepare_dataset(folder / name, parse_settings(Experiment, values).preparation_settings)
+            experiment = parse_settings(Experiment, values)
+            dataset = prepare_dataset.prepare_dataset(folder / name, experiment.preparation_settings)
             num_sentences = sum(counts["sentences"] for counts in dataset.metadata["subwords"].values())
             print(f"{name:12}{time.perf_counter() - start:6.1f} s, {num_sentences:,} training sentences", flush=True)
             return dataset
@@ -98,8 +118,104 @@ def join(options: argparse.Namespace) -> None:
         print("the same files" if joined.seals == at_once.seals else "THE FILES DIFFER")
 
 
+def prepare(options: argparse.Namespace) -> None:
+    """Prepare the data of an experiment in a temporary folder, and print the time of each phase."""
+    # Workers import this file too; at its top, this module would make them import torch.
+    from manyglot.config.experiment import read_experiment
+
+    experiment = read_experiment(options.experiment)
+    for name in PHASES:
+        setattr(prepare_dataset, name, print_times(getattr(prepare_dataset, name)))
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        print_times(prepare_dataset.prepare_dataset)(Path(folder) / "data", experiment.preparation_settings)
+
+
+def print_times(function: Callable[..., T]) -> Callable[..., T]:
+    """Wrap a function so that it prints its times."""
+
+    def timed(*arguments: object) -> T:
+        start, cpu, worker_cpu = time.perf_counter(), time.process_time(), _worker_cpu_seconds()
+        result = function(*arguments)
+        seconds, cpu, worker_cpu = (
+            time.perf_counter() - start,
+            time.process_time() - cpu,
+            _worker_cpu_seconds() - worker_cpu,
+        )
+        print(f"{function.__name__:25} {seconds:7.1f} s, CPU {cpu:5.1f} s here and {worker_cpu:6.1f} s in workers")
+        return result
+
+    return timed
+
+
+def _worker_cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def subwords(options: argparse.Namespace) -> None:
+    """Compare subword models trained on all text with others, by their subwords per word of the dev text."""
+    paths = sorted(path for path in options.text.glob("train.*") if is_known_language_code(path.suffix[1:]))
+    settings = VocabularySettings(size=options.vocabulary)
+    all_words = count_words_of_files(paths)
+    words_by_system = {
+        "all text": all_words,
+        "words that occur twice": {word: count for word, count in all_words.items() if count > 1},
+        **{f"{n:,} sentences": count_words_of_samples(paths, n) for n in options.samples},
+    }
+    models = {}
+    for system, words in words_by_system.items():
+        start = time.perf_counter()
+        models[system] = train_on_word_counts(words, settings)
+        print(f"{system}: {len(words):,} distinct words, trained in {time.perf_counter() - start:.1f} s")
+    if options.tokenizers:
+        models["tokenizers"] = _train_with_tokenizers(all_words, options.vocabulary)
+    totals, (baseline, *others) = Counter[str](), models
+    print("language, sentences, subwords per word, change with " + ", ".join(others))
+    for path in paths:
+        dev = [line for line in read_lines(path.with_name(f"dev{path.suffix}")) if line]
+        num_subwords = {system: sum(map(len, model.encode(dev))) for system, model in models.items()}
+        num_words = sum(len(line.split()) for line in dev)
+        totals.update(num_subwords | {"words": num_words})
+        _print_change(f"{path.suffix[1:]} {count_sentences(path):,}", num_subwords, num_words, baseline)
+    _print_change("all", totals, totals["words"], baseline)
+
+
+def _print_change(title: str, num_subwords: Mapping[str, int], num_words: int, baseline: str) -> None:
+    base = num_subwords[baseline]
+    changes = [f"{num / base - 1:+.2%}" for name, num in num_subwords.items() if name not in (baseline, "words")]
+    print(f"{title}: {base / max(num_words, 1):.3f}", *changes)
+
+
+def _train_with_tokenizers(words: Mapping[str, int], size: int) -> TokenizersModel:
+    """Train BPE with the tokenizers package, which has no interface for counts: words are given one by one."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=["<unk>"], show_progress=False, max_token_length=16)
+    start = time.perf_counter()
+    batches = ([word] * count for word, count in words.items())
+    tokenizer.train_from_iterator(batches, trainer)
+    print(f"tokenizers: trained in {time.perf_counter() - start:.1f} s")
+    return TokenizersModel(tokenizer)
+
+
+@dataclass(frozen=True)
+class TokenizersModel:
+    """A tokenizer of the tokenizers package."""
+
+    tokenizer: Any
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Split sentences into subword ids."""
+        return [encoding.ids for encoding in self.tokenizer.encode_batch(texts)]
+
+
 def load(options: argparse.Namespace) -> None:
     """Open and read a large store as training does."""
+    from manyglot.batches.loader import BatchLoader, DataPosition
+    from manyglot.batches.plan import BatchSettings
+
     letters = "abcdefghijklmnopqrst"
     names = (f"{a}{b}{c}" for a, b, c in product("qxy", letters, letters))
     codes = ["en", *islice(names, options.languages - 1)]
@@ -196,6 +312,16 @@ def main() -> None:
     joining.add_argument("--text", type=Path, required=True, help="folder with train.de, train.en, …")
     joining.add_argument("--vocabulary", type=int, default=32_000)
     joining.set_defaults(run=join)
+    preparing = commands.add_parser("prepare")
+    preparing.add_argument("experiment", type=Path, help="the YAML file of an experiment")
+    preparing.add_argument("--folder", type=Path, help="parent of the temporary folder")
+    preparing.set_defaults(run=prepare)
+    training = commands.add_parser("subwords")
+    training.add_argument("--text", type=Path, required=True, help="folder with train.de, dev.de, …")
+    training.add_argument("--vocabulary", type=int, default=32_000)
+    training.add_argument("--samples", type=int, nargs="*", default=[500_000, 2_000_000], help="numbers of sentences")
+    training.add_argument("--tokenizers", action="store_true", help="also train with the tokenizers package")
+    training.set_defaults(run=subwords)
     loading = commands.add_parser("load")
     loading.add_argument("--folder", type=Path, required=True)
     loading.add_argument("--pairs", type=int, default=55_000_000)

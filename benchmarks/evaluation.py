@@ -13,16 +13,17 @@ import argparse
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.errors import ManyglotError
+from manyglot.evaluation import direction_scoring
 from manyglot.evaluation.direction_scoring import DirectionTexts, score_directions
 from manyglot.evaluation.metrics import BleuChrfScorer
 from manyglot.langid.external_identifiers import EXTERNAL_IDENTIFIERS
@@ -51,6 +52,15 @@ def main() -> None:
         f"loading {arguments.identifier}",
         lambda: EXTERNAL_IDENTIFIERS[arguments.identifier](Languages(codes), merge_language_variants=True),
     )
+    result_times: list[float] = []
+    run_tasks = direction_scoring._run_tasks
+
+    def record_times(*task_arguments: Any) -> Iterator[Any]:
+        for result in run_tasks(*task_arguments):
+            result_times.append(time.perf_counter())
+            yield result
+
+    direction_scoring._run_tasks = record_times
     start, cpu_seconds = time.perf_counter(), _cpu_seconds()
     scored = score_directions(texts_by_direction, directions, identifier, scorer, arguments.processes)
     seconds, cpu_seconds = time.perf_counter() - start, _cpu_seconds() - cpu_seconds
@@ -59,6 +69,7 @@ def main() -> None:
         f"scoring and identification: {seconds:.1f} s, "
         f"{num_sentences / seconds:,.0f} sentences/s ({processes} processes)"
     )
+    print(f"first result after {result_times[0] - start:.1f} s")
     print(f"CPU time of all processes: {cpu_seconds:.0f} s")
     if arguments.check:
         num_differing = sum(

@@ -26,6 +26,7 @@ ROOT_FILES = {
     "hub",
     "checksums",
     "sealed_json",
+    "worker_processes",
 }
 HELPERS = {
     *ROOT_FILES - {"__main__"},

@@ -11,10 +11,10 @@ import pytest
 
 import manyglot
 from manyglot.batches.pair_index import PairIndex
-from manyglot.batches.prepare_dataset import sample_evenly
 from manyglot.batches.prepared_dataset import PreparedDataset
 from manyglot.corpus.base import Split
 from manyglot.errors import CorpusError, FolderError
+from manyglot.vocabulary.word_counts import sample_evenly
 from tests.conftest import tiny_experiment
 
 MULTIWAY = {"vocabulary": {"size": 64}}
@@ -261,7 +261,7 @@ def test_intact_unfinished_work_is_reused(
     interrupted: Path, dataset: PreparedDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(interrupted / "data.unfinished", tmp_path / "data.unfinished")
-    for name in ("write_aligned_rows", "_load_or_train_subword_model"):
+    for name in ("write_aligned_text", "_load_or_train_subword_model"):
         monkeypatch.setattr(f"manyglot.batches.prepare_dataset.{name}", interrupt)
     monkeypatch.setattr("manyglot.batches.tokenization.tokenize_chunk", interrupt)
     assert contents(manyglot.prepare(tiny_experiment(tmp_path)).folder) == contents(dataset.folder)

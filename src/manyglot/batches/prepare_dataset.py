@@ -25,25 +25,22 @@ from manyglot.batches.token_store import TokenizedSentences, TokenStore, write_t
 from manyglot.batches.tokenization import TextChunk, read_tokenized_chunk, split_into_chunks, tokenize_missing_chunks
 from manyglot.checksums import FileSeal, seal_files
 from manyglot.config.base_settings import Settings
+from manyglot.corpus.aligned_text import write_aligned_text
 from manyglot.corpus.base import Corpus, Split
 from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, NO_CLEANING, CleaningSettings
-from manyglot.corpus.copied_text import CopiedTextCounter
 from manyglot.corpus.language_selection import find_central_language
 from manyglot.corpus.languages import Direction, Languages
 from manyglot.corpus.readers import CorpusSettings, open_corpus, resolve_train_directions
-from manyglot.corpus.textfiles import read_lines, write_aligned_rows
 from manyglot.errors import CorpusError, FolderError, SettingsError
 from manyglot.files import is_empty_folder
 from manyglot.folders import resumable_folder
 from manyglot.progress import print_status
 from manyglot.vocabulary.extended_model import ExtendedModel
 from manyglot.vocabulary.loading import load_subword_model
-from manyglot.vocabulary.sentencepiece_model import TooManySubwordsError, train_subword_model
+from manyglot.vocabulary.sentencepiece_model import TooManySubwordsError, train_on_word_counts
 from manyglot.vocabulary.subword_model import SubwordModel, VocabularySettings
 from manyglot.vocabulary.vocabulary import Vocabulary
-
-SUBWORD_SAMPLING_TEMPERATURE = 5.0
-"""The training sentences of the subword model are sampled by language in proportion to size^(1/temperature)."""
+from manyglot.vocabulary.word_counts import count_words_of_files, count_words_of_samples
 
 STEPS = "steps"
 """The folder of the records of finished steps, and of the tokenized chunks. A complete dataset does not have it."""
@@ -134,10 +131,9 @@ def _write_text(folder: Path, corpus: Corpus, languages: Languages) -> dict[str,
     step = StepRecord(folder / STEPS / "text.json", folder, text_files(languages), {})
     if not step.is_finished():
         step.restart()
-        copies = CopiedTextCounter()
-        rows = {s: copies.count(corpus.rows(s)) if s is Split.TRAIN else corpus.rows(s) for s in Split}
-        step.write({s: write_aligned_rows(folder / "text", s, languages, rows[s]) for s in Split})
-        for warning in copies.warnings():
+        written = {split: write_aligned_text(folder / "text", corpus, split) for split in Split}
+        step.write({split: num_rows for split, (num_rows, _) in written.items()})
+        for warning in written[Split.TRAIN][1].warnings():
             print_status(f"! {warning}")
     num_rows: dict[str, int] = step.read_result()
     return num_rows
@@ -184,20 +180,8 @@ def _train_subword_model(folder: Path, languages: Iterable[str], settings: Vocab
     """Train a model on all training text of some languages, or on a sample of it."""
     paths = [folder / "text" / f"{Split.TRAIN}.{code}" for code in languages]
     if settings.num_sampled_sentences is None:
-        return train_subword_model((line for path in paths for line in read_lines(path) if line), settings)
-    sizes = np.array([sum(map(bool, read_lines(path))) for path in paths])
-    shares = (sizes / sizes.max()) ** (1 / SUBWORD_SAMPLING_TEMPERATURE)
-    num_wanted = np.minimum(np.ceil(shares / shares.sum() * settings.num_sampled_sentences), sizes).astype(np.int64)
-    samples = (
-        sample_evenly(read_lines(path), size, num) for path, size, num in zip(paths, sizes, num_wanted, strict=True)
-    )
-    return train_subword_model(chain.from_iterable(samples), settings)
-
-
-def sample_evenly(lines: Iterable[str], num_lines: int, num_wanted: int) -> Iterator[str]:
-    """Yield `num_wanted` evenly spaced lines of the `num_lines` that are not empty."""
-    sentences = (line for line in lines if line)
-    return (line for i, line in enumerate(sentences) if (i + 1) * num_wanted // num_lines > i * num_wanted // num_lines)
+        return train_on_word_counts(count_words_of_files(paths), settings)
+    return train_on_word_counts(count_words_of_samples(paths, settings.num_sampled_sentences), settings)
 
 
 @dataclass

@@ -7,14 +7,11 @@ missing and the damaged chunks.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +25,8 @@ from manyglot.corpus.cleaning import MAX_DROPPED_EXAMPLES, CleaningSettings, fin
 from manyglot.progress import progress_bar
 from manyglot.vocabulary.loading import load_subword_model
 from manyglot.vocabulary.subword_model import UNK, SubwordModel
+from manyglot.vocabulary.word_counts import split_into_ranges
+from manyglot.worker_processes import num_cores, run_in_workers
 
 CHUNK_BYTES = 4 * 2**20
 MIN_PARALLEL_BYTES = 8 * 2**20
@@ -74,22 +73,18 @@ def split_into_chunks(
 ) -> Iterator[TextChunk]:
     """Split a file into chunks of about `CHUNK_BYTES` that end at line boundaries."""
     inputs = {"text": file_sha256(text_file), "subwords": file_sha256(subword_model_file)}
-    num_bytes, start, index, first_line = text_file.stat().st_size, 0, 0, 0
-    with text_file.open("rb") as file:
-        while start < num_bytes:
-            file.seek(min(start + CHUNK_BYTES, num_bytes))
-            file.readline()
-            stop = min(file.tell(), num_bytes)
-            result_file = result_folder / f"{text_file.name}.{index}.npz"
-            chunk_inputs = {**inputs, "start": start, "stop": stop}
-            record = StepRecord(result_file.with_suffix(".json"), result_folder, [result_file.name], chunk_inputs)
-            yield TextChunk(
-                text_file, start, stop, first_line, subword_model_file, result_file, cleaning, record, encoded
-            )
-            if encoded is not None:
-                file.seek(start)
-                first_line += file.read(stop - start).count(b"\n")
-            start, index = stop, index + 1
+    first_line = 0
+    for index, text in enumerate(split_into_ranges(text_file, CHUNK_BYTES)):
+        result_file = result_folder / f"{text_file.name}.{index}.npz"
+        chunk_inputs = {**inputs, "start": text.start, "stop": text.stop}
+        record = StepRecord(result_file.with_suffix(".json"), result_folder, [result_file.name], chunk_inputs)
+        yield TextChunk(
+            text_file, text.start, text.stop, first_line, subword_model_file, result_file, cleaning, record, encoded
+        )
+        if encoded is not None:
+            with text_file.open("rb") as file:
+                file.seek(text.start)
+                first_line += file.read(text.stop - text.start).count(b"\n")
 
 
 def tokenize_missing_chunks(chunks: Iterable[TextChunk], name: str) -> None:
@@ -97,17 +92,11 @@ def tokenize_missing_chunks(chunks: Iterable[TextChunk], name: str) -> None:
     missing = [chunk for chunk in chunks if not chunk.record.is_finished()]
     for chunk in missing:
         chunk.record.restart()
-    in_this_process = sum(chunk.stop - chunk.start for chunk in missing) < MIN_PARALLEL_BYTES
+    num_bytes = sum(chunk.stop - chunk.start for chunk in missing)
+    num_workers = 1 if num_bytes < MIN_PARALLEL_BYTES else num_cores()
     with progress_bar(f"tokenizing {name}", total=len(missing)) as progress:
-        if in_this_process:
-            for chunk in missing:
-                tokenize_chunk(chunk)
-                progress.advance()
-            return
-        with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
-            for done in as_completed([pool.submit(tokenize_chunk, chunk) for chunk in missing]):
-                done.result()
-                progress.advance()
+        for _ in run_in_workers(tokenize_chunk, missing, num_workers):
+            progress.advance()
 
 
 def tokenize_chunk(chunk: TextChunk) -> None:
@@ -116,21 +105,22 @@ def tokenize_chunk(chunk: TextChunk) -> None:
         file.seek(chunk.start)
         lines = file.read(chunk.stop - chunk.start).decode("utf-8").split("\n")[:-1]
     code = chunk.text_file.name.partition(".")[2]
-    lengths, tokens = _encode(lines, code, chunk)
-    is_kept, dropped_rows = find_clean_sentences(lines, lengths, code, chunk.cleaning)
-    rows = np.flatnonzero(is_kept)
+    rows, sentences = [row for row, line in enumerate(lines) if line], [line for line in lines if line]
+    lengths, tokens = _encode(sentences, rows, len(lines), code, chunk)
+    is_kept, dropped_indices = find_clean_sentences(sentences, lengths, code, chunk.cleaning)
+    kept = np.flatnonzero(is_kept).tolist()
     tokens = tokens[np.repeat(is_kept, lengths)]
     kept_counts = {
-        "sentences": len(rows),
-        "words": sum(len(lines[i].split()) for i in rows),
+        "sentences": len(kept),
+        "words": sum(len(sentences[i].split()) for i in kept),
         "subwords": len(tokens),
         "unknown": int((tokens == UNK).sum()),
     }
-    dropped = {reason: len(dropped) for reason, dropped in dropped_rows.items()}
-    examples = {reason: [lines[i] for i in some[:MAX_DROPPED_EXAMPLES]] for reason, some in dropped_rows.items()}
+    dropped = {reason: len(dropped) for reason, dropped in dropped_indices.items()}
+    examples = {reason: [sentences[i] for i in some[:MAX_DROPPED_EXAMPLES]] for reason, some in dropped_indices.items()}
     np.savez(
         chunk.result_file,
-        rows=rows.astype(np.uint32),
+        rows=np.array(rows, dtype=np.uint32)[is_kept],
         lengths=lengths[is_kept].astype(np.uint32),
         tokens=tokens,
         num_lines=len(lines),
@@ -139,18 +129,22 @@ def tokenize_chunk(chunk: TextChunk) -> None:
     chunk.record.write()
 
 
-def _encode(lines: list[str], code: str, chunk: TextChunk) -> tuple[IntArray, AnyInts]:
-    """Return the number of subwords of each line and the subwords of all lines. Encode those not encoded before."""
-    lengths, known_tokens = np.zeros(len(lines), dtype=np.int64), np.zeros(0, dtype=np.uint32)
+def _encode(
+    sentences: Sequence[str], rows: Sequence[int], num_lines: int, code: str, chunk: TextChunk
+) -> tuple[IntArray, AnyInts]:
+    """Return the number of subwords of each sentence and the subwords of all. Encode those not encoded before."""
+    lengths, known_tokens = np.zeros(len(rows), dtype=np.int64), np.zeros(0, dtype=np.uint32)
     if chunk.encoded is not None:
-        lengths, known_tokens = chunk.encoded.lookup(chunk.first_line, len(lines))
+        lengths_by_line, known_tokens = chunk.encoded.lookup(chunk.first_line, num_lines)
+        lengths = lengths_by_line[list(rows)]
     is_known = lengths > 0
-    # Most lines may be empty, because their rows lack the language; the encoder need not see them.
-    missing = [i for i, line in enumerate(lines) if line and not lengths[i]]
+    missing = np.flatnonzero(~is_known)
     model = _load_subword_model(chunk.subword_model_file).for_language(code)
-    encoded = model.encode([lines[i] for i in missing])
+    encoded = model.encode([sentences[i] for i in missing.tolist()])
     lengths[missing] = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     new_tokens = np.fromiter(chain.from_iterable(encoded), dtype=np.uint32, count=int(lengths[missing].sum()))
+    if not is_known.any():
+        return lengths, new_tokens
     tokens = np.empty(int(lengths.sum()), dtype=np.uint32)
     is_known_token = np.repeat(is_known, lengths)
     tokens[is_known_token], tokens[~is_known_token] = known_tokens, new_tokens

@@ -7,15 +7,16 @@ both the same way and store each sentence once, however many directions use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME, Settings
 from manyglot.corpus.language_codes import CodeStyle
+from manyglot.corpus.zip_archives import TextSource
 
 T = TypeVar("T")
 MAX_GENERATED_ROWS = 1_000_000
@@ -75,6 +76,18 @@ class Corpus(Protocol):
 
     def fingerprint(self) -> str:
         """A short string that changes whenever the rows change under the same settings; used to detect stale data."""
+
+
+AlignedFiles = Mapping[str, TextSource]
+"""Line-aligned files by language: line i is the same sentence in every language, or empty."""
+
+
+@runtime_checkable
+class AlignedCorpus(Protocol):
+    """A corpus whose rows come from line-aligned files, so that they can be read on all cores."""
+
+    def aligned_files(self, split: Split) -> Sequence[AlignedFiles] | None:
+        """Return the files of a split in the order of its rows; None if some rows come from elsewhere."""
 
 
 def take_split(stream: Iterator[T], split: Split, sizes: Mapping[Split, int]) -> Iterator[T]:

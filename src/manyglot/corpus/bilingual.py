@@ -14,12 +14,12 @@ accepted as split names too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
-from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
+from manyglot.corpus.base import SPLIT_ALIASES, AlignedFiles, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.language_selection import check_spelled_once, select_languages
 from manyglot.corpus.textfiles import fingerprint_files, read_aligned_rows
@@ -75,9 +75,12 @@ class BilingualCorpus:
 
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the language pairs of a split one after the other."""
-        for (file_split, _), files in self._pairs.items():
-            if file_split == split:
-                yield from read_aligned_rows(files)
+        for files in self.aligned_files(split):
+            yield from read_aligned_rows(files)
+
+    def aligned_files(self, split: Split) -> Sequence[AlignedFiles]:
+        """The files that the rows of a split come from, one language pair after the other."""
+        return [files for (file_split, _), files in self._pairs.items() if file_split == split]
 
     def training_pairs(self) -> dict[str, dict[str, Path]]:
         """The files of the training text by language pair, such as de-en, and language."""

@@ -30,6 +30,11 @@ class CopiedTextCounter:
                 self._num_copied.update(pair for pair in combinations(sorted(row), 2) if row[pair[0]] == row[pair[1]])
             yield row
 
+    def add(self, other: CopiedTextCounter) -> None:
+        """Add the counts of other rows."""
+        self._num_sentences.update(other._num_sentences)
+        self._num_copied.update(other._num_copied)
+
     def warnings(self) -> Iterator[str]:
         """Yield a message for each pair of languages with the same text, except variants such as hr and sr."""
         for (first, second), num_copied in sorted(self._num_copied.items()):

@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
-from manyglot.corpus.base import BaseCorpusSettings, Row, Split
+from manyglot.corpus.base import AlignedFiles, BaseCorpusSettings, Row, Split
 from manyglot.corpus.language_codes import CodeStyle
 from manyglot.corpus.language_selection import check_spelled_once, match_languages, select_languages
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
 from manyglot.corpus.layouts import FoundText, Layout, find_text
-from manyglot.corpus.text_parts import TextPart, file_with
+from manyglot.corpus.text_parts import LINE_LABELS, AlignedText, TextPart, file_with
 from manyglot.corpus.textfiles import fingerprint_files
 from manyglot.errors import CorpusError, LanguageError, shorten
 
@@ -109,6 +109,21 @@ class SplitText:
 
         Parts with fewer of the languages are omitted, except those that are in fewer languages altogether.
         """
+        for part, codes_by_name in self._used_parts(codes, min_languages):
+            for row in part.rows(codes_by_name.keys()):
+                yield {codes_by_name[name]: text for name, text in row.items()}
+
+    def aligned_files(self, codes: Mapping[str, str]) -> list[AlignedFiles] | None:
+        """Return the files that `rows` reads, by code; None if a part is not line-aligned or has labels."""
+        groups: list[AlignedFiles] = []
+        for part, codes_by_name in self._used_parts(codes, min_languages=2):
+            if not isinstance(part, AlignedText) or LINE_LABELS in part.files:
+                return None
+            groups.append({codes_by_name[name]: part.files[name] for name in part.files if name in codes_by_name})
+        return groups
+
+    def _used_parts(self, codes: Mapping[str, str], min_languages: int) -> Iterator[tuple[TextPart, dict[str, str]]]:
+        """Yield the parts that `rows` reads, each with the codes of its languages."""
         for part in self.parts:
             codes_by_name = {
                 name: codes[language]
@@ -116,8 +131,7 @@ class SplitText:
                 if (language := self.language_codes.get(name, name)) in codes
             }
             if len(codes_by_name) >= min(min_languages, len(part.names)):
-                for row in part.rows(codes_by_name.keys()):
-                    yield {codes_by_name[name]: text for name, text in row.items()}
+                yield part, codes_by_name
 
 
 class FilesCorpus:
@@ -144,6 +158,10 @@ class FilesCorpus:
     def rows(self, split: Split) -> Iterator[Row]:
         """Read the parts of a split one after the other."""
         return self._texts[split].rows(self._codes(split))
+
+    def aligned_files(self, split: Split) -> Sequence[AlignedFiles] | None:
+        """The files that the rows of a split come from; None if some are not line-aligned."""
+        return self._texts[split].aligned_files(self._codes(split))
 
     def fingerprint(self) -> str:
         """A digest of the files' names, sizes and modification times."""

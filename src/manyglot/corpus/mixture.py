@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from manyglot.corpus.base import BaseCorpusSettings, Corpus, Row, Split
+from manyglot.corpus.base import AlignedCorpus, AlignedFiles, BaseCorpusSettings, Corpus, Row, Split
 from manyglot.corpus.bilingual import BilingualSettings
 from manyglot.corpus.files_corpus import FilesSettings
 from manyglot.corpus.language_selection import match_languages, select_languages
@@ -80,6 +80,16 @@ class MixtureCorpus:
         for part, codes in zip(self._parts, self.codes_by_part, strict=True):
             for row in part.rows(split):
                 yield {codes[code]: text for code, text in row.items()}
+
+    def aligned_files(self, split: Split) -> Sequence[AlignedFiles] | None:
+        """The files that the rows of a split come from; None if some part has other rows."""
+        groups: list[AlignedFiles] = []
+        for part, codes in zip(self._parts, self._codes_by_part, strict=True):
+            part_groups = part.aligned_files(split) if isinstance(part, AlignedCorpus) else None
+            if part_groups is None:
+                return None
+            groups += [{codes[code]: source for code, source in files.items()} for files in part_groups]
+        return groups
 
     def fingerprint(self) -> str:
         """A digest of the fingerprints of the parts."""

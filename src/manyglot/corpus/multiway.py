@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from manyglot.config.base_settings import CHANGEABLE_ON_RESUME
-from manyglot.corpus.base import SPLIT_ALIASES, BaseCorpusSettings, Row, Split
+from manyglot.corpus.base import SPLIT_ALIASES, AlignedFiles, BaseCorpusSettings, Row, Split
 from manyglot.corpus.decompression import uncompressed_name
 from manyglot.corpus.language_selection import check_spelled_once, select_languages
 from manyglot.corpus.languages import is_known_language_code, looks_like_language_code
@@ -52,6 +52,11 @@ class MultiwayCorpus:
     def rows(self, split: Split) -> Iterator[Row]:
         """Read a split. Dev and test may lack languages; every language has training text."""
         return read_aligned_rows(self._files(split))
+
+    def aligned_files(self, split: Split) -> Sequence[AlignedFiles]:
+        """The files that the rows of a split come from."""
+        files = self._files(split)
+        return [files] if files else []
 
     def fingerprint(self) -> str:
         """A digest of the files' names, sizes and modification times."""

@@ -1,16 +1,14 @@
-"""Scoring of translated directions, in parallel: one task per target language.
+"""Scoring of translated directions on all cores. A task has directions into one target language.
 
-Directions into the same language share its references, which are tokenized and identified only once.
+These directions share references, which are tokenized and identified once per task.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from multiprocessing import get_context
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +20,14 @@ from manyglot.evaluation.results import DirectionResult
 from manyglot.evaluation.sentence_statistics import SentenceStatistics, to_smallest_dtype
 from manyglot.langid.identifier import LanguageIdentifier, predict_labels
 from manyglot.progress import progress_bar
+from manyglot.worker_processes import num_cores, run_in_workers
 
 MIN_PARALLEL_SENTENCES = 50_000
 """Below this number of sentences, scoring is faster than starting worker processes."""
+
+
+MAX_OUTPUTS_PER_TASK = 10_000
+"""A task with more than one direction has at most this many outputs, so that many cores share a few languages."""
 
 
 class DirectionTexts(NamedTuple):
@@ -55,7 +58,7 @@ class _SourceOutputs(NamedTuple):
 
 @dataclass(frozen=True)
 class _TargetTask:
-    """All directions into one target language. `references` holds each distinct reference once."""
+    """Directions into one target language. `references` holds each distinct reference once."""
 
     target: str
     references: Sequence[str]
@@ -77,9 +80,9 @@ def score_directions(
     for direction, texts in texts_by_direction.items():
         _check_lengths(direction, texts)
     scorer.check_tokenizers_installed({direction.target for direction in texts_by_direction})
-    tasks = list(_tasks_by_target(texts_by_direction, zero_shot_directions))
+    tasks = _tasks_by_target(texts_by_direction, zero_shot_directions)
     num_sentences = sum(len(texts.outputs) for texts in texts_by_direction.values())
-    num_processes = num_processes or (1 if num_sentences < MIN_PARALLEL_SENTENCES else len(os.sched_getaffinity(0)))
+    num_processes = num_processes or (1 if num_sentences < MIN_PARALLEL_SENTENCES else num_cores())
     scored: dict[Direction, ScoredDirection] = {}
     with progress_bar(f"scoring {len(texts_by_direction)} directions", total=num_sentences) as progress:
         for scored_task in _run_tasks(tasks, identifier, scorer, num_processes):
@@ -112,26 +115,25 @@ def _tasks_by_target(
         for target, directions in directions_by_target.items()
     }
     for target in sorted(directions_by_target, key=lambda target: -sizes[target]):
-        index_of_reference: dict[str, int] = {}
-        outputs_by_source = {}
-        for direction in directions_by_target[target]:
-            sources, outputs, references = texts_by_direction[direction]
-            indices = [index_of_reference.setdefault(text, len(index_of_reference)) for text in references]
-            is_zero_shot = None if zero_shot is None else direction in zero_shot
-            outputs_by_source[direction.source] = _SourceOutputs(sources, outputs, indices, is_zero_shot)
-        yield _TargetTask(target, list(index_of_reference), outputs_by_source)
+        num_tasks = ceil(sizes[target] / MAX_OUTPUTS_PER_TASK)
+        for directions in filter(None, (directions_by_target[target][i::num_tasks] for i in range(num_tasks))):
+            index_of_reference: dict[str, int] = {}
+            outputs_by_source = {}
+            for direction in directions:
+                sources, outputs, references = texts_by_direction[direction]
+                indices = [index_of_reference.setdefault(text, len(index_of_reference)) for text in references]
+                is_zero_shot = None if zero_shot is None else direction in zero_shot
+                outputs_by_source[direction.source] = _SourceOutputs(sources, outputs, indices, is_zero_shot)
+            yield _TargetTask(target, list(index_of_reference), outputs_by_source)
 
 
 def _run_tasks(
-    tasks: Sequence[_TargetTask], identifier: LanguageIdentifier, scorer: BleuChrfScorer, num_processes: int
+    tasks: Iterable[_TargetTask], identifier: LanguageIdentifier, scorer: BleuChrfScorer, num_processes: int
 ) -> Iterator[dict[Direction, ScoredDirection]]:
     if num_processes == 1:
         yield from (_score_task(task, identifier, scorer) for task in tasks)
-        return
-    context = get_context("spawn")
-    with ProcessPoolExecutor(num_processes, context, _init_worker, (identifier, scorer)) as pool:
-        for future in as_completed([pool.submit(_score_in_worker, task) for task in tasks]):
-            yield future.result()
+    else:
+        yield from run_in_workers(_score_in_worker, tasks, num_processes, _init_worker, (identifier, scorer))
 
 
 _worker_state: dict[str, tuple[LanguageIdentifier, BleuChrfScorer]] = {}
@@ -139,9 +141,6 @@ _worker_state: dict[str, tuple[LanguageIdentifier, BleuChrfScorer]] = {}
 
 def _init_worker(identifier: LanguageIdentifier, scorer: BleuChrfScorer) -> None:
     """Store what the worker needs for all its tasks."""
-    import torch
-
-    torch.set_num_threads(1)  # one process per core
     _worker_state["scoring"] = identifier, scorer
 
 
@@ -152,7 +151,7 @@ def _score_in_worker(task: _TargetTask) -> dict[Direction, ScoredDirection]:
 def _score_task(
     task: _TargetTask, identifier: LanguageIdentifier, scorer: BleuChrfScorer
 ) -> dict[Direction, ScoredDirection]:
-    """Score all directions into one target language."""
+    """Score the directions of a task."""
     reference_texts = scorer.detokenize_if_enabled(task.references, task.target)
     reference_ngrams = scorer.index_references(reference_texts, task.target)
     target_label = identifier.label_for(task.target)

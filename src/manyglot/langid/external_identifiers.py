@@ -85,6 +85,14 @@ class _NaiveBayesIdentifier(ExternalIdentifier):
         self._model = type(self).load_naive_bayes()
         return self._model.labels
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the model, which another process loads faster than it receives its 160 MB."""
+        return {name: value for name, value in self.__dict__.items() if name != "_model"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._load_model()
+
     def _predict(self, texts: Sequence[str]) -> LanguagePredictions:
         codes = self._model.labels
         data_columns = [i for i, code in enumerate(codes) if self._labels.may_be_of_data(code)]

@@ -15,6 +15,8 @@ from manyglot.errors import FolderError
 
 _PIECE, _TRAINER, _NORMALIZER, _SELF_TEST = 1, 2, 3, 4
 """The numbers of the fields of a model file."""
+_INPUT_FORMAT = 7
+"""The number of a field of the settings of the trainer."""
 
 
 class PieceType(IntEnum):
@@ -94,6 +96,24 @@ def remove_pieces(serialized: bytes, texts: Set[str]) -> bytes:
     return b"".join(kept)
 
 
+def remove_input_format(serialized: bytes) -> bytes:
+    """Return a model file that does not record the format of its training text, such as tsv."""
+    parts, end = [], 0
+    for number, value, next_end in _iter_fields(serialized):
+        start, end = end, next_end
+        if number != _TRAINER:
+            parts.append(serialized[start:end])
+            continue
+        kept, field_end = [], 0
+        for trainer_number, _, next_field_end in _iter_fields(value):
+            field_start, field_end = field_end, next_field_end
+            if trainer_number != _INPUT_FORMAT:
+                kept.append(value[field_start:field_end])
+        trainer = b"".join(kept)
+        parts.append(_write_varint(_TRAINER << 3 | 2) + _write_varint(len(trainer)) + trainer)
+    return b"".join(parts)
+
+
 def _parse_piece(content: bytes) -> Piece:
     fields = _read_message(content)
     return Piece(fields.get(1, b"").decode(), fields.get(2, 0.0), PieceType(fields.get(3, PieceType.NORMAL)))
@@ -125,6 +145,15 @@ def _iter_fields(content: bytes) -> Iterator[tuple[int, Any, int]]:
             case kind:
                 raise ValueError(f"unknown wire type {kind}")
         yield key >> 3, value, position
+
+
+def _write_varint(value: int) -> bytes:
+    """Encode a number with variable length."""
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*encoded, value])
 
 
 def _read_varint(content: bytes, position: int) -> tuple[int, int]:
