@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from manyglot.batches.encoded_parts import EncodedParts
 from manyglot.batches.finished_steps import StepRecord, delete
 from manyglot.batches.pair_index import PairIndex, clean_and_write_pair_index

@@ -84,7 +84,7 @@ class MixtureCorpus:
     def aligned_files(self, split: Split) -> Sequence[AlignedFiles] | None:
         """The files that the rows of a split come from; None if some part has other rows."""
         groups: list[AlignedFiles] = []
-        for part, codes in zip(self._parts, self._codes_by_part, strict=True):
+        for part, codes in zip(self._parts, self.codes_by_part, strict=True):
             part_groups = part.aligned_files(split) if isinstance(part, AlignedCorpus) else None
             if part_groups is None:
                 return None
