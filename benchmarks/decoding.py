@@ -9,6 +9,7 @@ count.
 
 Systems:
 - `laa+lee`: language-aware attention (LAA) and language embedding embodiment (LEE), many target languages at once
+- `adapter`: adapters before the residual, manyglot's default guidance, many target languages at once
 - `token_src`: a token before the source, many target languages at once
 - `folded`: LAA and LEE folded into plain weights, one target language
 - `greedy`: beam size 1
@@ -51,6 +52,7 @@ from manyglot.vocabulary.subword_model import EOS, PAD
 
 GUIDANCE: dict[str, list[dict[str, object]]] = {
     "laa+lee": [{"method": "laa", "init_gain": 1.0}, {"method": "lee"}],
+    "adapter": [{"method": "adapter"}],
     "token_src": [{"method": "token", "side": "source"}],
 }
 
@@ -58,6 +60,7 @@ GUIDANCE: dict[str, list[dict[str, object]]] = {
 CPU_SYSTEMS = [
     "laa+lee",
     "laa+lee:bf16",
+    "adapter:bf16",
     "folded",
     "folded:bf16",
     "ctranslate2:float32",
