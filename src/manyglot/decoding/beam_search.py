@@ -97,7 +97,9 @@ class BeamSearch:
     ) -> BeamSearchState:
         """Encode the sources, feed the start symbol and the tags to the decoder, and build the first state."""
         device, beam_size, num_sentences = source_BS.device, self.settings.beam_size, len(languages)
-        target_languages = self.model.prepare_target_languages(torch.tensor(languages, device=device), random_lang_B)
+        target_languages = self.model.prepare_target_languages(
+            torch.tensor(languages, device=device), random_lang_B, is_sorted=list(languages) == sorted(languages)
+        )
         sentence_B = None if sentences is None else torch.tensor(sentences, device=device)
         decoder = CachedDecoderExecutor(
             self.model, target_languages, encode_sources(self.model, source_BS, target_languages, sentence_B)

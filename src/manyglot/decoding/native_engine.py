@@ -92,7 +92,8 @@ class NativeEngine:
         setting_to_lower = "max_length" if isinstance(search, ContinuousBeamSearch) else "max_batch_tokens"
         advice = f"Lower decoding.{setting_to_lower} or decoding.beam_size, or stop other programs that use this memory"
         results = [[Hypothesis((), 0.0)] for _ in request.sources]
-        for rows in search.index_batches(request.sources):
+        for indices in search.index_batches(request.sources):
+            rows = sorted(indices, key=lambda row: request.target_language_ids[row])  # guidance needs no permutation
             batch = self._make_search_batch(request, rows, source_languages, search, random_lang_B[rows])
             with report_out_of_memory(self.device, "A search", advice):
                 batch_results = search.search(batch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from manyglot.model import kernels
 from manyglot.model.attention import attend, join_heads, project_keys_and_values, project_queries
 from manyglot.model.executor import AttentionParameters, EncoderMemory, Executor
 from manyglot.model.guidance.base import TargetLanguages
@@ -18,6 +19,9 @@ from manyglot.model.transformer import Transformer
 
 CAPACITY_STEP = 16
 """The cache grows by this many positions at a time; growing by one would copy the whole cache in every step."""
+
+MAX_ROWS_IN_FLOAT32 = 64
+"""Up to this number of rows, a CPU attends faster in float32 than in half precision."""
 
 
 def encode_sources(
@@ -158,7 +162,10 @@ def _attend_few(q_NHTK: Tensor, k_NHSK: Tensor, v_NHSK: Tensor, mask: Tensor | N
     """`attend` for few queries: on a CPU, plain products are then faster than PyTorch's kernel."""
     if not q_NHTK.is_cpu:
         return attend(q_NHTK, k_NHSK, v_NHSK, mask=mask)
+    dtype = q_NHTK.dtype
+    if dtype in kernels.HALF_PRECISION_DTYPES and len(q_NHTK) <= MAX_ROWS_IN_FLOAT32:
+        q_NHTK, k_NHSK, v_NHSK = q_NHTK.float(), k_NHSK.float(), v_NHSK.float()
     score_NHTS = (q_NHTK * q_NHTK.shape[-1] ** -0.5) @ k_NHSK.mT
     if mask is not None:
         score_NHTS = score_NHTS.masked_fill(~mask, -torch.inf)
-    return join_heads(score_NHTS.softmax(dim=-1) @ v_NHSK)
+    return join_heads(score_NHTS.softmax(dim=-1) @ v_NHSK).to(dtype)

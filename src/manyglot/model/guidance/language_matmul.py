@@ -9,7 +9,7 @@ languages, R rank, P chunks of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ class LanguageGroups:
     )
     _chunks: dict[int, LanguageChunks] = field(default_factory=dict, repr=False, compare=False)
     _sorted_cache: list[tuple[LanguageGroups, Tensor]] = field(default_factory=list, repr=False, compare=False)
+    _spans: list[LanguageSpan] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def from_languages(cls, lang_B: Tensor, num_languages: int, *, is_sorted: bool = False) -> LanguageGroups:
@@ -56,7 +57,9 @@ class LanguageGroups:
 
     def select(self, rows_B: Tensor) -> LanguageGroups:
         """Select rows by index; a row may be repeated."""
-        return LanguageGroups.from_languages(self.lang_B[rows_B], len(self.group_end_L))
+        lang_B = self.lang_B[rows_B]
+        is_sorted = lang_B.is_cpu and bool((lang_B[1:] >= lang_B[:-1]).all())  # a GPU would have to wait
+        return LanguageGroups.from_languages(lang_B, len(self.group_end_L), is_sorted=is_sorted)
 
     def groups_of_sorted_rows(self) -> LanguageGroups:
         """Return the groups of the sorted rows. The result is cached together with its own caches."""
@@ -72,6 +75,14 @@ class LanguageGroups:
         if not torch.compiler.is_compiling():  # the compiler removes repeated work itself
             self._sorted_cache.append(result)
         return result
+
+    def spans(self) -> list[LanguageSpan]:
+        """Return the languages that have rows, with their rows in sorted order. The result is cached."""
+        if not self._spans:
+            ends = self.group_end_L.tolist()
+            spans = zip(range(len(ends)), [0, *ends], ends, strict=False)
+            self._spans.extend(LanguageSpan(*span) for span in spans if span[1] < span[2])
+        return self._spans
 
     def chunks(self, max_rows: int) -> LanguageChunks:
         """Split the sorted rows into chunks of one language and at most `max_rows` rows. The result is cached.
@@ -110,6 +121,14 @@ class LanguageGroups:
         if self.sort_order_B is None:
             return x
         return _permute_rows(x, self._sorted_groups_and_inverse(self.sort_order_B)[1], self.sort_order_B)
+
+
+class LanguageSpan(NamedTuple):
+    """The rows of one language among the sorted rows."""
+
+    language: int
+    start: int
+    end: int
 
 
 class LanguageChunks(NamedTuple):
@@ -173,6 +192,11 @@ def gathered_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -
 
 def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) -> Tensor:
     """Compute one product per language; unsorted sentences are sorted first, and the result is unsorted."""
+    if x_BTD.is_cpu and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        spans = groups.spans()
+        if len(spans) == 1:
+            dtype = matmul_dtype(x_BTD)
+            return x_BTD.to(dtype) @ matrix_LDE[spans[0].language].to(dtype)
     if groups.sort_order_B is not None:
         return groups.unsort_rows(grouped_matmul(groups.sort_rows(x_BTD), matrix_LDE, groups.groups_of_sorted_rows()))
     use_kernel = _supports_grouped_kernel(x_BTD, matrix_LDE)
@@ -181,7 +205,9 @@ def grouped_matmul(x_BTD: Tensor, matrix_LDE: Tensor, groups: LanguageGroups) ->
     dtype = matmul_dtype(x_BTD)
     x_ND, matrix_LDE = x_BTD.flatten(0, 1).to(dtype), matrix_LDE.to(dtype)
     group_end_L = groups.group_end_L * x_BTD.shape[1]
-    if not use_kernel:
+    if not use_kernel and not torch.is_grad_enabled():
+        y_NE = _matmul_per_span(x_ND, matrix_LDE, groups.spans(), x_BTD.shape[1])
+    elif not use_kernel:
         y_NE = _matmul_per_language(x_ND, matrix_LDE, group_end_L)
     elif x_BTD.shape[1] > 1:
         y_NE = F.grouped_mm(x_ND, matrix_LDE, offs=group_end_L.to(torch.int32))
@@ -388,6 +414,15 @@ def _matmul_per_language(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) 
     parts = zip(torch.split(x_ND, sizes), matrix_LDE.unbind(), strict=True)
     products = [x_nD @ matrix_DE for x_nD, matrix_DE in parts if len(x_nD)]
     return torch.cat(products) if products else x_ND @ matrix_LDE[0]
+
+
+def _matmul_per_span(x_ND: Tensor, matrix_LDE: Tensor, spans: Sequence[LanguageSpan], num_positions: int) -> Tensor:
+    """Do the same without gradients."""
+    y_NE = x_ND.new_empty(len(x_ND), matrix_LDE.shape[2])
+    for language, start, end in spans:
+        rows = slice(start * num_positions, end * num_positions)
+        torch.mm(x_ND[rows], matrix_LDE[language], out=y_NE[rows])
+    return y_NE
 
 
 def matmul_dtype(x: Tensor) -> torch.dtype:
