@@ -39,7 +39,7 @@ SHORT_BLOCK_PARAMETERS, MIN_SHORT_BLOCK_SIZE = 400_000_000, 64
 large blocks for full speed, large models do not. A short block takes about ten seconds on two cores."""
 MIN_SENTENCES_TO_FOLD = 500
 """Minimum number of sentences into one language for which folding the guidance pays off."""
-MIN_WIDTH_FOR_CPU_BFLOAT16 = 512
+MIN_WIDTH_FOR_CPU_BFLOAT16 = 128
 """Minimum model width at which bfloat16 is faster on a CPU with bfloat16 instructions."""
 
 

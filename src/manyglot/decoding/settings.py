@@ -26,7 +26,7 @@ class DecodingSettings(Settings):
     """Batch size: the number of sentences times the longest source, not counting beams. Continuous batching on a GPU
     ignores it and uses the available memory."""
     precision: Precision = "auto"
-    """auto uses bfloat16 on a GPU, and on a CPU with bfloat16 instructions if the model is at least 512 wide; otherwise
+    """auto uses bfloat16 on a GPU, and on a CPU with bfloat16 instructions if the model is at least 128 wide; otherwise
     float32. The scores of the best tokens are recomputed in float32."""
     temperature: float | None = Field(None, ge=1e-6, le=100)
     """Sample `beam_size` outputs instead of searching for the best. Values above 1 flatten the distribution, values

@@ -27,6 +27,7 @@ from manyglot.importers.huggingface_weights import (
 )
 from manyglot.importers.translation_directions import TranslationDirections, find_directions
 from manyglot.model.guidance.base import MethodSettings
+from manyglot.model.meta_device import meta_device
 from manyglot.model.model_folder import ModelDescription
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -140,7 +141,7 @@ def _check_shapes(
     vocabulary: Vocabulary,
 ) -> None:
     """Raise a FolderError unless the weights have the shapes that config.json describes."""
-    with torch.device("meta"):
+    with meta_device():
         model = Transformer(settings, guidance, len(vocabulary.subword_model), len(vocabulary.languages))
     for name, expected in model.state_dict().items():
         if name not in weights or weights[name].shape != expected.shape:

@@ -33,6 +33,7 @@ from manyglot.model.executor import InputEmbedding
 from manyglot.model.guidance.base import Guidance, HookPoint, Site
 from manyglot.model.hook_probe import AffineMap, FoldingError, HookProbe
 from manyglot.model.layers import DecoderLayer, EncoderLayer, FeedForward, SubLayer
+from manyglot.model.meta_device import meta_device
 from manyglot.model.transformer import Transformer
 from manyglot.vocabulary.vocabulary import LanguageTags
 
@@ -68,7 +69,7 @@ def fold_guidance(model: Transformer, language: int, *, keep_tags: bool = False)
         )
     _check_foldable(model, language, keep_tags)
     guided = copy.deepcopy(model).double().eval()  # float64: rounds only once, at the end
-    with torch.device("meta"):
+    with meta_device():
         plain = Transformer(model.settings, (), model.dimensions.first_tag_id, model.num_languages).eval()
     weights = {name: value.clone() for name, value in guided.state_dict().items() if not name.startswith("guidance.")}
     plain.load_state_dict(weights, assign=True)

@@ -25,6 +25,7 @@ from manyglot.corpus.languages import Direction, Languages, check_language_code
 from manyglot.errors import FolderError, LanguageError
 from manyglot.files import StrPath, check_links
 from manyglot.folders import atomic_folder
+from manyglot.model.meta_device import meta_device
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.model_seals import REQUIRED_SECTIONS, ModelSeals
 from manyglot.model.quantized_weights import dequantize, quantize
@@ -155,7 +156,7 @@ def add_packs(original: TrainedModel, packs: Sequence[LanguagePack]) -> TrainedM
         original.vocabulary.subword_model, {code: language.subword_model for code, language in added.items()}
     )
     vocabulary = Vocabulary(subword_model, Languages([*original.vocabulary.languages, *added]))
-    with torch.device("meta"):
+    with meta_device():
         model = Transformer(
             original.model.settings, original.model.methods, len(subword_model), len(vocabulary.languages)
         )

@@ -33,6 +33,7 @@ from manyglot.errors import FolderError, LanguageError, SettingsError
 from manyglot.files import MAX_ERROR_CHARS, StrPath, read_text, write_file, write_json
 from manyglot.folders import atomic_folder
 from manyglot.model.guidance import GuidanceList
+from manyglot.model.meta_device import meta_device
 from manyglot.model.model_card import CARD_NAME, GroupScore, ModelCard
 from manyglot.model.model_seals import (
     CONFIG_NAME,
@@ -277,7 +278,7 @@ def _model_on_meta_device(
         model_config = parse_settings(_ModelConfig, {"model": config["model"], "guidance": config["guidance"]})
         if model_config.model.num_encoder_layers + model_config.model.num_decoder_layers > max_layers:
             raise ValueError(f"more layers than the weights have tensors ({max_layers})")
-        with torch.device("meta"):
+        with meta_device():
             return Transformer(model_config.model, model_config.guidance, num_subwords, num_languages)
 
 

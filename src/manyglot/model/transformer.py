@@ -27,6 +27,7 @@ from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import HookPoint, MethodSettings, ModelDimensions, Site, TargetLanguages
 from manyglot.model.guidance.language_matmul import LanguageGroups
 from manyglot.model.layers import DecoderLayer, EncoderLayer
+from manyglot.model.meta_device import meta_device
 from manyglot.model.output_layer import OutputLayer
 from manyglot.model.padded_executor import PaddedLayout
 from manyglot.model.positions import learned_positions, sinusoidal_positions
@@ -199,7 +200,7 @@ class Transformer(nn.Module):
 
     def on_meta_device(self) -> Transformer:
         """Return a model of the same shape on the meta device."""
-        with torch.device("meta"):
+        with meta_device():
             return Transformer(self.settings, self.methods, self.dimensions.first_tag_id, self.num_languages)
 
     def language_representations(self) -> dict[str, Tensor]:

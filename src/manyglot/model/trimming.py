@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from manyglot.corpus.languages import Languages
+from manyglot.model.meta_device import meta_device
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.transformer import Transformer
 from manyglot.model.warm_start import language_parameters
@@ -32,7 +33,7 @@ def trim_model(trained: TrainedModel, codes: Collection[str], subwords: TrimmedS
     weights = trained.model.state_dict()
     for parameter, dim, is_table in language_parameters(trained.model):
         weights[parameter] = weights[parameter].index_select(dim, rows if is_table else torch.tensor(language_ids))
-    with torch.device("meta"):
+    with meta_device():
         model = Transformer(trained.model.settings, trained.model.methods, len(subwords.model), len(languages))
     model.load_state_dict(weights, assign=True)
     config = dict(trained.config)

@@ -28,6 +28,7 @@ from manyglot.corpus.languages import Languages
 from manyglot.errors import SettingsError
 from manyglot.model.guidance import build_guidance
 from manyglot.model.guidance.base import GuidanceMethod, MethodSettings
+from manyglot.model.meta_device import meta_device
 from manyglot.model.model_folder import TrainedModel
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
@@ -265,7 +266,7 @@ def _copy_guidance(
 def language_dims(model: Transformer) -> dict[str, int | None]:
     """Return the dimension of each guidance parameter that has one entry per language, or None if it has none."""
     one_more = replace(model.dimensions, num_languages=model.num_languages + 1)
-    with torch.device("meta"):
+    with meta_device():
         larger = dict(build_guidance(model.methods, one_more).named_parameters())
     return {
         name: next((dim for dim, size in enumerate(parameter.shape) if larger[name].shape[dim] != size), None)

@@ -8,13 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from manyglot.argument_types import checks_argument_types
 from manyglot.config.experiment import ExperimentSource, load_experiment, resolve_init
 from manyglot.corpus.readers import corpus_languages
 from manyglot.errors import SettingsError
 from manyglot.hub import is_hub_name
+from manyglot.model.meta_device import meta_device
 from manyglot.model.run_models import load_any_model
 from manyglot.model.transformer import Transformer
 from manyglot.reports.displayable import Displayable, DisplayPart
@@ -66,7 +65,7 @@ def describe(source: ExperimentSource, overrides: Iterable[str] = ()) -> ModelSu
         languages, num_subwords = corpus_languages(experiment.corpus), experiment.vocabulary.size
         if experiment.vocabulary.sentencepiece_model is not None:
             num_subwords = len(load_subword_model(experiment.vocabulary.sentencepiece_model))
-        with torch.device("meta"):
+        with meta_device():
             model = Transformer(experiment.model, experiment.guidance, num_subwords, len(languages))
         config = experiment.to_dict()
     parameters = model.num_parameters_by_part()
