@@ -58,25 +58,31 @@ def run_in_workers(
     # A process starts only after its arguments are read, so a large state among them would delay the next process.
     sender = Thread(target=_send_copies, args=(states_writer, state, num_workers), daemon=True)
     sender.start()
-    with _single_threaded_children():
-        pool = ProcessPoolExecutor(num_workers, context, _start_worker, (states_reader, context.Lock()))
-        try:
-            remaining, running = iter(tasks), deque[Future[R]]()
-            running.extend(pool.submit(function, task) for task in islice(remaining, TASKS_PER_WORKER * num_workers))
-            while running:
-                result = running.popleft().result()
-                running.extend(pool.submit(function, task) for task in islice(remaining, 1))
-                yield result
-        except BrokenProcessPool:
-            raise ManyglotError(
-                "A worker process ended before its work was done, perhaps because memory ran out. "
-                "Free some memory, or use fewer cores with `taskset -c 0 manyglot …`."
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-            states_reader.close()
-            sender.join()
-            states_writer.close()
+    pool = ProcessPoolExecutor(num_workers, context, _start_worker, (states_reader, context.Lock()))
+    remaining, running = iter(tasks), deque[Future[R]]()
+
+    def submit(num_tasks: int) -> None:
+        for task in islice(remaining, num_tasks):
+            with _single_threaded_children():  # submitting may start a process
+                running.append(pool.submit(function, task))
+
+    try:
+        submit(TASKS_PER_WORKER * num_workers)
+        while running:
+            result = running.popleft().result()
+            submit(1)
+            yield result
+    except BrokenProcessPool:
+        raise ManyglotError(
+            "A worker process ended before its work was done, perhaps because memory ran out (free some, or use fewer "
+            "cores with `taskset -c 0 manyglot …`), or because a script calls manyglot outside of "
+            '`if __name__ == "__main__":`.'
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+        states_reader.close()
+        sender.join()
+        states_writer.close()
 
 
 def _send_copies(states: Connection, state: bytes, num_copies: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from manyglot.decoding import token_scorer
+from manyglot.decoding.extended_engine import restrict_output
 from manyglot.decoding.token_scorer import TokenScorer, blockwise_topk
 from manyglot.model.cpu_inference import Int8OutputLayer, supports_int8_output_layer
 from manyglot.model.settings import ModelSettings
@@ -86,6 +87,21 @@ def test_large_vocabularies_use_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         scorer.compute_scores(hidden_ND)
         results.append(scorer.masked_topk(6))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_scores_of_a_language_with_few_subwords_are_nearly_exact() -> None:
+    model = make_model(bias=True)
+    ids, hidden_ND = [1, *range(300, 400)], torch.randn(20, WIDTH)
+    restricted = restrict_output(model, ids)
+    half = restrict_output(make_model(bias=True), ids).to(torch.bfloat16)
+    layers = [None, Int8OutputLayer(model.embedding.weight)] if supports_int8_output_layer() else [None]
+    exact = TokenScorer(restricted)
+    exact.compute_scores(hidden_ND)
+    for int8_layer in layers:
+        scorer = TokenScorer(half, restricted.output_layer.detach(), int8_layer)
+        scorer.compute_scores(hidden_ND)
+        difference_NC = scorer.masked_topk(1)[0] - exact.masked_topk(1)[0]
+        assert difference_NC.abs().max() < 0.05
 
 
 def test_sampling_needs_exact_scores_of_all_tokens() -> None:

@@ -16,8 +16,9 @@ from manyglot.model.meta_device import meta_device
 from manyglot.model.settings import ModelSettings
 from manyglot.model.transformer import Transformer
 
+methods = [parse_method_settings({"method": name}) for name in ("laa", "lalt")]
 with meta_device():
-    Transformer(ModelSettings(), [parse_method_settings({"method": "laa"}), parse_method_settings({"method": "lalt"})], 9, 2)
+    Transformer(ModelSettings(), methods, 9, 2)
 print("torch._dynamo" in sys.modules)
 """
 

@@ -55,7 +55,8 @@ class NativeEngine:
     """Searches for translations with a model on one device.
 
     With `fold_guidance`, a request with many sentences into one language uses a model with that language's guidance
-    folded, if the guidance can be folded.
+    folded, if the guidance can be folded. The weights of the model must not change afterwards: on a CPU, the engine
+    keeps its linear layers in a faster format too, which needs as much memory again.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class NativeEngine:
         return results
 
     def score(self, request: ScoringRequest, progress: ProgressReporter | None = None) -> list[TranslationScore]:
-        """Return the scores of given translations. They equal those of a search that finds the same subwords."""
+        """Return the scores of given translations. Up to rounding, a search that finds the same subwords gives them."""
         source_languages = self._source_languages(request)
         is_bfloat16 = self._uses_bfloat16(request.settings.precision)
         model = self._get_variant(_ModelVariant(is_bfloat16, folded_language=None))

@@ -99,8 +99,8 @@ def _check_text(
     warnings = []
     if any(UNK in ids for _, ids in encoded):
         unknown = splitter.vocabulary.subword_model.for_language(language).unknown_characters(text)
-        knowing = _languages_that_know(unknown, splitter.vocabulary.subword_model) if language is None else ()
-        warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown, knowing))
+        languages = _languages_with_characters(unknown, splitter.vocabulary.subword_model) if language is None else ()
+        warnings.append(_unknown_characters_warning(unknown, splitter.options.copy_unknown, languages))
         if splitter.options.copy_unknown:
             visible = [character for character in unknown if not character.isspace()]
             separated = [remove_unknown_runs(sentence, visible) for sentence in sentences]
@@ -113,19 +113,20 @@ def _check_text(
     return SourceText(split, sentences, copied_runs, tuple(warnings))
 
 
-def _languages_that_know(characters: Sequence[str], subword_model: SubwordModel) -> list[str]:
+def _languages_with_characters(characters: Sequence[str], subword_model: SubwordModel) -> list[str]:
     """Return the languages whose own subwords, such as those of a language pack, have all the characters."""
     text, own_subwords = "".join(characters), subword_model.further_languages
     return [code for code, subwords in own_subwords.items() if not subwords.unknown_characters(text)]
 
 
-def _unknown_characters_warning(unknown: Sequence[str], copied: bool, knowing: Sequence[str]) -> TextWarning:
+def _unknown_characters_warning(unknown: Sequence[str], copied: bool, languages: Sequence[str]) -> TextWarning:
     """Return the warning, given the languages whose own subwords have the characters."""
     consequence = "Whole words and symbols are copied." if copied else "They may be missing in the translation."
-    if knowing:
+    if languages:
+        names = " and ".join(languages[:MAX_NAMED_LANGUAGES])
         consequence += (
-            f" The subwords of {' and '.join(knowing[:MAX_NAMED_LANGUAGES])} have them: name the language of the text "
-            f'(--from {knowing[0]}, or source="{knowing[0]}" in Python).'
+            f" The subwords of {names} have them: name the language of the text "
+            f'(--from {languages[0]}, or source="{languages[0]}" in Python).'
         )
     return TextWarning(
         "unknown_characters", f"has characters unknown to the model: {describe_characters(unknown)}. {consequence}"

@@ -19,16 +19,17 @@ from torch import Tensor
 from manyglot.model.cpu_inference import Int8OutputLayer
 from manyglot.model.output_layer import OutputLayer
 from manyglot.model.transformer import Transformer
-from manyglot.vocabulary.subword_model import PAD, UNK
+from manyglot.vocabulary.subword_model import EOS, PAD, UNK
 
 MAX_TRANSPOSED_ROWS = 512
 """Up to this number of rows, a CPU multiplies faster with the operands swapped, despite the transposed copy."""
 MAX_INT8_ROWS = 64
 """Number of rows of 8-bit products to score at once, so that their scores stay in the cache."""
 BLOCK_TOKENS, MIN_TOKENS_FOR_BLOCKS = 64, 16_384
-"""Number of tokens per block in `topk_on_cpu`, and the number of tokens from which blocks are faster."""
+"""Number of tokens per block in `blockwise_topk`, and the number of tokens from which blocks are faster."""
 NUM_NORMALIZING_CANDIDATES = 16
-"""Number of candidates that correct the normalizer. It must not depend on the beam size, or scores would."""
+"""Number of candidates that correct the normalizer. It is constant, so that scores do not depend on the beam size (if
+half-precision logits tie, they may in the fourth digit)."""
 
 
 class TokenScorer:
@@ -44,6 +45,7 @@ class TokenScorer:
         full_precision: OutputLayer | None = None,
         int8_layer: Int8OutputLayer | None = None,
     ) -> None:
+        assert int8_layer is None or full_precision is not None, "approximate scores need a correction"
         self.weight_VD, self.bias_V = model.output_layer.detach()
         self.full_precision, self.int8_layer = full_precision, int8_layer
         self.dtype = torch.promote_types(self.weight_VD.dtype, torch.float32)
@@ -66,7 +68,8 @@ class TokenScorer:
     def compute_scores(self, hidden_ND: Tensor) -> None:
         """Compute the log-probabilities of all tokens from the last hidden state of each row."""
         self._hidden_ND, self._score_NV = hidden_ND, self._score_buffer(len(hidden_ND))
-        self._is_corrected = self.full_precision is None
+        # The search on a GPU does not correct the normalizer, so forced decoding must not do so there either.
+        self._is_corrected = self.full_precision is None or not hidden_ND.is_cpu
         num_rows = len(hidden_ND) if self.int8_layer is None else MAX_INT8_ROWS
         parts = zip(torch.split(hidden_ND, num_rows), torch.split(self._score_NV, num_rows), strict=True)
         self._log_normalizer_N = torch.cat([self._compute_log_probs(*part) for part in parts])
@@ -107,7 +110,7 @@ class TokenScorer:
         return self.full_precision.logits_of(token_NC, self._hidden_ND) - self._log_normalizer_N[:, None]
 
     def _correct_normalizer(self, rough_NC: Tensor, logprob_NC: Tensor) -> Tensor:
-        """Replace the best candidates in the sum of the softmax; return what that adds to its logarithm."""
+        """Correct the best candidates in the sum of the softmax, and return the change of the log normalizer."""
         rough_NC, logprob_NC = rough_NC[:, :NUM_NORMALIZING_CANDIDATES], logprob_NC[:, :NUM_NORMALIZING_CANDIDATES]
         change_N = torch.log1p((logprob_NC.exp() - rough_NC.exp()).sum(dim=1))
         self._log_normalizer_N, self._is_corrected = self._log_normalizer_N + change_N, True
@@ -129,9 +132,9 @@ class TokenScorer:
             self._compute_logits(hidden_ND, out_NV)
         if self.bias_V is not None:
             logit_NV += self.bias_V
-        logit_N = logit_NV[:, 0].clone()
+        logit_N = logit_NV[:, EOS].clone()  # every language has an end symbol; other tokens may be impossible
         torch.log_softmax(logit_NV, dim=1, out=out_NV)
-        return logit_N - out_NV[:, 0]
+        return logit_N - out_NV[:, EOS]
 
     def _compute_logits(self, hidden_ND: Tensor, out_NV: Tensor) -> None:
         """Write the logits of all tokens without the bias to `out_NV`."""

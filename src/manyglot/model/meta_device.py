@@ -15,7 +15,7 @@ _RANDOM_METHODS: tuple[object, ...] = (Tensor.normal_, Tensor.uniform_)
 
 @contextmanager
 def meta_device() -> Iterator[None]:
-    """Create modules on the meta device. Their initialization is skipped: PyTorch would import its compiler for it."""
+    """Create modules on the meta device without initialization, for which PyTorch would import its compiler."""
     with torch.device("meta"), _SkipRandomInitialization():
         yield
 

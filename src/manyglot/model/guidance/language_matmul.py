@@ -417,7 +417,7 @@ def _matmul_per_language(x_ND: Tensor, matrix_LDE: Tensor, group_end_L: Tensor) 
 
 
 def _matmul_per_span(x_ND: Tensor, matrix_LDE: Tensor, spans: Sequence[LanguageSpan], num_positions: int) -> Tensor:
-    """Do the same without gradients."""
+    """`_matmul_per_language` for inference: each product is written into one result."""
     y_NE = x_ND.new_empty(len(x_ND), matrix_LDE.shape[2])
     for language, start, end in spans:
         rows = slice(start * num_positions, end * num_positions)
