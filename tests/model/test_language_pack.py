@@ -43,7 +43,14 @@ def results_of(translator: Translator) -> object:
 
 
 TAGS_AND_BIAS = {"norm": "pre", "source_tag": True, "output_bias": True}
-FAST = {("adapter", "plain"), ("LAA + Token_tgt", "tags"), ("LALT + LEE + LAA", "plain"), ("LAA^R + Token_src", "tags")}
+HALF_PRECISION = {"precision": "bfloat16"}
+FAST = {
+    ("adapter", "plain"),
+    ("adapter", "half precision"),
+    ("LAA + Token_tgt", "tags"),
+    ("LALT + LEE + LAA", "plain"),
+    ("LAA^R + Token_src", "tags"),
+}
 """Combinations of the default run, and the settings of their models. The others take half a minute."""
 
 
@@ -52,17 +59,18 @@ FAST = {("adapter", "plain"), ("LAA + Token_tgt", "tags"), ("LALT + LEE + LAA", 
     [
         pytest.param(name, settings, marks=() if (name, settings) in FAST else pytest.mark.slow)
         for name in COMBINATIONS
-        for settings in ("plain", "tags")
+        for settings in ("plain", "tags", "half precision")
     ],
 )
 def test_old_directions_keep_every_bit(name: str, settings: str, tmp_path: Path) -> None:
     changes = TAGS_AND_BIAS if settings == "tags" else {}
     original = save_random_model(tmp_path / "model", COMBINATIONS[name], **changes)
     packs = [save_random_pack(tmp_path / f"{code}.pack", original, code, seed) for seed, code in enumerate(NEW)]
-    expected = results_of(manyglot.load(tmp_path / "model", device="cpu"))
+    decoding = HALF_PRECISION if settings == "half precision" else {}
+    expected = results_of(manyglot.load(tmp_path / "model", device="cpu").with_settings(**decoding))
     into_swahili = set()
     for chosen in ([packs[0]], packs, packs[::-1]):
-        translator = manyglot.load(tmp_path / "model", device="cpu", packs=chosen)
+        translator = manyglot.load(tmp_path / "model", device="cpu", packs=chosen).with_settings(**decoding)
         assert results_of(translator) == expected
         mixed = translator.translate_n_best(
             [*SENTENCES, TEXT["ka"][0]], to=[*TARGETS, "de"], n=3, source=[*["de"] * 4, *["en"] * 4, *["de"] * 5, "ka"]
